@@ -1,0 +1,57 @@
+# Everything runs in .venv, which is made on demand. Packages come from wherever pip is configured to look
+# (PIP_INDEX_URL, PIP_FIND_LINKS, PIP_NO_INDEX, pip.conf), so a mirror serves as well as the public index.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow lint types bench docs clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and hidden
+	@$(BIN)/microveil demo
+
+test: $(VENV)/.installed-dev ## run all tests (but the slow studies)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+slow: $(VENV)/.installed-dev ## run the slow studies
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_imports.py
+	$(BIN)/python scripts/make_docs.py --check
+	$(BIN)/python scripts/make_example_survey.py --check
+
+types: $(VENV)/.installed-dev ## check the types
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, into bench/results.json
+	$(BIN)/python bench/run.py
+
+docs: $(VENV)/.installed-dev ## write the generated pages anew
+	$(BIN)/python scripts/make_docs.py
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo-output
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "microveil needs Python 3.11 or newer; set PYTHON=... to use another one" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+		|| { rm -rf $(VENV); echo "python3 cannot make virtual environments; install its venv module" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo "installing microveil into $(VENV) (once) ..."
+	@$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	@echo "installing microveil and its test tools into $(VENV) (once) ..."
+	@$(PIP) install --quiet --editable ".[dev]"
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,89 @@
+"""Check that no room of the package imports one that lies outside of it.
+
+The rooms and who may import whom are the table below; the design fits on it. Run by `make lint`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+PACKAGE = "microveil"
+SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
+
+# room -> rooms it may import beside itself
+ALLOWED: dict[str, set[str]] = {
+    "core": set(),
+    "errors": {"core"},
+    "decompose": {"core"},
+    "perturb": {"core"},
+    "restore": {"core"},
+    "risk": {"core"},
+    "data": {"core"},
+    "methods": {"core", "decompose", "perturb", "restore"},
+    "engines": {"core", "data", "decompose", "methods", "perturb", "restore"},
+    "account": {"core", "data", "engines", "methods"},
+    "report": {"core"},
+    "api": {"account", "core", "data", "engines", "methods", "report", "risk"},
+    "cli": {"api", "core"},
+    "__init__": {"api", "core"},
+    "__main__": {"cli"},
+}
+
+# Packages that may only be imported inside a function, because they are slow to load.
+LATE = {"numba", "pandas", "polars", "pyarrow", "scipy", "sklearn", "jinja2", "altair"}
+LATE_EXEMPT = {SOURCE / "core" / "_shuffle_kernels.py"}  # is itself imported late
+
+
+def room_of(path: Path) -> str:
+    """The room a file lies in: its folder, or its own name at the top."""
+    inside = path.relative_to(SOURCE)
+    return inside.parts[0] if len(inside.parts) > 1 else inside.stem
+
+
+def imported_modules(node: ast.AST, path: Path) -> list[str]:
+    """Dotted names a statement imports; a relative import is refused, so that every import can be read."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        if node.level:
+            raise SystemExit(f"{path}:{node.lineno}: write imports in full, starting with {PACKAGE}")
+        base = node.module or ""
+        return [f"{base}.{alias.name}" if base == PACKAGE else base for alias in node.names]
+    return []
+
+
+def problems_in(path: Path) -> list[str]:
+    """What a file imports against the rules."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    room, found = room_of(path), []
+    if room not in ALLOWED:
+        return [f"{path}: room '{room}' is not in the table of {Path(__file__).name}"]
+    late = {node for function in ast.walk(tree) if isinstance(function, ast.FunctionDef) for node in ast.walk(function)}
+    typing_only = {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        for module in imported_modules(node, path):
+            top, *rest = module.split(".")
+            if top == PACKAGE:
+                target = rest[0] if rest else "__init__"
+                if target not in ({room} | ALLOWED[room]) and target != "__version__":
+                    found.append(f"{path}:{node.lineno}: {room} must not import {target}")
+            elif top in LATE and node not in late and node not in typing_only and path not in LATE_EXEMPT:
+                found.append(f"{path}:{node.lineno}: import {top} inside the function that needs it")
+    return found
+
+
+def main() -> int:
+    problems = [problem for path in sorted(SOURCE.rglob("*.py")) for problem in problems_in(path)]
+    print("\n".join(problems) or f"imports of {len(list(SOURCE.rglob('*.py')))} files are in order")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
