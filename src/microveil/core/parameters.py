@@ -1,0 +1,167 @@
+"""Parameters, declared once.
+
+A step is a frozen pydantic model: its fields are its parameters, each with a type, a range and a sentence.
+Validation messages, the command line's `--set`, `microveil methods ID` and the docs all read this declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from microveil.core.errors import ParameterError, did_you_mean
+
+
+class Step(BaseModel):
+    """Base of everything that has parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+    reference: ClassVar[str] = ""
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+
+S = TypeVar("S", bound=Step)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared parameter, ready to be shown to a person."""
+
+    name: str
+    meaning: str
+    allowed: str
+    default: Any
+    for_tests: bool = False
+
+
+def parameters_of(step: type[Step]) -> list[Parameter]:
+    """The declared parameters of a step, in the order of their declaration."""
+    return [_shown(name, field) for name, field in step.model_fields.items()]
+
+
+class Built(dict[type[Step], Step]):
+    """Steps with their parameters, by their class."""
+
+    def step(self, kind: type[S]) -> S:
+        """The step of this class."""
+        found = self[kind]
+        if not isinstance(found, kind):
+            raise TypeError(f"{kind.__name__} was built as {type(found).__name__}")
+        return found
+
+
+class Composed:
+    """Several steps that share one flat set of parameters, as `protect(..., **params)` takes them."""
+
+    def __init__(self, owner: str, steps: Iterable[type[Step]], defaults: Mapping[str, Any] | None = None) -> None:
+        self.owner = owner
+        self.steps = tuple(steps)
+        self.defaults = dict(defaults or {})
+
+    @property
+    def names(self) -> list[str]:
+        """All parameter names."""
+        return [name for step in self.steps for name in step.model_fields]
+
+    def build(self, given: Mapping[str, Any]) -> Built:
+        """One instance of each step from the flat parameters; every parameter must belong to a step."""
+        for name in given:
+            if name not in self.names:
+                raise ParameterError(f"{self.owner} has no parameter '{name}'", did_you_mean(name, self.names))
+        values = {**self.defaults, **given}
+        return Built(
+            (step, validated(step, {name: values[name] for name in step.model_fields if name in values}))
+            for step in self.steps
+        )
+
+
+def validated(step: type[S], values: Mapping[str, Any]) -> S:
+    """The step with these parameters, or one line that says which is wrong and what is allowed."""
+    try:
+        return step(**values)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else next(iter(values), step.__name__)
+        reason = _plain(first)
+    # Outside the handler, so that the report of this error does not drag pydantic's along.
+    field = step.model_fields.get(name)
+    allowed = f"allowed: {_shown(name, field).allowed}" if field is not None else ""
+    raise ParameterError(f"{name}: {reason}", allowed)
+
+
+def _plain(error: Mapping[str, Any]) -> str:
+    """Pydantic's message without its prefix."""
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return message[:1].lower() + message[1:]
+
+
+def _shown(name: str, field: FieldInfo) -> Parameter:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    allowed = str(extra.get("allowed", "")) or _allowed(field)
+    return Parameter(name, field.description or "", allowed, field.get_default(), bool(extra.get("for_tests")))
+
+
+def _allowed(field: FieldInfo) -> str:
+    """The type and range of a field in words."""
+    kind = field.annotation
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    if kind not in words:
+        return " | ".join(repr(choice) for choice in get_args(kind)) or str(kind)
+    signs = {Gt: "above", Ge: "at least", Lt: "below", Le: "at most"}
+    bounds = [
+        f"{word} {getattr(limit, attribute):g}"
+        for limit in field.metadata
+        for (sort, word), attribute in zip(signs.items(), ("gt", "ge", "lt", "le"), strict=True)
+        if isinstance(limit, sort)
+    ]
+    return words[kind] + (" " + " and ".join(bounds) if bounds else "")
+
+
+def _matrix(dtype: type) -> Any:
+    """A validator for a two-dimensional array given from outside."""
+
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        array = np.asarray(value)
+        if array.ndim == 1:
+            array = array[:, None]
+        if array.ndim != 2 or array.dtype.kind not in "iuf":
+            raise ValueError("must be a two-dimensional array of numbers, a row per record")
+        if dtype is np.int64 and array.dtype.kind == "f":
+            raise ValueError("must hold whole numbers")
+        return array.astype(dtype)
+
+    return BeforeValidator(check)
+
+
+Draws = Annotated[
+    NDArray[np.float64] | None,
+    _matrix(np.float64),
+    Field(
+        description="normal deviates to use instead of drawn ones, a column per perturbed component",
+        json_schema_extra={"allowed": "an n x c array, for tests", "for_tests": True},
+    ),
+]
+Permutations = Annotated[
+    NDArray[np.int64] | None,
+    _matrix(np.int64),
+    Field(
+        description="rows each score is taken from (counted from 0), instead of drawn ones",
+        json_schema_extra={"allowed": "an n x c array of whole numbers, for tests", "for_tests": True},
+    ),
+]
+
+__all__ = ["Composed", "Draws", "Parameter", "Permutations", "Step", "parameters_of", "validated"]

@@ -1,0 +1,119 @@
+"""What `protect` gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.errors import ParameterError, one_of
+
+Array = NDArray[np.float64]
+
+RECIPE_VERSION = 1
+AUDIENCES = ("internal", "public")
+
+
+@dataclass(frozen=True)
+class Dose:
+    """How much a column was perturbed.
+
+    `asked`: the share of its variance that the method sets out to replace (None where it depends on the data);
+    `achieved`: 1 - correlation of released with original values; `cells_changed`: share of cells that differ.
+    """
+
+    asked: float | None
+    achieved: float
+    cells_changed: float
+
+
+@dataclass(frozen=True, repr=False)
+class ComponentTable:
+    """The components behind a release (Calviño 2017, Fig. 1).
+
+    For column v and component k: `weights[v, k]` is the eigenvector entry, `weight_shares` its absolute value
+    over the column's sum of them (what the paper reads off Fig. 1), `variance_shares` the share of the column's
+    variance that the component carries (what really changes when it is perturbed).
+    """
+
+    columns: tuple[str, ...]
+    variance: Array
+    weights: Array
+    variance_shares: Array
+    perturbed: tuple[int, ...]
+    notes: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def weight_shares(self) -> Array:
+        """|weight| over the sum of the column's |weights|."""
+        absolute = np.abs(self.weights)
+        total = absolute.sum(axis=1, keepdims=True)
+        shares: Array = absolute / np.where(total > 0, total, 1.0)
+        return shares
+
+    @property
+    def explained(self) -> Array:
+        """Share of the total variance in each component."""
+        shares: Array = self.variance / self.variance.sum()
+        return shares
+
+    @property
+    def altered_variance(self) -> float:
+        """Share of the total variance that sits in the perturbed components."""
+        return float(self.explained[list(self.perturbed)].sum())
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row per column and component, for a frame or a plot."""
+        return [
+            {
+                "column": column,
+                "component": k,
+                "perturbed": k in self.perturbed,
+                "weight": float(self.weights[v, k]),
+                "weight_share": float(self.weight_shares[v, k]),
+                "variance_share": float(self.variance_shares[v, k]),
+            }
+            for v, column in enumerate(self.columns)
+            for k in range(self.variance.size)
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """A protected table and the account of how it came about."""
+
+    data: Any
+    method: str
+    kind: str
+    kept: Mapping[str, float]
+    dose: Mapping[str, Dose]
+    warnings: list[str]
+    rules: list[str]
+    components: ComponentTable
+    rows: int
+    settings: Mapping[str, Any]
+    seed: int
+    writer: Callable[[Release, str | PathLike[str], str], None]
+
+    def __repr__(self) -> str:
+        """A summary without a data value or the seed: this ends up in notebooks and logs."""
+        kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"
+        return (
+            f"<Release by {self.method}: {self.kind}, {self.rows} rows, {len(self.dose)} columns protected, "
+            f"kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
+        )
+
+    def recipe(self, include_seed: bool = False) -> dict[str, Any]:
+        """What replays this release on the same data; only with its seed does it give the same bytes."""
+        recipe = {"recipe": RECIPE_VERSION, **self.settings}
+        return {**recipe, "seed": self.seed} if include_seed else recipe
+
+    def report(self, path: str | PathLike[str], audience: str = "internal") -> None:
+        """Write the account as one self-contained HTML file: "internal" has everything, "public" no secret."""
+        if audience not in AUDIENCES:
+            raise ParameterError(f"audience: '{audience}' is unknown", f"it is {one_of(AUDIENCES)}")
+        self.writer(self, path, audience)

@@ -1,0 +1,84 @@
+"""Roles: which columns are protected, which are known, which only pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from microveil.core.errors import DataError, ParameterError, did_you_mean
+
+ColumnId = str | int
+Choice = ColumnId | Sequence[ColumnId] | None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Column names by role; a column has one role at most."""
+
+    confidential: tuple[str, ...]
+    public: tuple[str, ...] = ()
+    strata: tuple[str, ...] = ()
+    weight: str | None = None
+
+
+def resolve_roles(
+    numeric: Mapping[str, bool],
+    *,
+    confidential: Choice,
+    public: Choice,
+    strata: Choice,
+    weight: ColumnId | None,
+) -> Roles:
+    """Check the roles against the columns (name -> is it numeric) and fill in the default.
+
+    By default every numeric column without another role is confidential.
+    """
+    chosen = {
+        "public": named(numeric, "public", public),
+        "strata": named(numeric, "strata", strata),
+        "weight": named(numeric, "weight", weight),
+    }
+    if len(chosen["weight"]) > 1:
+        raise ParameterError("weight: takes one column", "name the column that holds the survey weights")
+    taken = [name for names in chosen.values() for name in names]
+    if confidential is None:
+        protect = tuple(name for name, is_number in numeric.items() if is_number and name not in taken)
+        if not protect:
+            raise DataError("confidential: there is no numeric column to protect", "check how the file was read")
+    else:
+        protect = named(numeric, "confidential", confidential)
+        if not protect:
+            raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
+    _check_one_role([*taken, *protect])
+    for role, names in (("confidential", protect), ("weight", chosen["weight"])):
+        for name in names:
+            if not numeric[name]:
+                raise DataError(
+                    f"{role}: column '{name}' is not numeric", "leave it out, or turn its cells into numbers first"
+                )
+    return Roles(protect, chosen["public"], chosen["strata"], next(iter(chosen["weight"]), None))
+
+
+def named(columns: Mapping[str, bool], role: str, choice: Choice) -> tuple[str, ...]:
+    """The columns of a role as names; numbers count columns from 0."""
+    if choice is None:
+        return ()
+    wanted = [choice] if isinstance(choice, str | int | np.integer) else list(choice)
+    names = list(columns)
+    found = []
+    for column in wanted:
+        if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
+            found.append(names[int(column)])
+        elif isinstance(column, str) and column in columns:
+            found.append(column)
+        else:
+            raise ParameterError(f"{role}: there is no column '{column}'", did_you_mean(str(column), names))
+    return tuple(found)
+
+
+def _check_one_role(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
