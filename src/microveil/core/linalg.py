@@ -1,0 +1,59 @@
+"""The little linear algebra that decides: rank, signs, square roots. One tolerance, in one place."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+RANK_TOLERANCE = 1e-7
+"""A column that others explain up to this share of its own norm is a linear combination of them (as in RegSDC).
+
+It applies to columns brought to unit norm first: a rule on raw data would drop every column in small units.
+"""
+
+
+def sorted_eigen(symmetric: Array) -> tuple[Array, Array]:
+    """Eigenvalues in descending order, with eigenvectors whose largest entry is positive.
+
+    The sign of an eigenvector is arbitrary; fixing it keeps a release the same across LAPACK builds.
+    """
+    values, vectors = np.linalg.eigh(symmetric)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    largest = np.abs(vectors).argmax(axis=0)
+    signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
+    return values, vectors * np.where(signs == 0, 1.0, signs)
+
+
+def rank_of(eigenvalues: Array) -> int:
+    """How many eigenvalues (descending, of columns brought to a common scale) are not round-off.
+
+    Eigenvalues are squares of norms, so the tolerance is squared too.
+    """
+    if eigenvalues.size == 0 or eigenvalues[0] <= 0:
+        return 0
+    return int(np.count_nonzero(eigenvalues > RANK_TOLERANCE**2 * eigenvalues.size * eigenvalues[0]))
+
+
+def inverse_square_root(symmetric: Array) -> tuple[Array, float]:
+    """The symmetric inverse square root of a positive matrix, and the matrix's condition number."""
+    values, vectors = np.linalg.eigh(symmetric)
+    if values[0] <= values[-1] * values.size * np.finfo(float).eps:
+        return np.full_like(symmetric, np.nan), np.inf
+    return (vectors / np.sqrt(values)) @ vectors.T, float(values[-1] / values[0])
+
+
+def regression_slopes(xx: Array, xy: Array) -> Array:
+    """Least-squares slopes of y on x from their cross-products.
+
+    The columns are brought to unit norm first; directions in which they are collinear carry nothing.
+    """
+    if xx.shape[0] == 0:
+        return np.zeros(xy.shape)
+    norm = np.sqrt(np.diagonal(xx))
+    norm = np.where(norm > 0, norm, 1.0)
+    values, vectors = sorted_eigen(xx / np.outer(norm, norm))
+    kept = vectors[:, : rank_of(values)]
+    slopes: Array = ((kept / values[: kept.shape[1]]) @ kept.T @ (xy / norm[:, None])) / norm[:, None]
+    return slopes

@@ -1,0 +1,74 @@
+"""Work in several threads with results that do not depend on how many.
+
+BLAS may add up in another order when its number of threads changes. So while we work, BLAS gets one thread,
+and the rows are cut into pieces whose borders depend on the number of rows only; threads take pieces.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from microveil.core.errors import ParameterError
+
+Result = TypeVar("Result")
+
+ROWS_PER_PIECE = 8_192
+"""Rows handled at once: a few hundred kilobytes, so that a piece stays in the cache between steps."""
+
+SEGMENTS = 16
+"""Runs of pieces that are added up on their own. Enough for the cores of a workstation, few enough to store."""
+
+_lock = threading.Lock()
+_users = 0
+_limit: Any = None
+
+
+def worker_count() -> int:
+    """Threads to use: `MICROVEIL_THREADS`, or the cores this process may run on."""
+    asked = os.environ.get("MICROVEIL_THREADS", "").strip()
+    if not asked:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not asked.isdigit() or int(asked) < 1:
+        raise ParameterError("MICROVEIL_THREADS must be a whole number of at least 1", "unset it to use all cores")
+    return int(asked)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS on one thread, for as long as any caller is inside (the limit is one per process)."""
+    global _users, _limit
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _limit = ThreadpoolController().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limit.restore_original_limits()
+                _limit = None
+
+
+def in_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run the tasks, as many at a time as there are workers; results in the order of the tasks."""
+    workers = min(worker_count(), len(tasks))
+    if workers < 2:
+        return [task() for task in tasks]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda task: task(), tasks))
+
+
+def segments(count: int) -> list[list[slice]]:
+    """The rows 0 ... count-1 as segments of pieces; the same for everyone who asks with this count."""
+    pieces = [slice(start, min(start + ROWS_PER_PIECE, count)) for start in range(0, count, ROWS_PER_PIECE)]
+    size = -(-len(pieces) // SEGMENTS) or 1
+    return [pieces[start : start + size] for start in range(0, len(pieces), size)]
