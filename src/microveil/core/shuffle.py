@@ -1,0 +1,115 @@
+"""Uniformly random rearrangement of a column, fast also when the column is larger than the cache.
+
+A plain Fisher-Yates shuffle jumps through the whole column, and beyond the cache each jump waits for memory.
+The shuffle of Rao (1961) and Sandelius (1962) does not: give each row a uniformly random bucket, shuffle
+each bucket, which fits in the cache, and join the buckets in order. The result is exactly uniform over all
+permutations, because the buckets are bits of random words and the choices within a bucket are exactly uniform.
+
+An engine that reads a file in pieces can make the very same permutation with an external shuffle: write the
+rows of each block of rows to bucket files, then shuffle each bucket in memory. This is why
+
+- the number of buckets depends on the number of rows only (`bucket_count`);
+- the buckets of a block of rows come from that block's own generator (`buckets_of_block`);
+- rows enter a bucket in row order;
+- the order within a bucket depends on its length and its own generator only (`shuffle_bucket`).
+
+All random bits are raw words of numpy's generators, read from their low end: the one thing numpy promises
+not to change from version to version. The compiled loops release the GIL, so columns may be shuffled in
+threads, with the same result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.rng import Stream, row_blocks
+
+SMALL = 2**21
+"""Up to this many rows, numpy's own shuffle. Part of the meaning of a seed, like the other numbers here.
+
+A fresh process needs about 0.3 s to import numba and load the compiled loops. A file of 13 columns wins that
+back from about two million rows; below, numpy is faster although each of its shuffles takes twice as long.
+"""
+
+ROWS_PER_BUCKET = 65_536
+"""Mean rows of a bucket, at most: half a megabyte, so that a bucket and its draws fit in the L2 cache."""
+
+MOST_BUCKETS = 65_536
+"""A bucket's number has 16 bits. Beyond 2**32 rows the buckets grow, and only the speed suffers."""
+
+FIRST_BUCKET = 2**31
+"""Bucket k draws from block FIRST_BUCKET + k of the stream, far above the number of any block of rows."""
+
+
+def shuffled(values: NDArray[np.float64], stream: Stream) -> NDArray[np.float64]:
+    """A uniformly random rearrangement of a 1-D array; the array itself stays as it is."""
+    if len(values) <= SMALL:
+        return stream.generator(0).permutation(values)
+    return shuffled_in_buckets(values, stream, bucket_count(len(values)))
+
+
+def bucket_count(rows: int) -> int:
+    """The least power of two that gives buckets of at most ROWS_PER_BUCKET rows on average."""
+    buckets_needed = max(1, -(-rows // ROWS_PER_BUCKET))
+    return min(1 << (buckets_needed - 1).bit_length(), MOST_BUCKETS)
+
+
+def shuffled_in_buckets(values: NDArray[np.float64], stream: Stream, buckets: int) -> NDArray[np.float64]:
+    """Rao-Sandelius shuffle; `buckets` is a power of two, at most MOST_BUCKETS."""
+    from microveil.core import _shuffle_kernels as kernels  # numba is slow to import: only for large columns
+
+    # 1. The bucket of each row, and the size of each bucket.
+    digits = np.empty(len(values), dtype=np.uint16)
+    sizes = np.zeros(buckets, dtype=np.uint64)
+    for block, rows in row_blocks(len(values)):
+        digits[rows] = buckets_of_block(stream, block, rows.stop - rows.start, buckets)
+        kernels.count(digits[rows], sizes)
+
+    # 2. Rows to buckets, in row order. A strided column is made contiguous block by block, to save memory.
+    out = np.empty(len(values))
+    ends = np.cumsum(sizes)
+    next_free = ends - sizes
+    for _, rows in row_blocks(len(values)):
+        kernels.scatter(np.require(values[rows], np.float64, ["C", "A"]), digits[rows], next_free, out)
+
+    # 3. Each bucket in random order.
+    start = 0
+    for bucket, end in enumerate(ends.tolist()):
+        shuffle_bucket(out[start:end], stream, bucket)
+        start = end
+    return out
+
+
+def buckets_of_block(stream: Stream, block: int, rows: int, buckets: int) -> NDArray[np.uint16]:
+    """The bucket of each row of one block of rows: the low bits of 16-bit pieces of random words."""
+    words = _random_words(stream.generator(block), -(-rows // 4))
+    return words.view(np.uint16)[:rows] & np.uint16(buckets - 1)
+
+
+def shuffle_bucket(values: NDArray[np.float64], stream: Stream, bucket: int) -> None:
+    """Shuffle one bucket in place (Fisher-Yates)."""
+    from microveil.core import _shuffle_kernels as kernels
+
+    if len(values) < 2:
+        return
+    _bring_into_cache(values)
+    generator = stream.generator(FIRST_BUCKET + bucket)
+    unplaced = len(values)
+    while unplaced > 1:  # more than once only if some draws were passed over to keep the choices uniform
+        words = _random_words(generator, unplaced // 2)  # two draws a word; the first value needs none
+        unplaced = kernels.fisher_yates(values, words.view(np.uint32), unplaced)
+
+
+def warm_up() -> None:
+    """Compile the loops for large columns, or load them if they are compiled already."""
+    from microveil.core import _shuffle_kernels  # noqa: F401
+
+
+def _random_words(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:
+    return generator.bit_generator.random_raw(count)
+
+
+def _bring_into_cache(values: NDArray[np.float64]) -> None:
+    """Read one value per cache line. Reading in order is foreseen by the processor, the jumps of a shuffle are not."""
+    values[::8].view(np.int64).max()
