@@ -1,0 +1,8 @@
+"""Engines: where the rows are while the pipeline runs."""
+
+from microveil.engines.memory import Outcome, run
+from microveil.engines.pipeline import Progress, Spectrum
+
+ENGINES = ("auto", "memory")
+
+__all__ = ["ENGINES", "Outcome", "Progress", "Spectrum", "run"]

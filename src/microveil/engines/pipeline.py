@@ -1,0 +1,163 @@
+"""centre -> decompose -> perturb -> restore -> join, for columns that vary, have no holes and stand for themselves.
+
+Scores live in one buffer, a row per component, because perturbing and releasing both go column by column; the
+release overwrites them piece by piece, so the whole takes the size of the input and little more beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from microveil.core.errors import DataError
+from microveil.core.moments import Array, Moments, Pieces, moments
+from microveil.core.rng import Streams
+from microveil.core.table import Table
+from microveil.core.threads import in_threads, segments
+from microveil.decompose import Axes, Centre, fit_centre
+from microveil.methods import Plan
+from microveil.perturb import Column
+from microveil.restore import Correction, correction
+
+Progress = Callable[[str, float], None]
+
+WELL_CONDITIONED = 1e3
+"""Condition number up to which one correction of the scores is exact to round-off; above it, another follows."""
+
+CORRECTIONS = 4
+"""Corrections at most: each squares the error that the one before left, so more would find nothing to do."""
+
+ATTEMPTS = 20
+"""Few rows can fall into an order that leaves no room for exact moments; then they are perturbed anew."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The components of a release: which there were, which were perturbed, and what each column owes to them."""
+
+    axes: Axes
+    selected: list[int]
+    shares: Array
+    determined: list[int]
+    notes: dict[int, str]
+
+    @property
+    def untouched(self) -> int:
+        """How many components came through as they were."""
+        return self.axes.count - len(self.selected)
+
+
+def protected(
+    plan: Plan, table: Table, summary: Moments, sensitive: list[int], streams: Streams, stratum: int, progress: Progress
+) -> tuple[list[Array], Spectrum]:
+    """The released confidential columns, and the components behind them."""
+    centre = fit_centre(summary, table.public)
+    determined = centre.determined(summary)
+    free = [j for j in range(centre.centred.mean.size) if j not in set(determined)]
+    axes = _widened(plan.decompose.fit(centre.centred.select(free)), free, centre.centred.mean.size)
+    shares = axes.variance_shares(summary.variance[table.public :])
+    selected = plan.select.choose(shares, sensitive)
+    plan.perturb.check(table.count, len(selected))
+
+    progress("finding scores", 0.2)
+    buffer = np.empty((centre.centred.mean.size, table.count))
+    original = _scores(table, centre, axes, buffer)
+    for attempt in range(ATTEMPTS):
+        scores = original if attempt == 0 else _scores(table, centre, axes, buffer)
+        notes = _perturb(plan, scores, selected, streams, (stratum, attempt), progress)
+        fix = _exact(table, scores, axes, selected, progress) if plan.exact else None
+        if fix is None or np.isfinite(fix.condition):
+            break
+    else:
+        raise DataError(
+            "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
+        )
+    progress("writing columns", 0.85)
+    _join(table, centre, axes, buffer, fix)
+    return list(buffer), Spectrum(axes, selected, shares, determined, notes)
+
+
+def _widened(axes: Axes, columns: list[int], width: int) -> Axes:
+    """Axes found on some columns, for all of them: the others have no part in any component."""
+    if len(columns) == width:
+        return axes
+    projection, loadings, weights = (
+        np.zeros((width, axes.count)),
+        np.zeros((axes.count, width)),
+        np.zeros((width, axes.count)),
+    )
+    projection[columns], loadings[:, columns], weights[columns] = axes.projection, axes.loadings, axes.weights
+    return Axes(projection, loadings, axes.variance, weights)
+
+
+def _scores(table: Table, centre: Centre, axes: Axes, buffer: Array) -> Array:
+    """(y - fitted) @ projection, into the first rows of the buffer."""
+    matrix = np.vstack([-centre.slopes @ axes.projection, axes.projection]).T
+    scores = buffer[: axes.count]
+
+    def fill(pieces: list[slice]) -> None:
+        for piece in pieces:
+            scores[:, piece] = matrix @ (table.pieces(piece) - centre.mean[:, None])
+
+    in_threads([partial(fill, pieces) for pieces in segments(table.count)])
+    return scores
+
+
+def _perturb(
+    plan: Plan, scores: Array, selected: list[int], streams: Streams, address: tuple[int, int], progress: Progress
+) -> dict[int, str]:
+    """Each chosen component through the perturbation, with a random stream of its own."""
+
+    def one(position: int, component: int) -> list[str]:
+        column = Column(scores[component], streams.stream("perturb", *address, component), position)
+        scores[component] = plan.perturb.apply(column)
+        progress("perturbing components", 0.3 + 0.4 * (position + 1) / len(selected))
+        return column.notes
+
+    notes = in_threads([partial(one, *place) for place in enumerate(selected)])
+    return {component: "; ".join(said) for component, said in zip(selected, notes, strict=True) if said}
+
+
+def _exact(table: Table, scores: Array, axes: Axes, selected: list[int], progress: Progress) -> Correction:
+    """The correction that gives the scores back their moments; all but the last are applied at once."""
+    progress("restoring moments", 0.75)
+    pieces = _with_public(table, scores)
+    for _ in range(CORRECTIONS):
+        summary = moments(pieces, table.count, weights=table.weights)
+        fix = correction(summary, table.public, selected, axes.variance)
+        if not WELL_CONDITIONED < fix.condition < np.inf:
+            break
+        _map_rows(pieces, scores, fix.matrix, fix.constant)
+    return fix
+
+
+def _with_public(table: Table, scores: Array) -> Pieces:
+    """Pieces of public columns and scores, one above the other."""
+    if table.public == 0:
+        return lambda piece: scores[:, piece]
+    return lambda piece: np.vstack([table.pieces(piece)[: table.public], scores[:, piece]])
+
+
+def _join(table: Table, centre: Centre, axes: Axes, buffer: Array, fix: Correction | None) -> None:
+    """The identity data = centre + scores @ loadings, over the scores in the buffer."""
+    public = table.public
+    matrix = np.vstack([np.zeros((public, axes.count)), np.eye(axes.count)]) if fix is None else fix.matrix
+    onto_data = matrix @ axes.loadings
+    onto_data[:public] += centre.slopes
+    constant = centre.mean[public:] - centre.mean[:public] @ centre.slopes
+    if fix is not None:
+        constant = constant + fix.constant @ axes.loadings
+    _map_rows(_with_public(table, buffer[: axes.count]), buffer, onto_data, constant)
+
+
+def _map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array) -> None:
+    """Every row through `row @ matrix + constant`, into the target; pieces may be read from the target itself."""
+
+    def fill(pieces: list[slice]) -> None:
+        for piece in pieces:
+            target[:, piece] = matrix.T @ pieces_of(piece) + constant[:, None]
+
+    in_threads([partial(fill, pieces) for pieces in segments(target.shape[1])])

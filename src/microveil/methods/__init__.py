@@ -1,0 +1,32 @@
+"""The methods, by the name a user types. A new one is a line below, and a test of its theorem."""
+
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.decompose import PrincipalComponents
+from microveil.methods.base import Kind, Method, Plan
+
+METHODS: dict[str, Method] = {
+    method.id: method
+    for method in [
+        Method(
+            id="pca",
+            summary="Perturb principal components: swap, redraw or blur all or some of them, and undo the rotation.",
+            reference="Calviño, A. (2017), A simple method for limiting disclosure in continuous microdata based on "
+            "principal component analysis, Journal of Official Statistics 33(1), eq. 5-8",
+            decompose=PrincipalComponents,
+            # One column has no components: the release would be its own values in another order.
+            minimum_columns=2,
+        ),
+    ]
+}
+
+DEFAULT_METHOD = "pca"
+
+
+def method_named(name: str) -> Method:
+    """The method, or an error that names the nearest."""
+    if name not in METHODS:
+        raise ParameterError(f"there is no method '{name}'", did_you_mean(name, METHODS))
+    return METHODS[name]
+
+
+__all__ = ["DEFAULT_METHOD", "METHODS", "Kind", "Method", "Plan", "method_named"]

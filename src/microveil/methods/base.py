@@ -1,0 +1,103 @@
+"""A method is a preset: which decomposition, which perturbations, which restoration. No algorithm of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.parameters import Composed, Parameter, Step, parameters_of
+from microveil.decompose import Components, Decomposition
+from microveil.perturb import PERTURBATIONS, Perturbation
+from microveil.restore import ExactMoments
+
+Kind = Literal["masked", "hybrid", "synthetic"]
+
+
+class PerturbChoice(Step):
+    """Which perturbation the components get."""
+
+    perturb: Annotated[
+        str,
+        Field(
+            description="what happens to a chosen component",
+            json_schema_extra={"allowed": ", ".join(PERTURBATIONS)},
+        ),
+    ] = "swap"
+
+    @field_validator("perturb")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in PERTURBATIONS:
+            raise ValueError(f"no perturbation '{value}', {did_you_mean(value, PERTURBATIONS)}")
+        return value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method with its parameters checked: everything an engine needs."""
+
+    method: str
+    decompose: Decomposition
+    select: Components
+    perturb: Perturbation
+    exact: bool
+    parameters: Mapping[str, Any]
+
+    def kind(self, untouched: int) -> Kind:
+        """What the release is to be called (Calviño 2017, §3.2)."""
+        if not self.perturb.replaces:
+            return "masked"
+        return "hybrid" if untouched else "synthetic"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named preset of the three steps, with its paper."""
+
+    id: str
+    summary: str
+    reference: str
+    decompose: type[Decomposition]
+    minimum_columns: int = 1
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def steps(self, perturb: str) -> tuple[type[Step], ...]:
+        """The steps whose parameters this method takes, with this perturbation."""
+        return (PerturbChoice, Components, ExactMoments, self.decompose, PERTURBATIONS[perturb])
+
+    def plan(self, given: Mapping[str, Any]) -> Plan:
+        """Check the parameters and store them."""
+        choice = {name: value for name, value in given.items() if name == "perturb"}
+        perturb = Composed(self.id, [PerturbChoice], self.defaults).build(choice).step(PerturbChoice).perturb
+        composed = Composed(f"{self.id} with perturb='{perturb}'", self.steps(perturb), self.defaults)
+        self._explain_strays(given, composed.names, perturb)
+        if given.get("permutations") is not None:
+            given = {"exact": False, **given}
+        built = composed.build(given)
+        return Plan(
+            method=self.id,
+            decompose=built.step(self.decompose),
+            select=built.step(Components),
+            perturb=built.step(PERTURBATIONS[perturb]),
+            exact=built.step(ExactMoments).exact,
+            parameters={name: value for step in built.values() for name, value in step.model_dump().items()},
+        )
+
+    def parameters(self) -> list[tuple[str, str, list[Parameter]]]:
+        """All parameters in groups (perturbation, its summary, parameters); the shared ones come first."""
+        shared = [p for step in (PerturbChoice, Components, ExactMoments, self.decompose) for p in parameters_of(step)]
+        own = [(name, step.summary(), parameters_of(step)) for name, step in PERTURBATIONS.items()]
+        return [("", "", shared), *own]
+
+    def _explain_strays(self, given: Mapping[str, Any], known: list[str], perturb: str) -> None:
+        """A parameter of another perturbation is the likeliest slip: say whose it is."""
+        for name in given:
+            owners = [other for other, step in PERTURBATIONS.items() if name in step.model_fields]
+            if name not in known and owners:
+                raise ParameterError(
+                    f"{name}: perturb='{perturb}' has no such parameter", f"it belongs to perturb='{owners[0]}'"
+                )

@@ -1,0 +1,61 @@
+"""What a perturbation is: a rule that turns one column of scores into another."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.errors import ParameterError
+from microveil.core.parameters import Step
+from microveil.core.rng import Stream
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class Column:
+    """One column to perturb: its values, its own random stream, and its place among the perturbed ones."""
+
+    values: Array
+    stream: Stream
+    position: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+class Perturbation(Step):
+    """Base of all perturbations of one column.
+
+    A subclass says what it promises (the class variables), and computes in `apply`. Score columns have mean
+    zero; a perturbation should keep their mean and variance, exactly or on average.
+    """
+
+    replaces: ClassVar[bool] = False
+    """True when the new values are drawn from a model: the release is then synthetic, or hybrid if partial."""
+
+    keeps_mean: ClassVar[bool] = False
+    """True when the mean of the column comes back exactly (up to round-off)."""
+
+    @abstractmethod
+    def apply(self, column: Column) -> Array:
+        """The perturbed values, in a new array."""
+
+    def retained(self) -> float | None:
+        """The correlation to expect between a column and its perturbed self; None when it depends on the data."""
+        return 0.0
+
+    def check(self, rows: int, columns: int) -> None:
+        """Refuse parameters that do not fit a table of this size."""
+
+
+def check_given(name: str, given: NDArray[np.generic] | None, rows: int, columns: int) -> None:
+    """An array that stands in for random draws must have a row per record and a column per component."""
+    if given is not None and given.shape != (rows, columns):
+        raise ParameterError(
+            f"{name}: is {given.shape[0]} x {given.shape[1]}, but {rows} rows and {columns} perturbed components need "
+            f"{rows} x {columns}",
+            "give one column per perturbed component",
+        )

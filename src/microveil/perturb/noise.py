@@ -1,0 +1,43 @@
+"""Noise: the old scores, blurred."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from microveil.core.parameters import Draws
+from microveil.perturb.base import Array, Column, Perturbation, check_given
+
+
+class Noise(Perturbation):
+    """Add normal noise whose standard deviation is a share of the component's.
+
+    Calviño (2017), §3.2. The sum is brought back to the component's variance, so that covariances hold on
+    average and the correlation with the original is 1/sqrt(1 + ratio²).
+    """
+
+    reference: ClassVar[str] = "Calviño (2017), §3.2; Brand (2002)"
+
+    noise_sd_ratio: Annotated[
+        float,
+        Field(gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"),
+    ] = 0.5
+    draws: Draws = None
+
+    def apply(self, column: Column) -> Array:
+        """(z + ratio sd N(0, 1)) / sqrt(1 + ratio²) about the mean."""
+        noise = column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
+        mean = column.values.mean()
+        blurred = (column.values - mean) + self.noise_sd_ratio * column.values.std() * noise
+        result: Array = mean + blurred * self.retained()
+        return result
+
+    def retained(self) -> float:
+        """1/sqrt(1 + ratio²)."""
+        return 1 / math.sqrt(1 + self.noise_sd_ratio**2)
+
+    def check(self, rows: int, columns: int) -> None:
+        """Given draws must fit."""
+        check_given("draws", self.draws, rows, columns)

@@ -1,0 +1,67 @@
+"""Redrawing: new scores from a model of the old ones."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from microveil.core.parameters import Draws
+from microveil.perturb.base import Array, Column, Perturbation, check_given
+
+
+def bandwidth_nrd0(values: Array) -> float:
+    """Silverman's rule of thumb, as R's `bw.nrd0`: 0.9 min(sd, IQR/1.34) n^(-1/5)."""
+    sd = float(values.std(ddof=1))
+    low, high = np.quantile(values, [0.25, 0.75])
+    # Half of the values may be equal (a spike at zero); R then falls back on the sd alone, as here.
+    spread = min(sd, float(high - low) / 1.34) or sd
+    return float(0.9 * spread * values.size**-0.2)
+
+
+class Redraw(Perturbation):
+    """Draw from the smoothed empirical distribution: a random old value plus a little normal noise.
+
+    Calviño (2017), §4.2, after Fienberg (1994). The noise has the bandwidth of a kernel density estimate;
+    it adds h² to the variance, which `exact` takes back.
+    """
+
+    reference: ClassVar[str] = "Calviño (2017), §4.2; Fienberg (1994)"
+    replaces: ClassVar[bool] = True
+
+    bandwidth_ratio: Annotated[
+        float, Field(ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)")
+    ] = 1.0
+    draws: Draws = None
+
+    def apply(self, column: Column) -> Array:
+        """A bootstrap sample plus h N(0, 1)."""
+        n = column.values.size
+        noise = column.stream.normal(n) if self.draws is None else self.draws[:, column.position]
+        # The sample's rows come from blocks of their own, far from those of the noise.
+        donors = column.stream.child("donors").integers(n, n)
+        return column.values[donors] + self.bandwidth_ratio * bandwidth_nrd0(column.values) * noise
+
+    def check(self, rows: int, columns: int) -> None:
+        """Given draws must fit."""
+        check_given("draws", self.draws, rows, columns)
+
+
+class Normal(Perturbation):
+    """Draw from the normal distribution with the component's mean and variance."""
+
+    reference: ClassVar[str] = "Calviño (2017), §3.2 (random scores)"
+    replaces: ClassVar[bool] = True
+
+    draws: Draws = None
+
+    def apply(self, column: Column) -> Array:
+        """The mean plus sd N(0, 1)."""
+        noise = column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
+        drawn: Array = column.values.mean() + column.values.std() * noise
+        return drawn
+
+    def check(self, rows: int, columns: int) -> None:
+        """Given draws must fit."""
+        check_given("draws", self.draws, rows, columns)
