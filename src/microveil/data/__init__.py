@@ -1,0 +1,1 @@
+"""Tables of the outside world in and out: frames, files, and the dictionary of their columns."""

@@ -1,0 +1,163 @@
+"""Files that appear whole or not at all, and stay private until they are whole.
+
+Everything microveil writes (tables, reports, recipes) goes through `atomic_target`. A half-written release is worse
+than none, and a temporary file that others can read is a disclosure.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from microveil.core.errors import FileError
+
+# What "the disk is full" is called: the disk itself, the user's quota, the limit on a file's size.
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def shown(name: object) -> str:
+    """A file or column name in quotes, on one line whatever characters it holds."""
+    text = str(name)
+    return f"'{text}'" if text.isprintable() else repr(text)
+
+
+def error_code(error: BaseException) -> int | None:
+    """The number the operating system gave. Polars leaves `errno` empty and writes it as `(os error 28)`."""
+    code = getattr(error, "errno", None)
+    if isinstance(code, int):
+        return code
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return int(found[1]) if found else None
+
+
+def cannot(verb: str, path: Path, error: BaseException) -> FileError:
+    """The error for a file that cannot be read or written: the system's own word for why, and nothing else.
+
+    The text of `error` is never shown, because libraries quote the data in theirs.
+    """
+    code = error_code(error)
+    why = f" ({os.strerror(code).lower()})" if code is not None else ""
+    if code in NO_SPACE:
+        hint = "free some space, or choose another disk"
+    elif code in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "ask for the permission, or choose another place"
+    else:
+        hint = "check the path"
+    return FileError(f"{shown(path)} cannot be {verb}{why}", hint)
+
+
+def check_place(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a target that could not be written, or that would overwrite an input, whatever its extension.
+
+    The folder is tried with a real file: permissions alone do not tell about read-only or virtual file systems.
+    """
+    _check_existing(path)
+    for source in inputs:
+        if _is_same(path, source):
+            raise FileError(f"{shown(path)} is one of the inputs", "give the output another name")
+    folder = _real(path).parent
+    if not folder.is_dir():
+        raise FileError(f"{shown(path)} cannot be written: there is no folder {shown(folder)}", "create it first")
+    try:
+        _create(folder).unlink()
+    except OSError as error:
+        raise cannot("written", path, error) from None
+
+
+@contextmanager
+def atomic_target(path: Path) -> Iterator[Path]:
+    """A temporary file to write to, beside `path`, that takes the place of `path` when the block ends well.
+
+    It is readable by its owner only until it is complete. On any failure, Ctrl-C included, it is removed and what
+    was at `path` is untouched. A target that is a symbolic link is followed: the link stays.
+    """
+    check_place(path)
+    target = _real(path)
+    temporary = None
+    try:
+        temporary = _create(target.parent)
+        yield temporary
+        _publish(temporary, target)
+    except OSError as error:
+        raise cannot("written", path, error) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)  # already gone when all went well: it has become the target
+
+
+def _check_existing(path: Path) -> None:
+    """Refuse to replace anything but a regular file that we may write."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise cannot("written", path, error) from None
+    if stat.S_ISDIR(mode):
+        raise FileError(f"{shown(path)} is a directory", "add a file name")
+    if not stat.S_ISREG(mode):
+        # Renaming over /dev/null or /dev/full would replace the device for every program on the machine.
+        raise FileError(f"{shown(path)} is a device or a pipe", "write to an ordinary file")
+    if not os.access(path, os.W_OK):
+        raise FileError(f"{shown(path)} exists and is write-protected", "give the output another name")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, by links or by another spelling."""
+    try:
+        return path.samefile(other)
+    except OSError:
+        return _real(path) == _real(other)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _create(folder: Path) -> Path:
+    """A new empty file, mode 0600 from the start. Its name is short: the target's may be as long as a name can be."""
+    handle, name = tempfile.mkstemp(prefix=".microveil-", suffix=".tmp", dir=folder)
+    os.close(handle)
+    return Path(name)
+
+
+def _publish(temporary: Path, target: Path) -> None:
+    """Put the finished file in its place: contents on the disk first, so that a crash cannot leave an empty target."""
+    _sync(temporary, os.O_RDWR)
+    temporary.chmod(_permissions(temporary, target))
+    temporary.replace(target)
+    with suppress(OSError):  # the new name too, where folders can be synchronised
+        _sync(target.parent, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _permissions(temporary: Path, target: Path) -> int:
+    """The mode of the finished file: that of the file it replaces, else what the umask says."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        # The mask can only be read by setting it. For that instant files of other threads are private, never open.
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask
+    mode = old.st_mode & 0o777
+    if not hasattr(os, "chown"):  # Windows
+        return mode
+    for owner in (old.st_uid, -1):
+        with suppress(OSError):
+            os.chown(temporary, owner, old.st_gid)
+            return mode
+    return mode & ~0o070  # the group's rights were meant for another group than ours

@@ -1,0 +1,163 @@
+"""The dictionary of the columns: codes that are not values, and sums that must hold.
+
+Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML or JSON file:
+
+    [columns.rd_spending]
+    special_codes = [-9]
+
+    [[sums]]
+    total = "turnover_total"
+    parts = ["turnover_domestic", "turnover_export"]
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from microveil.core.dependence import LinearRule
+from microveil.core.errors import DataError, FileError, ParameterError, did_you_mean
+
+Array = NDArray[np.float64]
+
+NEGATIVE_CODES = frozenset(
+    {-7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0, -99999.0, -999999.0}
+)
+HIGH_CODES = frozenset({10.0**digits - 1 for digits in range(2, 9)} | {10.0**digits - 2 for digits in range(4, 9)})
+"""99, 999, ... and 9998, 99998, ..."""
+
+REPEATS = 3
+"""A code is given to several records; a lone extreme value is a value."""
+
+Name = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class ColumnEntry(_Entry):
+    """What is known of one column."""
+
+    special_codes: tuple[float, ...] = Field((), description="numbers that stand for 'refused', 'not applicable', ...")
+
+
+class SumEntry(_Entry):
+    """A total that is the sum of its parts, in every row."""
+
+    total: Name
+    parts: tuple[Name, ...] = Field(min_length=1)
+
+
+class Dictionary(_Entry):
+    """What is known of the columns."""
+
+    columns: dict[Name, ColumnEntry] = Field(default_factory=dict)
+    sums: tuple[SumEntry, ...] = ()
+
+    def codes(self, name: str) -> tuple[float, ...]:
+        """The special codes of a column."""
+        return self.columns[name].special_codes if name in self.columns else ()
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Every column that is spoken of must exist."""
+        spoken = [*self.columns, *(name for entry in self.sums for name in (entry.total, *entry.parts))]
+        for name in spoken:
+            if name not in names:
+                raise ParameterError(f"rules: there is no column '{name}'", did_you_mean(name, names))
+
+
+def read_dictionary(rules: Mapping[str, Any] | str | Path) -> Dictionary:
+    """A dictionary from a dict or from a TOML or JSON file."""
+    if not isinstance(rules, Mapping):
+        rules = _load(Path(rules))
+    try:
+        return Dictionary.model_validate(dict(rules))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = f"rules: {where}: {first['msg'].lower()}"
+    raise ParameterError(problem, "see `microveil describe --help` for the form")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return dict(json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text))
+    except OSError as error:
+        raise FileError(f"rules: cannot read '{path}': {error.strerror}", "give a TOML or JSON file") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError, TypeError, ValueError):
+        raise FileError(f"rules: '{path}' is not valid TOML or JSON", "check its syntax") from None
+
+
+def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ...]:
+    """Numbers that look like codes, by what they are, how often they occur and how far from the rest they stand.
+
+    Looked for only where an extreme of the column could be one, so a clean column costs nothing.
+    """
+    found: list[float] = []
+    if minimum in NEGATIVE_CODES:
+        rest = values
+        while (low := float(np.nanmin(rest, initial=np.inf))) in NEGATIVE_CODES:
+            found.append(low)
+            rest = rest[rest != low]
+        # -9 among other negative numbers is a number.
+        if rest.size == 0 or np.nanmin(rest) < 0 or any(np.count_nonzero(values == code) < REPEATS for code in found):
+            found = []
+    if maximum in HIGH_CODES and np.count_nonzero(values == maximum) >= REPEATS:
+        rest = values[(values != maximum) & ~np.isin(values, found)]
+        if rest.size and maximum > 2 * np.nanmax(np.abs(rest), initial=0.0):
+            found.append(maximum)
+    return tuple(sorted(found))
+
+
+def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:
+    """The declared sums as rules between protected columns, after checking that they hold where all cells are."""
+    place = {name: j for j, name in enumerate(columns)}
+    rules = []
+    for entry in dictionary.sums:
+        members = (entry.total, *entry.parts)
+        outside = [name for name in members if name not in place]
+        if len(outside) == len(members):
+            continue
+        if outside:
+            raise ParameterError(
+                f"rules: the sum for '{entry.total}' needs '{outside[0]}', which is not protected",
+                "protect all columns of a sum, or none",
+            )
+        if len(set(members)) < len(members):
+            raise ParameterError(f"rules: the sum for '{entry.total}' names a column twice", "name each once")
+        gap = columns[entry.total] - np.sum([columns[name] for name in entry.parts], axis=0)
+        size = np.sum([np.abs(columns[name]) for name in members], axis=0)
+        broken = int(np.count_nonzero(np.abs(gap) > 1e-9 * size))
+        if broken:
+            raise DataError(
+                f"rules: '{entry.total}' is not the sum of its parts in {broken} of {gap.size} rows",
+                "correct the rows or take the sum out of the rules",
+            )
+        rules.append(LinearRule(place[entry.total], {place[name]: 1.0 for name in entry.parts}))
+    _check_no_circle(rules, list(columns))
+    return rules
+
+
+def _check_no_circle(rules: Sequence[LinearRule], names: Sequence[str]) -> None:
+    totals = {rule.column for rule in rules}
+    if len(totals) < len(rules):
+        raise ParameterError("rules: a total is declared twice", "declare each total once")
+    known = set(range(len(names))) - totals
+    pending = list(rules)
+    while pending:
+        ready = [rule for rule in pending if rule.terms.keys() <= known]
+        if not ready:
+            raise ParameterError(
+                f"rules: the sum for '{names[pending[0].column]}' goes round in a circle", "declare totals of parts"
+            )
+        known |= {rule.column for rule in ready}
+        pending = [rule for rule in pending if rule not in ready]
