@@ -1,0 +1,5 @@
+"""`python -m microveil`."""
+
+from microveil.cli.main import main
+
+main()

@@ -1,0 +1,173 @@
+"""The account of a release: what was kept, how much was changed, and what its owner must be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from microveil.core.evidence import Evidence
+from microveil.core.moments import Array
+from microveil.core.results import ComponentTable, Dose
+from microveil.data.frames import Frame
+from microveil.data.intake import Intake
+from microveil.engines import Outcome
+from microveil.methods import Plan
+
+KEPT = 1e-9
+"""A promised statistic that is further off than this (in standard deviations) is pointed out."""
+
+NO_EFFECT = 0.01
+SMALL_STRATUM = 10
+SAMPLE = 1_000
+
+
+def component_table(intake: Intake, outcome: Outcome) -> ComponentTable:
+    """The components with their weights on the perturbed columns."""
+    names, spectrum = intake.table.confidential_names, outcome.spectrum
+    return ComponentTable(
+        columns=tuple(names[j] for j in outcome.perturbed),
+        variance=spectrum.axes.variance,
+        weights=spectrum.axes.weights,
+        variance_shares=spectrum.shares.T,
+        perturbed=tuple(spectrum.selected),
+        notes=spectrum.notes,
+    )
+
+
+def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, float]:
+    """The statistics the method promises, with the error that was reached."""
+    statistics = {}
+    if plan.exact or (plan.perturb.keeps_mean and intake.table.weights is None):
+        statistics["mean"] = proof.mean_error
+    if plan.exact:
+        statistics["covariance"] = proof.covariance_error
+    if outcome.rules:
+        statistics["linear rules"] = max(rule.worst_error(outcome.columns) for rule in outcome.rules)
+    return statistics
+
+
+def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, Dose]:
+    """Asked and achieved perturbation, column by column."""
+    asked = _asked(plan, outcome)
+    constant = set(range(len(outcome.columns))) - set(outcome.perturbed) - {rule.column for rule in outcome.rules}
+    return {
+        name: Dose(
+            asked=0.0 if j in constant else asked.get(j),
+            achieved=0.0 if j in constant else float(np.clip(1 - proof.correlation[j], 0, 2)),
+            cells_changed=float(proof.changed[j]),
+        )
+        for j, name in enumerate(intake.table.confidential_names)
+    }
+
+
+def _asked(plan: Plan, outcome: Outcome) -> Mapping[int, float]:
+    """Share of each perturbed column's variance in the chosen components, times what each of them loses."""
+    retained = plan.perturb.retained()
+    if retained is None:
+        return {}
+    share = outcome.spectrum.shares[outcome.spectrum.selected].sum(axis=0) * (1 - retained)
+    return {j: float(min(part, 1.0)) for j, part in zip(outcome.perturbed, share, strict=True)}
+
+
+def remarks(
+    plan: Plan, frame: Frame, intake: Intake, outcome: Outcome, proof: Evidence, dose: Mapping[str, Dose]
+) -> list[str]:
+    """What the owner must know before releasing; none of it tells a confidential value."""
+    return [
+        *_about_components(outcome),
+        *_about_columns(intake, outcome),
+        *_about_holes(intake),
+        *_about_domains(frame, intake, outcome),
+        *_about_exactness(plan, intake, outcome, proof),
+        *(
+            f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
+            for name, found in dose.items()
+            if found.asked and found.achieved < NO_EFFECT
+        ),
+    ]
+
+
+def _about_components(outcome: Outcome) -> list[str]:
+    spectrum = outcome.spectrum
+    said = []
+    if spectrum.untouched:
+        said.append(
+            f"{spectrum.untouched} of {spectrum.axes.count} components are untouched: an intruder can estimate them "
+            "from the release alone and link records through them; perturb all components unless the receivers are "
+            "trusted"
+        )
+    if spectrum.axes.count == 1:
+        said.append(
+            "all protected columns follow one component: each column's values come back, and every record stays whole"
+        )
+    return said
+
+
+def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
+    names = intake.table.confidential_names
+    rebuilt = {rule.column for rule in outcome.rules}
+    constant = [names[j] for j in range(len(names)) if j not in rebuilt and j not in outcome.perturbed]
+    said = [f"column '{name}' is constant and passes through as it is" for name in constant]
+    said += [
+        f"column '{names[outcome.perturbed[j]]}' follows from the public columns and passes through as it is"
+        for j in outcome.spectrum.determined
+    ]
+    if intake.table.strata is not None:
+        small = int(np.count_nonzero(np.bincount(intake.table.strata) < SMALL_STRATUM))
+        if small:
+            said.append(
+                f"{small} strata have fewer than {SMALL_STRATUM} rows; their statistics are kept, and so disclosed"
+            )
+    if intake.table.count <= len(names):
+        said.append("there are no more rows than columns: the statistics that are kept describe nearly every record")
+    return said
+
+
+def _about_holes(intake: Intake) -> list[str]:
+    said = [
+        f"column '{name}': {', '.join(f'{code:g}' for code in codes)} taken for a code, not a value; such cells stay "
+        "as they are and enter no statistic (rules=None if it is a value)"
+        for name, codes in intake.codes.items()
+    ]
+    missing = [name for name, holes in intake.holes.items() if holes is not None and name not in intake.codes]
+    if missing or intake.codes:
+        said.append(
+            f"{len(missing) + len(intake.codes)} columns have cells that are missing or coded; they stay in their "
+            "places, and the pattern itself can point to a record"
+        )
+    return said
+
+
+def _about_domains(frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
+    """Values the columns could not have before."""
+    table = intake.table
+    minimum = intake.look.minimum[table.public :]
+    negative, decimals = [], []
+    for j, (name, before, after) in enumerate(
+        zip(table.confidential_names, table.confidential.columns, outcome.columns, strict=True)
+    ):
+        if minimum[j] >= 0 and np.nanmin(after) < 0:
+            negative.append(name)
+        if (frame.is_integer(name) or _whole(before)) and not _whole(after):
+            decimals.append(name)
+    said = []
+    if negative:
+        said.append(f"negative values where there were none: {', '.join(negative)}")
+    if decimals:
+        said.append(f"decimals where there were whole numbers: {', '.join(decimals)}")
+    return said
+
+
+def _whole(values: Array) -> bool:
+    sample = values[:SAMPLE]
+    sample = sample[~np.isnan(sample)]
+    return bool((sample == np.round(sample)).all())
+
+
+def _about_exactness(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> list[str]:
+    return [
+        f"{name}: kept to {error:.1e} standard deviations only; the data do not allow better"
+        for name, error in kept(plan, intake, outcome, proof).items()
+        if not error <= KEPT
+    ]

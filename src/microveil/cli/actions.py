@@ -1,0 +1,215 @@
+"""What the commands do: read, call the api, write, show."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from microveil import api
+from microveil.cli import show
+from microveil.core.atomic import atomic_target, check_place
+from microveil.core.errors import MicroveilError, ParameterError
+from microveil.core.results import Release
+
+DEFAULT_METHOD = api.DEFAULT_METHOD
+LONG = 500_000
+"""Cells from which on a progress bar is shown."""
+
+
+@dataclass(frozen=True, repr=False)
+class Request:
+    """Everything `microveil protect` was asked for."""
+
+    source: Path
+    output: Path
+    method: str = DEFAULT_METHOD
+    settings: list[str] = ()  # type: ignore[assignment]  # an empty tuple serves as an empty list
+    confidential: str | None = None
+    public: str | None = None
+    strata: str | None = None
+    weight: str | None = None
+    rules: str = "infer"
+    seed: int | None = None
+    report: Path | None = None
+    public_report: Path | None = None
+    recipe: Path | None = None
+    engine: str = "auto"
+
+    @property
+    def extras(self) -> list[Path]:
+        """The files asked for beside the output."""
+        return [path for path in (self.report, self.public_report, self.recipe) if path is not None]
+
+
+def protect(request: Request, *, as_json: bool, quiet: bool) -> None:
+    """Protect a file; either everything asked for is written, or nothing is."""
+    _check_targets(request)
+    frame, file_format = api.read_table(request.source)
+    with _progress(frame.height * frame.width, quiet) as progress:
+        release = api.protect(
+            frame,
+            request.method,
+            confidential=_columns(request.confidential),
+            public=_columns(request.public),
+            strata=_columns(request.strata),
+            weight=request.weight,
+            seed=request.seed,
+            rules=None if request.rules == "none" else request.rules,
+            engine=request.engine,
+            progress=progress,
+            **_parameters(request.settings),
+        )
+    risk = None if quiet else api.quick_risk(frame, release)
+    written = _write_all(request, release, file_format)
+    if as_json:
+        _print_json({"output": str(request.output), **show.as_dict(release, risk)})
+    elif not quiet:
+        show.release(release, risk, written)
+
+
+def describe(source: Path, save: Path | None, *, as_json: bool) -> None:
+    """Describe a file."""
+    if save is not None:
+        check_place(save, [source])
+    frame, _ = api.read_table(source)
+    description = api.describe(frame)
+    if save is not None:
+        _write_toml(save, description.to_dictionary())
+    if as_json:
+        _print_json(description.to_dict())
+    else:
+        show.description(description, save)
+
+
+def methods(name: str | None, *, as_json: bool) -> None:
+    """List methods or parameters."""
+    if name is None:
+        if as_json:
+            _print_json(api.methods())
+        else:
+            show.methods(api.methods())
+        return
+    details = api.method_details(name)
+    if as_json:
+        _print_json(details)
+    else:
+        show.method(details)
+
+
+def demo(folder: Path) -> None:
+    """Protect the bundled survey."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MicroveilError(f"--folder: '{folder}' cannot be made ({error.strerror})", "name another") from None
+    request = Request(
+        source=api.example_file(),
+        output=folder / "released.csv",
+        weight="weight",
+        report=folder / "report-internal.html",
+        public_report=folder / "report-public.html",
+        recipe=folder / "recipe.toml",
+    )
+    show.demo_begins(request.source)
+    protect(request, as_json=False, quiet=False)
+
+
+def version() -> None:
+    """Print the version."""
+    from microveil import __version__
+
+    print(__version__)
+
+
+def _check_targets(request: Request) -> None:
+    """Before the long work: can everything asked for be written, and is it all different?"""
+    api.check_target(request.output, [request.source])
+    targets = [request.output, *request.extras]
+    for path in request.extras:
+        check_place(path, [request.source])
+    if len({path.resolve() for path in targets}) < len(targets):
+        raise ParameterError("two outputs have the same name", "give each a name of its own")
+
+
+def _write_all(request: Request, release: Release, file_format: Any) -> list[Path]:
+    """Write the release last: while it is not there, nothing is. What was written before a failure is removed."""
+    written: list[Path] = []
+    try:
+        for path, audience in ((request.report, "internal"), (request.public_report, "public")):
+            if path is not None:
+                release.report(path, audience)
+                written.append(path)
+        if request.recipe is not None:
+            _write_toml(request.recipe, _without_none(release.recipe()))
+            written.append(request.recipe)
+        api.write_table(release.data, request.output, file_format)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+    return [request.output, *written]
+
+
+def _columns(text: str | None) -> list[str] | None:
+    """`a,b` as columns; a name with a comma in it goes in double quotes."""
+    if text is None:
+        return None
+    import csv
+
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) if name.strip()]
+
+
+def _parameters(settings: list[str]) -> dict[str, Any]:
+    """`--set key=value` pairs; values are read as JSON where they are, as a list where they have commas."""
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise ParameterError(f"--set: '{setting}' is not KEY=VALUE", "for example --set components=3")
+        if key.strip() in parameters:
+            raise ParameterError(f"--set: '{key.strip()}' is set twice", "set it once")
+        parameters[key.strip()] = _value(value.strip())
+    return parameters
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return [_value(part.strip()) for part in text.split(",")] if "," in text else text
+
+
+def _without_none(recipe: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no empty value: what is not set is left out."""
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in recipe.items()
+        if value is not None
+    }
+
+
+def _write_toml(path: Path, content: dict[str, Any]) -> None:
+    import tomli_w
+
+    with atomic_target(path) as temporary:
+        temporary.write_text(tomli_w.dumps(content), encoding="utf-8")
+
+
+def _print_json(content: Any) -> None:
+    json.dump(content, sys.stdout, indent=2, allow_nan=False)
+    print()
+
+
+@contextmanager
+def _progress(cells: int, quiet: bool) -> Iterator[api.Progress | None]:
+    """A bar on standard error for work that takes a while; nothing for the rest."""
+    if quiet or cells < LONG:
+        yield None
+        return
+    with show.progress_bar() as tell:
+        yield tell

@@ -1,0 +1,140 @@
+"""What the commands print."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from microveil import api
+from microveil.core.measure import Measure
+from microveil.core.results import Release
+
+Risk = tuple[Measure, Measure]
+
+
+def _console() -> Console:
+    """Standard output; where it is no terminal (a pipe, a log), tables get the room they need."""
+    console = Console(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=160)
+
+
+@contextmanager
+def progress_bar() -> Iterator[api.Progress]:
+    """A bar with the time left, on standard error."""
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda step, share: bar.update(task, description=step, completed=share)
+
+
+def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
+    """The account of a release as plain data: no seed, no value."""
+    return {
+        "method": release.method,
+        "kind": release.kind,
+        "rows": release.rows,
+        "kept": dict(release.kept),
+        "rules": release.rules,
+        "dose": {name: dataclasses.asdict(dose) for name, dose in release.dose.items()},
+        "altered_variance": release.components.altered_variance,
+        "components": release.components.to_rows(),
+        "warnings": release.warnings,
+        "risk": None if risk is None else {"before": risk[0].to_dict(), "after": risk[1].to_dict()},
+    }
+
+
+def release(result: Release, risk: Risk | None, written: list[Path]) -> None:
+    """The account of a release for a person."""
+    console = _console()
+    console.print(
+        f"Protected {len(result.dose)} columns of {result.rows} rows with [bold]{result.method}[/bold] "
+        f"({result.settings['parameters']['perturb']}, "
+        f"{100 * result.components.altered_variance:.1f} % of the variance altered); the result is {result.kind}."
+    )
+    kept = ", ".join(f"{_plural(name)} (to {max(error, 1e-16):.0e})" for name, error in result.kept.items())
+    weighted = "weighted " if result.settings["weight"] else ""
+    console.print(f"[bold]Kept exactly:[/bold] {weighted}{kept}" if kept else "Kept on average: means, covariances")
+    for rule in result.rules:
+        console.print(f"  holds in every row: {escape(rule)}")
+    if risk is not None:
+        before, after = risk
+        console.print(
+            f"[bold]Risk:[/bold] {100 * before.value:.1f} % of records can be linked before, "
+            f"{100 * after.value:.2f} % after (95 % interval {100 * after.low:.2f} to {100 * after.high:.2f} %, "
+            f"chance {100 * (after.chance or 0):.2f} %; lower is better)"
+        )
+        console.print(f"  {after.id}: {after.meaning}")
+    for warning in result.warnings:
+        console.print(f"[yellow]Note:[/yellow] {escape(warning)}")
+    for path in written:
+        console.print(f"Wrote {escape(str(path))}")
+
+
+def _plural(statistic: str) -> str:
+    return statistic if statistic.endswith("s") else f"{statistic}s"
+
+
+def demo_begins(source: Path) -> None:
+    """What the demo is about to do."""
+    console = _console()
+    console.print(f"An invented survey of 1,200 firms ships with microveil: {escape(str(source))}")
+    console.print("Now: microveil protect business_survey.csv -o released.csv --weight weight")
+    console.print()
+
+
+def description(found: api.Description, saved: Path | None) -> None:
+    """The columns of a table."""
+    console = _console()
+    table = Table(title=f"{found.rows} rows", title_justify="left")
+    for heading in ("column", "type", "domain", "missing", "zeros", "distinct", "codes", "remark"):
+        right = heading in ("missing", "zeros", "distinct")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading == "domain")
+    for column in found.columns:
+        kind = "text" if not column.numeric else "whole" if column.whole_numbers else "number"
+        zeros = "" if column.zeros is None else f"{100 * column.zeros:.1f} %"
+        codes = ", ".join(f"{code:g}" for code in column.special_codes)
+        cells = (column.name, kind, column.sign or "", str(column.missing), zeros, str(column.distinct), codes)
+        table.add_row(*(escape(cell) for cell in cells), column.remark)
+    console.print(table)
+    for rule in found.rules:
+        console.print(f"Holds in every row: {escape(rule)}")
+    if not found.rules:
+        console.print("No exact linear rule between the numeric columns.")
+    if saved is not None:
+        console.print(f"Wrote {escape(str(saved))}")
+
+
+def methods(known: dict[str, str]) -> None:
+    """The list of methods."""
+    console = _console()
+    for name, summary in known.items():
+        console.print(f"[bold]{name}[/bold]  {escape(summary)}")
+    console.print("`microveil methods ID` shows the parameters of one.")
+
+
+def method(details: dict[str, Any]) -> None:
+    """The parameters of one method."""
+    console = _console()
+    console.print(f"[bold]{details['id']}[/bold]  {escape(details['summary'])}")
+    console.print(f"Reference: {escape(details['reference'])}")
+    for group in details["parameters"]:
+        title = "for every perturbation" if not group["perturb"] else f"perturb={group['perturb']}: {group['summary']}"
+        console.print()
+        console.print(escape(title))
+        for parameter in group["parameters"]:
+            console.print(
+                f"  [bold]{parameter['name']}[/bold] ({escape(parameter['allowed'])}; default "
+                f"{escape(str(parameter['default']))})"
+            )
+            console.print(f"      {escape(parameter['meaning'])}")
+        if not group["parameters"]:
+            console.print("  no parameters of its own")

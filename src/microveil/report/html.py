@@ -1,0 +1,42 @@
+"""The account of a release as one HTML file that needs nothing from anywhere.
+
+Two versions. Internal: everything, the seed included, so that the release can be repeated. Public: what was done
+and what is kept; no seed, no dose, no warning that would help an intruder, no original value.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from microveil.core.atomic import atomic_target
+from microveil.core.results import Release
+
+KIND_MEANING = {
+    "masked": "original scores, in other combinations",
+    "hybrid": "partly drawn from a model, partly original",
+    "synthetic": "drawn from a model",
+}
+
+STATISTIC_MEANING = {
+    "mean": "column means (in standard deviations)",
+    "covariance": "variances and covariances (over the product of two standard deviations)",
+    "linear rules": "sums and other linear rules between columns (over the size of their terms)",
+}
+
+
+def write_report(release: Release, path: Path, audience: str) -> None:
+    """Write the report for an audience, whole or not at all."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("microveil.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    template = environment.get_template("release.html.j2")
+    text = template.render(
+        release=release,
+        internal=audience == "internal",
+        kind_meaning=KIND_MEANING[release.kind],
+        statistic_meaning=STATISTIC_MEANING,
+    )
+    with atomic_target(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
