@@ -176,7 +176,8 @@ def _release(
     present = None
     if any(hole is not None for hole in holes):
         present = ~np.column_stack([np.zeros(table.count, bool) if hole is None else hole for hole in holes])
-    proof = evidence(table.confidential, Matrix(outcome.columns), table.weights, present)
+    before = intake.look.moments.select(list(range(table.public, len(table.names))))
+    proof = evidence(table, before, Matrix(outcome.columns), present)
     dose = account.doses(plan, intake, outcome, proof)
     columns = dict(zip(table.confidential_names, outcome.columns, strict=True))
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}

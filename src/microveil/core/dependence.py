@@ -148,7 +148,7 @@ def _misses(values: Matrix, rule: LinearRule, piece: slice) -> tuple[Array, Arra
 
 def _largest_miss(values: Matrix, rule: LinearRule) -> float:
     largest, size = 0.0, 0.0
-    for piece in (piece for pieces in segments(values.shape[0]) for piece in pieces):
+    for piece in (piece for pieces in segments(values.shape[0], len(rule.terms)) for piece in pieces):
         misses, sizes = _misses(values, rule, piece)
         present = np.isfinite(misses)
         if present.any():
@@ -159,7 +159,7 @@ def _largest_miss(values: Matrix, rule: LinearRule) -> float:
 
 def _residual_norm(values: Matrix, rule: LinearRule) -> float:
     total = 0.0
-    for piece in (piece for pieces in segments(values.shape[0]) for piece in pieces):
+    for piece in (piece for pieces in segments(values.shape[0], len(rule.terms)) for piece in pieces):
         misses, _ = _misses(values, rule, piece)
         total += float(np.square(misses[np.isfinite(misses)]).sum())
     return float(np.sqrt(total))

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.moments import Array, add_up, first_mean, pair_moments
-from microveil.core.table import Matrix
+from microveil.core.moments import Array, Moments, Room, add_up, pair_moments
+from microveil.core.table import Matrix, Table
 from microveil.core.threads import segments
 
 SAME = 1e-9
@@ -26,41 +26,34 @@ class Evidence:
     changed: Array
 
 
-def evidence(original: Matrix, released: Matrix, weights: Array | None, present: NDArray[np.bool_] | None) -> Evidence:
-    """Compare two tables of the same shape, cell by cell and moment by moment."""
+def evidence(original: Table, before: Moments, released: Matrix, present: NDArray[np.bool_] | None) -> Evidence:
+    """Compare released columns with the confidential ones, cell by cell and moment by moment.
+
+    `before` has the moments of the confidential columns; with missing cells (`present`) they are found anew.
+    """
     if present is not None:
-        return _evidence_with_holes(original, released, weights, present)
-    count, width = original.shape
-    shift = first_mean(original.piece, count)[:, None]
-    tolerance = SAME * _spread(original)[:, None]
+        return _evidence_with_holes(original, released, present)
+    columns, weights, width = original.confidential, original.weights, len(original.confidential_names)
+    shift, tolerance = before.mean[:, None], SAME * before.sd[:, None]
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
-        total, first, second = 0.0, np.zeros(3 * width), np.zeros((3, width, width))
+        firsts, second = np.zeros((3, width)), np.zeros((width, width))
+        rooms = [Room(width, pieces) for _ in range(3)]
         for piece in pieces:
-            before, after = original.piece(piece) - shift, released.piece(piece) - shift
-            moved = np.count_nonzero(np.abs(after - before) > tolerance, axis=1)
-            w = np.ones(1) if weights is None else weights[piece]
-            before_w, after_w = (before, after) if weights is None else (before * w, after * w)
-            total += before.shape[1] if weights is None else float(w.sum())
-            first += np.concatenate([before_w.sum(axis=1), after_w.sum(axis=1), moved])
-            second[0] += before_w @ before.T
-            second[1] += after_w @ after.T
-            second[2, 0] += np.einsum("ij,ij->i", before_w, after)
-        return total, first, second
+            old = np.subtract(columns.piece(piece), shift, out=rooms[0].of(piece))
+            new = np.subtract(released.piece(piece), shift, out=rooms[1].of(piece))
+            gap = np.abs(np.subtract(new, old, out=rooms[2].of(piece)), out=rooms[2].of(piece))
+            firsts[2] += np.count_nonzero(gap > tolerance, axis=1)
+            weighted = new if weights is None else np.multiply(new, weights[piece], out=rooms[2].of(piece))
+            firsts[0] += weighted.sum(axis=1)
+            firsts[1] += np.einsum("ij,ij->i", weighted, old)
+            second += weighted @ new.T
+        return 0.0, firsts, second
 
-    total, first, second = add_up([partial(sums, pieces) for pieces in segments(count)])
-    mean_before, mean_after = first[:width] / total, first[width : 2 * width] / total
-    before = second[0] / total - np.outer(mean_before, mean_before)
-    after = second[1] / total - np.outer(mean_after, mean_after)
-    across = second[2, 0] / total - mean_before * mean_after
-    return _judged(mean_after - mean_before, before, after, across, first[2 * width :] / count)
-
-
-def _spread(original: Matrix) -> Array:
-    """Standard deviations from a sample: only a yardstick for what counts as moved."""
-    count = original.shape[0]
-    sample = np.unique(np.linspace(0, count - 1, min(count, 2_000)).astype(np.intp))
-    return np.array([float(np.nanstd(column[sample])) for column in original.columns])
+    _, firsts, second = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
+    offset, across = firsts[0] / before.weight, firsts[1] / before.weight
+    after = second / before.weight - np.outer(offset, offset)
+    return _judged(offset, before.covariance, after, across, firsts[2] / original.count)
 
 
 def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed: Array) -> Evidence:
@@ -72,14 +65,12 @@ def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed
     return Evidence(float(np.nanmax(mean_error)), float(np.nanmax(gap)), correlation, changed)
 
 
-def _evidence_with_holes(
-    original: Matrix, released: Matrix, weights: Array | None, present: NDArray[np.bool_]
-) -> Evidence:
-    before, after = np.column_stack(original.columns), np.column_stack(released.columns)
-    width = before.shape[1]
-    first, second = pair_moments(before, present, weights=weights), pair_moments(after, present, weights=weights)
+def _evidence_with_holes(original: Table, released: Matrix, present: NDArray[np.bool_]) -> Evidence:
+    before, after = np.column_stack(original.confidential.columns), np.column_stack(released.columns)
+    width, weights = before.shape[1], original.weights
     both = pair_moments(np.hstack([before, after]), np.hstack([present, present]), weights=weights)
-    across = np.diagonal(both.covariance[:width, width:])
-    moved = np.where(present, np.abs(after - before) > SAME * first.sd, False)
+    old, new = both.covariance[:width, :width], both.covariance[width:, width:]
+    moved = np.where(present, np.abs(after - before) > SAME * both.sd[:width], False)
     changed = moved.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    return _judged(second.mean - first.mean, first.covariance, second.covariance, across, changed)
+    mean_gap = both.mean[width:] - both.mean[:width]
+    return _judged(mean_gap, old, new, np.diagonal(both.covariance[:width, width:]), changed)

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.threads import ROWS_PER_PIECE, in_threads, segments
+from microveil.core.threads import in_threads, segments
 
 Array = NDArray[np.float64]
 Pieces = Callable[[slice], Array]
@@ -21,6 +21,22 @@ Pieces = Callable[[slice], Array]
 
 Columns run along memory, because almost everything here is done per column, and that is ten times faster so.
 """
+
+
+FIRST_ROWS = 4_096
+"""Rows whose mean serves as the provisional shift."""
+
+
+class Room:
+    """Memory for one piece, used again for the next: asking the system for it each time costs more than the sums."""
+
+    def __init__(self, columns: int, pieces: list[slice]) -> None:
+        longest = pieces[0].stop - pieces[0].start
+        self.values = np.empty((columns, longest))
+
+    def of(self, piece: slice) -> Array:
+        """As many rows of it as the piece has."""
+        return self.values[:, : piece.stop - piece.start]
 
 
 @dataclass(frozen=True)
@@ -59,15 +75,16 @@ def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shif
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
         total, first, second = 0.0, np.zeros_like(shift), np.zeros((shift.size, shift.size))
+        room = Room(shift.size, pieces)
         for piece in pieces:
-            shifted = pieces_of(piece) - shift[:, None]
+            shifted = np.subtract(pieces_of(piece), shift[:, None], out=room.of(piece))
             weighted = shifted if weights is None else shifted * weights[piece]
             total += shifted.shape[1] if weights is None else float(weights[piece].sum())
             first += weighted.sum(axis=1)
             second += weighted @ shifted.T
         return total, first, second
 
-    total, first, second = add_up([partial(sums, pieces) for pieces in segments(count)])
+    total, first, second = add_up([partial(sums, pieces) for pieces in segments(count, shift.size)])
     offset = first / total
     comoment = second - total * np.outer(offset, offset)
     return Moments(total, shift + offset, (comoment + comoment.T) / 2)
@@ -75,7 +92,7 @@ def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shif
 
 def first_mean(pieces_of: Pieces, count: int) -> Array:
     """The mean of the first piece: a provisional shift that any engine can find without a pass of its own."""
-    mean: Array = pieces_of(slice(0, min(count, ROWS_PER_PIECE))).mean(axis=1)
+    mean: Array = pieces_of(slice(0, min(count, FIRST_ROWS))).mean(axis=1)
     return mean
 
 
@@ -124,7 +141,7 @@ def pair_moments(values: Array, present: NDArray[np.bool_], *, weights: Array | 
             seconds += (w * filled).T @ filled
         return 0.0, counts, np.stack([firsts, seconds])
 
-    _, counts, both = add_up([partial(sums, pieces) for pieces in segments(values.shape[0])])
+    _, counts, both = add_up([partial(sums, pieces) for pieces in segments(*values.shape)])
     firsts, seconds = both
     with np.errstate(invalid="ignore", divide="ignore"):
         covariance = (seconds - firsts * firsts.T / counts) / counts

@@ -8,7 +8,7 @@ import numpy as np
 
 from microveil.core.moments import Array, Moments, Pieces, first_mean, moments
 from microveil.core.table import Table
-from microveil.core.threads import ROWS_PER_PIECE
+from microveil.core.threads import rows_per_piece
 
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, the usual odd constant for mixing
 
@@ -35,7 +35,8 @@ class _Watched:
     """Pieces on their way to somewhere else, looked at as they pass."""
 
     def __init__(self, pieces_of: Pieces, count: int, columns: int) -> None:
-        pieces = -(-count // ROWS_PER_PIECE)
+        self.rows = rows_per_piece(columns)
+        pieces = -(-count // self.rows)
         self.pieces_of = pieces_of
         self.minimum = np.empty((pieces, columns))
         self.maximum = np.empty((pieces, columns))
@@ -44,8 +45,8 @@ class _Watched:
         self.multipliers = np.array(powers, dtype=np.uint64)
 
     def __call__(self, piece: slice) -> Array:
-        values = self.pieces_of(piece)
-        number = piece.start // ROWS_PER_PIECE
+        values = np.ascontiguousarray(self.pieces_of(piece))
+        number = piece.start // self.rows
         np.fmin.reduce(values, axis=1, out=self.minimum[number])
         np.fmax.reduce(values, axis=1, out=self.maximum[number])
         self.hashes[number] = self._hash(values)

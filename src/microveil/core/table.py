@@ -33,7 +33,7 @@ class Matrix:
     def piece(self, rows: slice) -> Array:
         """Some rows as a columns x rows array (possibly a view: not to be written to)."""
         if self.block is not None:
-            return np.ascontiguousarray(self.block[rows].T)
+            return self.block[rows].T
         out = np.empty((len(self.columns), rows.stop - rows.start))
         for j, column in enumerate(self.columns):
             out[j] = column[rows]

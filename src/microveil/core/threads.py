@@ -19,8 +19,8 @@ from microveil.core.errors import ParameterError
 
 Result = TypeVar("Result")
 
-ROWS_PER_PIECE = 8_192
-"""Rows handled at once: a few hundred kilobytes, so that a piece stays in the cache between steps."""
+CELLS_PER_PIECE = 65_536
+"""Cells handled at once: half a megabyte, so that a piece stays in the cache between steps."""
 
 SEGMENTS = 16
 """Runs of pieces that are added up on their own. Enough for the cores of a workstation, few enough to store."""
@@ -67,8 +67,15 @@ def in_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
         return list(pool.map(lambda task: task(), tasks))
 
 
-def segments(count: int) -> list[list[slice]]:
-    """The rows 0 ... count-1 as segments of pieces; the same for everyone who asks with this count."""
-    pieces = [slice(start, min(start + ROWS_PER_PIECE, count)) for start in range(0, count, ROWS_PER_PIECE)]
+def rows_per_piece(columns: int) -> int:
+    """Rows of a piece: a power of two between 256 and 4096."""
+    rows = CELLS_PER_PIECE // max(columns, 1)
+    return min(max(1 << rows.bit_length() - 1 if rows else 0, 256), 4_096)
+
+
+def segments(count: int, columns: int) -> list[list[slice]]:
+    """The rows 0 ... count-1 as segments of pieces; the same for everyone who asks with these numbers."""
+    rows = rows_per_piece(columns)
+    pieces = [slice(start, min(start + rows, count)) for start in range(0, count, rows)]
     size = -(-len(pieces) // SEGMENTS) or 1
     return [pieces[start : start + size] for start in range(0, len(pieces), size)]

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from microveil.core.errors import DataError
-from microveil.core.moments import Array, Moments, Pieces, moments
+from microveil.core.moments import Array, Moments, Pieces, Room, moments
 from microveil.core.rng import Streams
 from microveil.core.table import Table
 from microveil.core.threads import in_threads, segments
@@ -99,10 +99,12 @@ def _scores(table: Table, centre: Centre, axes: Axes, buffer: Array) -> Array:
     scores = buffer[: axes.count]
 
     def fill(pieces: list[slice]) -> None:
+        room = Room(centre.mean.size, pieces)
         for piece in pieces:
-            scores[:, piece] = matrix @ (table.pieces(piece) - centre.mean[:, None])
+            centred = np.subtract(table.pieces(piece), centre.mean[:, None], out=room.of(piece))
+            np.matmul(matrix, centred, out=scores[:, piece])
 
-    in_threads([partial(fill, pieces) for pieces in segments(table.count)])
+    in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.mean.size)])
     return scores
 
 
@@ -155,9 +157,12 @@ def _join(table: Table, centre: Centre, axes: Axes, buffer: Array, fix: Correcti
 
 def _map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array) -> None:
     """Every row through `row @ matrix + constant`, into the target; pieces may be read from the target itself."""
+    across = np.ascontiguousarray(matrix.T)
 
     def fill(pieces: list[slice]) -> None:
+        room = Room(constant.size, pieces)
         for piece in pieces:
-            target[:, piece] = matrix.T @ pieces_of(piece) + constant[:, None]
+            mapped = np.matmul(across, pieces_of(piece), out=room.of(piece))
+            np.add(mapped, constant[:, None], out=target[:, piece])
 
-    in_threads([partial(fill, pieces) for pieces in segments(target.shape[1])])
+    in_threads([partial(fill, pieces) for pieces in segments(target.shape[1], target.shape[0])])
