@@ -16,7 +16,7 @@ import typer
 from microveil.cli import actions
 from microveil.core.errors import MicroveilError
 
-BAD_INPUT, FAULT = 2, 3
+BAD_INPUT, FAULT, INTERRUPTED = 2, 3, 130
 
 app = typer.Typer(
     name="microveil",
@@ -123,22 +123,27 @@ def version() -> None:
     actions.version()
 
 
-def main() -> NoReturn:
+def main(arguments: list[str] | None = None) -> NoReturn:
     """Run, and turn whatever goes wrong into one line and an exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        app()
+        code = app(given or ["--help"], prog_name="microveil", standalone_mode=False)
     except MicroveilError as error:
         fail(str(error), BAD_INPUT)
+    except KeyboardInterrupt:
+        fail("stopped; nothing was written", INTERRUPTED)
     except BrokenPipeError:
         fail("the reader of the output went away", BAD_INPUT)
     except MemoryError:
         fail("not enough memory; use fewer columns or a machine with more", BAD_INPUT)
     except Exception as error:
+        if callable(usage := getattr(error, "format_message", None)):  # typer's own family, whatever its version
+            fail(f"{usage().rstrip('.')}; see `microveil --help`", BAD_INPUT)
         # The message of an unforeseen error may quote data, so only its kind and place are shown.
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         fail(f"internal fault: {type(error).__name__} at {where}; please report it with the command you ran", FAULT)
-    sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -60,9 +60,10 @@ def release(result: Release, risk: Risk | None, written: list[Path]) -> None:
         f"({result.settings['parameters']['perturb']}, "
         f"{100 * result.components.altered_variance:.1f} % of the variance altered); the result is {result.kind}."
     )
-    kept = ", ".join(f"{_plural(name)} (to {max(error, 1e-16):.0e})" for name, error in result.kept.items())
     weighted = "weighted " if result.settings["weight"] else ""
-    console.print(f"[bold]Kept exactly:[/bold] {weighted}{kept}" if kept else "Kept on average: means, covariances")
+    words = {"mean": f"{weighted}means", "covariance": f"{weighted}covariances"}
+    kept = ", ".join(f"{words.get(name, name)} (to {max(error, 1e-16):.0e})" for name, error in result.kept.items())
+    console.print(f"[bold]Kept exactly:[/bold] {kept}" if kept else "Kept on average: means, covariances")
     for rule in result.rules:
         console.print(f"  holds in every row: {escape(rule)}")
     if risk is not None:
@@ -77,10 +78,6 @@ def release(result: Release, risk: Risk | None, written: list[Path]) -> None:
         console.print(f"[yellow]Note:[/yellow] {escape(warning)}")
     for path in written:
         console.print(f"Wrote {escape(str(path))}")
-
-
-def _plural(statistic: str) -> str:
-    return statistic if statistic.endswith("s") else f"{statistic}s"
 
 
 def demo_begins(source: Path) -> None:

@@ -140,7 +140,11 @@ class NarwhalsFrame(Frame):
         self.schema = native.schema
 
     def is_numeric(self, name: str) -> bool:
-        return bool(self.schema[name].is_numeric())
+        # A column that is missing from end to end has no type of its own in some libraries.
+        return bool(self.schema[name].is_numeric()) or self._is_blank(name)
+
+    def _is_blank(self, name: str) -> bool:
+        return self.schema[name] in (nw.Unknown, nw.Object) and bool(self.native[name].is_null().all())
 
     def is_integer(self, name: str) -> bool:
         return bool(self.schema[name].is_integer())

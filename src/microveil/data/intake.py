@@ -133,7 +133,8 @@ def _check_values(role: str, name: str, values: Array, look: Scan, number: int) 
         raise DataError(f"{role}: column '{name}' has no values", f"leave it out of {role}, or drop it")
     if np.isinf(low) or np.isinf(high):
         count = int(np.count_nonzero(np.isinf(values)))
-        raise DataError(f"{role}: column '{name}' has {count} infinite cells", "make them missing or leave it out")
+        cells = "1 infinite cell" if count == 1 else f"{count} infinite cells"
+        raise DataError(f"{role}: column '{name}' has {cells}", "make them missing or leave the column out")
     spread = high - low
     if max(abs(low), abs(high)) > LARGEST or 0 < spread < SMALLEST:
         raise DataError(

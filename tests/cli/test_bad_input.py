@@ -1,0 +1,213 @@
+"""Bad input on the command line: one line that names the column or option, exit code 2, nothing written or shown."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from microveil.cli.main import main
+
+SENTINEL = "86420.97531"
+GOOD = f"a,b,t\n1,2.5,x\n3,4,y\n5,{SENTINEL},z\n7,7,w\n9,1,v\n"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return int(stopped.value.code or 0), printed.out, printed.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: object) -> str:
+    """Run `protect`, which must refuse as promised; the message."""
+    before = {path.name for path in folder.iterdir()}
+    code, out, err = run(capsys, "protect", *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1, "one line"
+    assert err.startswith("microveil: ")
+    assert "; " in err, "a way out"
+    assert SENTINEL not in err
+    assert {path.name for path in folder.iterdir()} == before, "no output and no temporary file is left"
+    return err
+
+
+FILES = {
+    "empty file": ("", "is empty"),
+    "header only": ("a,b\n", "no rows"),
+    "one row": (f"a,b\n1,{SENTINEL}\n", "1 row"),
+    "two rows": (f"a,b\n1,{SENTINEL}\n2,3\n", "2 rows"),
+    "one column": (f"a\n1\n{SENTINEL}\n3\n4\n", "'a'"),
+    "one numeric column": (f"a,t\n1,x\n{SENTINEL},y\n3,z\n4,w\n", "'a'"),
+    "no numeric column": ("s,t\nu,x\nv,y\nw,z\n", "no numeric column"),
+    "all constant": (f"a,b\n1,{SENTINEL}\n1,{SENTINEL}\n1,{SENTINEL}\n", "constant"),
+    "all-missing column": (f"a,b,c\n1,,{SENTINEL}\n2,,5\n4,,9\n3,,1\n", "'b'"),
+    "infinite cell": (f"a,b\n1,{SENTINEL}\n3,inf\n5,1\n7,7\n", "'b' has 1 infinite cell;"),
+    "minus infinity": (f"a,b\n-inf,{SENTINEL}\n3,2\n-inf,1\n7,7\n", "'a' has 2 infinite cells"),
+    "duplicate names": (f"a,a\n1,{SENTINEL}\n3,4\n5,1\n7,7\n", "'a'"),
+    "ragged rows": (f"a,b\n1,2\n3,4,{SENTINEL}\n5,1\n7,7\n", "line 3"),
+    "too large to square": (f"a,b\n1e200,{SENTINEL}\n3,2\n5,1\n7,7\n", "'a'"),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_bad_file_is_refused(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, expected = FILES[case]
+    source = tmp_path / "in.csv"
+    source.write_text(content)
+    assert expected in refused(capsys, tmp_path, source, "-o", tmp_path / "out.csv")
+
+
+OPTIONS = {
+    "unknown column": (["--confidential", "a,nix"], "confidential: there is no column 'nix'"),
+    "text in a numeric role": (["--confidential", "a,t"], "'t' is not numeric"),
+    "text as weight": (["--weight", "t"], "'t' is not numeric"),
+    "weight not positive": (["--weight", "z", "--confidential", "a,b"], "weight"),
+    "two roles": (["--confidential", "a,b", "--public", "a"], "'a' is named twice"),
+    "no column named": (["--confidential", ","], "confidential"),
+    "unknown method": (["--method", "pcaa"], "did you mean 'pca'"),
+    "unknown parameter": (["--set", "componets=2"], "did you mean 'components'"),
+    "too many components": (["--set", "components=9"], "components: 9 asked"),
+    "component 0 asked": (["--set", "components=0"], "components"),
+    "component out of range": (["--set", "components=[5]"], "no component 5"),
+    "component twice": (["--set", "components=[0,0]"], "listed twice"),
+    "empty component list": (["--set", "components=[]"], "empty"),
+    "sensitive without components": (["--set", "sensitive=a"], "sensitive"),
+    "parameter of another perturbation": (["--set", "noise_sd_ratio=1"], "perturb='noise'"),
+    "ratio out of range": (["--set", "perturb=noise", "--set", "noise_sd_ratio=-1"], "noise_sd_ratio"),
+    "unknown perturbation": (["--set", "perturb=swop"], "did you mean 'swap'"),
+    "not a pair": (["--set", "components"], "--set"),
+    "set twice": (["--set", "components=1", "--set", "components=2"], "twice"),
+    "negative seed": (["--seed", "-1"], "seed"),
+    "seed not a number": (["--seed", "x"], "--seed"),
+    "unknown engine": (["--engine", "warp"], "engine"),
+    "unknown rules file": (["--rules", "nix.toml"], "nix.toml"),
+    "small strata": (["--strata", "t", "--confidential", "a,b"], "strata"),
+    "public with holes": (["--public", "h", "--confidential", "a,b"], "'h' has missing cells"),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_a_bad_option_is_refused(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, expected = OPTIONS[case]
+    source = tmp_path / "in.csv"
+    frame = pl.read_csv(GOOD.encode()).with_columns(z=pl.Series([1, 2, 0, 1, 1]), h=pl.Series([1, None, 3, 4, 6]))
+    frame.write_csv(source)
+    assert expected in refused(capsys, tmp_path, source, "-o", tmp_path / "out.csv", *arguments)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    source = tmp_path / "in.csv"
+    source.write_text(GOOD)
+    return source
+
+
+def test_files_that_cannot_be_read_or_written(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.csv"
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really" * 9)
+    assert "nix.csv" in refused(capsys, tmp_path, tmp_path / "nix.csv", "-o", out)
+    (tmp_path / "folder.csv").mkdir()
+    assert "directory" in refused(capsys, tmp_path, tmp_path / "folder.csv", "-o", out)
+    assert "bad.parquet" in refused(capsys, tmp_path, tmp_path / "bad.parquet", "-o", out)
+    assert "no folder" in refused(capsys, tmp_path, good, "-o", tmp_path / "nowhere" / "out.csv")
+    assert "extension" in refused(capsys, tmp_path, good, "-o", tmp_path / "out.docx")
+    assert "inputs" in refused(capsys, tmp_path, good, "-o", good)
+    assert "no folder" in refused(capsys, tmp_path, good, "-o", out, "--report", tmp_path / "nowhere" / "r.html")
+    assert "inputs" in refused(capsys, tmp_path, good, "-o", out, "--report", good)
+    assert "same name" in refused(capsys, tmp_path, good, "-o", out, "--save-recipe", out)
+    assert good.read_text() == GOOD
+
+
+def test_a_device_is_never_a_target(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    link = tmp_path / "full.csv"
+    link.symlink_to("/dev/full")
+    assert "device" in refused(capsys, tmp_path, good, "-o", link)
+    assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize("extension", ["csv", "parquet"])
+def test_a_full_disk_leaves_nothing_behind(extension: str, tmp_path: Path) -> None:
+    source, folder = tmp_path / "in.csv", tmp_path / "out"
+    folder.mkdir()
+    numbers = [(i * 7919) % 10007 / 7 for i in range(4000)]
+    pl.DataFrame({"a": numbers, "b": numbers[::-1], "c": [x * x for x in numbers]}).write_csv(source)
+
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "microveil",
+            "protect",
+            source,
+            "-o",
+            folder / f"o.{extension}",
+            "--report",
+            folder / "r.html",
+        ],
+        capture_output=True,
+        text=True,
+        preexec_fn=small_disk,
+        check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("microveil: ")
+    assert result.stderr.count("\n") == 1
+    assert "space" in result.stderr
+    assert list(folder.iterdir()) == [], "the report written before is taken back"
+
+
+def test_an_existing_output_survives_a_failure(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("precious")
+    refused(capsys, tmp_path, good, "-o", out, "--set", "components=9")
+    assert out.read_text() == "precious"
+
+
+def test_an_unforeseen_fault_shows_no_value(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError(f"could not handle {SENTINEL}")
+
+    monkeypatch.setattr("microveil.api.protect", broken)
+    code, out, err = run(capsys, "protect", good, "-o", tmp_path / "out.csv")
+    assert code == 3
+    assert out == ""
+    assert "RuntimeError" in err
+    assert SENTINEL not in err
+    assert not (tmp_path / "out.csv").exists()
+
+
+CELLS = st.one_of(
+    st.sampled_from(["", "NA", "inf", "-inf", "nan", "x", SENTINEL, "0", "-9", "1e308", "1e-308", '"q"', "007", " 5 "]),
+    st.integers(-99, 99).map(str),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.integers(1, 4).flatmap(lambda m: st.lists(st.lists(CELLS, min_size=m, max_size=m), max_size=8)))
+def test_whatever_is_in_the_file_it_is_protected_or_refused_in_one_line(
+    rows: list[list[str]], tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    source, out = folder / "in.csv", folder / "out.csv"
+    width = len(rows[0]) if rows else 2
+    source.write_text("\n".join(",".join(row) for row in [[f"c{j}" for j in range(width)], *rows]) + "\n")
+    code, _, err = run(capsys, "protect", source, "-o", out, "--seed", 1, "--quiet")
+    assert code in (0, 2), err
+    assert out.exists() == (code == 0)
+    assert SENTINEL not in err
+    assert err.count("\n") == (0 if code == 0 else 1)

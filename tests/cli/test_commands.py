@@ -1,0 +1,223 @@
+"""The commands as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import microveil as mv
+from microveil.cli.main import main
+
+SEED = 918273645546372819
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return int(stopped.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture
+def survey() -> Path:
+    return mv.example_file()
+
+
+def test_protect_writes_a_table_of_the_same_shape_and_says_what_was_kept(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    code, printed, err = run(capsys, "protect", survey, "-o", out, "--weight", "weight")
+    assert (code, err) == (0, "")
+    assert "Kept exactly: weighted means" in printed
+    assert "holds in every row: turnover_total = turnover_domestic + turnover_export" in printed
+    assert re.search(r"Risk: 100\.0 % .* before, \d+\.\d\d % after .*chance 0\.08 %", printed)
+    before, after = pl.read_csv(survey), pl.read_csv(out)
+    assert after.columns == before.columns
+    assert after.height == before.height
+    for passed in ("region", "industry", "weight"):
+        assert after[passed].equals(before[passed])
+    for column in ("investment", "energy_cost"):
+        assert after[column].is_null().equals(before[column].is_null())
+    assert (after["rd_spending"] == -9).equals(before["rd_spending"] == -9)
+    weight = before["weight"].to_numpy()
+    for column in ("employees", "wages", "operating_profit"):
+        old, new = (np.average(frame[column].to_numpy(), weights=weight) for frame in (before, after))
+        assert new == pytest.approx(old, rel=1e-12)
+
+
+def test_untouched_cells_come_back_as_they_were_written(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    run(capsys, "protect", survey, "-o", out, "--weight", "weight", "--quiet")
+    before, after = (path.read_text().splitlines() for path in (survey, out))
+    place = before[0].split(",").index("rd_spending")
+    refused = [number for number, line in enumerate(before) if line.split(",")[place] == "-9"]
+    assert refused
+    assert all(after[number].split(",")[place] == "-9" for number in refused)
+    assert [line.split(",")[-1] for line in after] == [line.split(",")[-1] for line in before]
+
+
+def test_the_same_seed_gives_the_same_bytes_in_csv_and_parquet(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for extension in ("csv", "parquet"):
+        first, second, other = (tmp_path / f"{name}.{extension}" for name in ("first", "second", "other"))
+        for path in (first, second):
+            assert run(capsys, "protect", survey, "-o", path, "--seed", SEED)[0] == 0
+        run(capsys, "protect", survey, "-o", other)
+        assert first.read_bytes() == second.read_bytes()
+        assert first.read_bytes() != other.read_bytes()
+    as_csv, as_parquet = pl.read_csv(tmp_path / "first.csv"), pl.read_parquet(tmp_path / "first.parquet")
+    assert as_csv["wages"].to_list() == as_parquet["wages"].to_list()
+
+
+def test_json_is_one_object_and_nothing_else(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed, err = run(capsys, "protect", survey, "-o", tmp_path / "o.csv", "--json", "--seed", SEED)
+    assert (code, err) == (0, "")
+    told = json.loads(printed)
+    assert told["kept"]["covariance"] < 1e-10
+    assert told["dose"]["wages"]["cells_changed"] > 0.99
+    assert told["risk"]["before"]["value"] == 1.0
+    assert {"value", "low", "high", "chance", "better", "range", "meaning"} <= told["risk"]["after"].keys()
+    assert str(SEED) not in printed
+
+
+def test_reports_and_recipe_and_the_secret_seed(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {name: tmp_path / name for name in ("released.csv", "internal.html", "public.html", "recipe.toml")}
+    code, printed, _ = run(
+        capsys, "protect", survey, "-o", names["released.csv"], "--seed", SEED, "--report", names["internal.html"],
+        "--public-report", names["public.html"], "--save-recipe", names["recipe.toml"],
+    )  # fmt: skip
+    assert code == 0
+    for name in names:
+        assert f"Wrote {names[name]}" in printed
+    texts = {name: path.read_text() for name, path in names.items()}
+    assert str(SEED) in texts["internal.html"]
+    for name in ("released.csv", "public.html", "recipe.toml"):
+        assert str(SEED) not in texts[name]
+    assert str(SEED) not in printed
+    assert "http" not in texts["internal.html"] + texts["public.html"], "nothing is loaded from anywhere"
+    extremes = pl.read_csv(survey).select(pl.col(pl.Float64, pl.Int64)).select(pl.all().max())
+    for value in (value for value in extremes.row(0) if abs(value) >= 1000):
+        assert str(value) not in texts["public.html"]
+    recipe = tomllib.loads(texts["recipe.toml"])
+    assert recipe["method"] == "pca"
+    assert recipe["parameters"]["exact"] is True
+
+
+def test_parameters_reach_the_method(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed, _ = run(
+        capsys, "protect", survey, "-o", tmp_path / "o.parquet", "--json", "--set", "perturb=redraw", "--set",
+        "components=sensitive", "--set", "sensitive=wages,employees", "--set", "sensitive_share=0.5", "--public",
+        "hours_worked", "--strata", "region",
+    )  # fmt: skip
+    told = json.loads(printed)
+    assert code == 0
+    assert told["kind"] == "hybrid"
+    assert 0 < told["altered_variance"] < 1
+    assert any("untouched" in warning for warning in told["warnings"])
+
+
+def test_quiet_says_nothing(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "protect", survey, "-o", tmp_path / "o.csv", "--quiet") == (0, "", "")
+
+
+def test_describe_shows_codes_and_rules_and_no_value(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "rules.toml"
+    code, printed, _ = run(capsys, "describe", survey, "--save", saved)
+    assert code == 0
+    assert "turnover_total = turnover_domestic + turnover_export" in printed
+    assert "-9" in printed
+    largest = pl.read_csv(survey)["turnover_total"].max()
+    assert str(largest) not in printed
+    rules = tomllib.loads(saved.read_text())
+    assert rules["columns"]["rd_spending"]["special_codes"] == [-9]
+    assert rules["sums"] == [{"total": "turnover_total", "parts": ["turnover_domestic", "turnover_export"]}]
+    assert run(capsys, "protect", survey, "-o", tmp_path / "o.csv", "--rules", saved)[0] == 0
+    told = json.loads(run(capsys, "describe", survey, "--json")[1])
+    assert told["rows"] == 1200
+    assert next(column for column in told["columns"] if column["name"] == "region")["numeric"] is False
+
+
+def test_rules_none_treats_codes_as_values(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "o.csv"
+    run(capsys, "protect", survey, "-o", out, "--rules", "none", "--quiet")
+    assert (pl.read_csv(out)["rd_spending"] == -9).sum() == 0
+
+
+def test_methods_lists_every_parameter_with_its_range(capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed, _ = run(capsys, "methods")
+    assert code == 0
+    assert "pca" in printed
+    printed = run(capsys, "methods", "pca")[1]
+    for word in ("components", "noise_sd_ratio", "above 0 and at most 10", "bandwidth_ratio", "Calviño"):
+        assert word in printed
+    assert json.loads(run(capsys, "methods", "pca", "--json")[1])["id"] == "pca"
+
+
+def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "demo"
+    code, printed, _ = run(capsys, "demo", "--folder", folder)
+    assert code == 0
+    assert "Kept exactly" in printed
+    assert "Risk" in printed
+    assert {path.name for path in folder.iterdir()} == {
+        "released.csv", "report-internal.html", "report-public.html", "recipe.toml",
+    }  # fmt: skip
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "version")[1].strip() == mv.__version__
+    assert "protect" in run(capsys)[1]
+    help_text = run(capsys, "protect", "--help")[1]
+    for option in ("--confidential", "--public", "--strata", "--weight", "--seed", "--report", "--json", "--quiet"):
+        assert option in help_text
+
+
+def test_a_long_run_shows_progress_on_standard_error_only(tmp_path: Path) -> None:
+    source = tmp_path / "long.parquet"
+    rng = np.random.default_rng(1)
+    pl.DataFrame(rng.normal(size=(130_000, 4)), schema=list("abcd")).write_parquet(source)
+    result = subprocess.run(
+        [sys.executable, "-m", "microveil", "protect", source, "-o", tmp_path / "o.parquet", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "FORCE_COLOR": "1"},
+    )
+    json.loads(result.stdout)
+    assert "perturbing" in result.stderr or "writing" in result.stderr or "done" in result.stderr
+
+
+def test_the_output_has_ordinary_permissions(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "o.csv"
+    old = os.umask(0o027)
+    try:
+        run(capsys, "protect", survey, "-o", out, "--quiet")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
+
+
+def test_a_comma_in_a_column_name_can_be_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text('"a, b",c,"d e"\n1,2,3\n4,9,1\n7,7,2\n3,1,8\n')
+    out = tmp_path / "o.csv"
+    assert run(capsys, "protect", source, "-o", out, "--confidential", '"a, b",d e')[0] == 0
+    assert pl.read_csv(out)["c"].to_list() == [2, 9, 7, 1]
