@@ -166,8 +166,10 @@ def _whole(values: Array) -> bool:
 
 
 def _about_exactness(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> list[str]:
+    holes = any(hole is not None for hole in intake.holes.values())
+    reason = "cells are missing" if holes else "the columns have too few digits"
     return [
-        f"{name}: kept to {error:.1e} standard deviations only; the data do not allow better"
+        f"{name}: kept to {error:.1e} only, because {reason}"
         for name, error in kept(plan, intake, outcome, proof).items()
         if not error <= KEPT
     ]

@@ -172,14 +172,17 @@ def _release(
 ) -> Release:
     """Measure what came out, and put it into a frame of the kind that came in."""
     table = intake.table
-    holes = [intake.holes[name] for name in table.confidential_names]
+    names = table.confidential_names
+    holes = [intake.holes[name] for name in names]
     present = None
     if any(hole is not None for hole in holes):
         present = ~np.column_stack([np.zeros(table.count, bool) if hole is None else hole for hole in holes])
+    stored = [frame.as_stored(name, column) for name, column in zip(names, outcome.columns, strict=True)]
+    outcome = dataclasses.replace(outcome, columns=stored)
     before = intake.look.moments.select(list(range(table.public, len(table.names))))
     proof = evidence(table, before, Matrix(outcome.columns), present)
     dose = account.doses(plan, intake, outcome, proof)
-    columns = dict(zip(table.confidential_names, outcome.columns, strict=True))
+    columns = dict(zip(names, outcome.columns, strict=True))
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     return Release(
         data=frame.rebuilt(columns, changed),

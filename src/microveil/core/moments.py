@@ -92,7 +92,8 @@ def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shif
 
 def first_mean(pieces_of: Pieces, count: int) -> Array:
     """The mean of the first piece: a provisional shift that any engine can find without a pass of its own."""
-    mean: Array = pieces_of(slice(0, min(count, FIRST_ROWS))).mean(axis=1)
+    # Contiguous, because numpy adds up in another order along strides, and the layout must not matter.
+    mean: Array = np.ascontiguousarray(pieces_of(slice(0, min(count, FIRST_ROWS)))).mean(axis=1)
     return mean
 
 

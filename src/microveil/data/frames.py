@@ -46,6 +46,10 @@ class Frame(ABC):
         """A column as whole numbers that stand for its distinct values in ascending order."""
 
     @abstractmethod
+    def as_stored(self, name: str, values: Array) -> Array:
+        """New values as the column will hold them: rounded, if it is a float32."""
+
+    @abstractmethod
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         """A frame of the same kind with new values; cells not `changed` (None: all are) stay as they were."""
 
@@ -62,7 +66,7 @@ def open_frame(data: Any) -> Frame:
         raise DataError(f"data: cannot work with {type(data).__name__}", hint) from None
     except (nw.exceptions.NarwhalsError, ValueError):
         # narwhals refuses duplicate names while opening the frame
-        raise _duplicates(list(getattr(data, "columns", [])) or list(getattr(data, "column_names", []))) from None
+        raise _duplicates(list(getattr(data, "column_names", getattr(data, "columns", [])))) from None
     return NarwhalsFrame(native)
 
 
@@ -77,6 +81,8 @@ class NumpyFrame(Frame):
     """A two-dimensional array of numbers; its columns are called by their number."""
 
     def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        if isinstance(data, np.ma.MaskedArray):
+            raise DataError("data: a masked array has no NaN", "give data.filled(numpy.nan)")
         if data.ndim != 2:
             raise DataError(f"data: the array has {data.ndim} dimensions", "give rows x columns")
         if data.dtype.kind not in "iufb":
@@ -100,6 +106,11 @@ class NumpyFrame(Frame):
 
     def labels(self, name: str) -> NDArray[np.intp]:
         return np.unique(self.numbers(name), return_inverse=True)[1].ravel()
+
+    def as_stored(self, name: str, values: Array) -> Array:
+        if self.data.dtype.kind != "f" or self.data.dtype == np.float64:
+            return values
+        return values.astype(self.data.dtype).astype(np.float64)
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         dtype = self.data.dtype if self.data.dtype.kind == "f" else np.dtype(np.float64)
@@ -168,6 +179,9 @@ class NarwhalsFrame(Frame):
         # A missing label is a group of its own, after all others.
         codes = np.where(missing, codes.max(initial=-1) + 1, codes)
         return np.unique(codes, return_inverse=True)[1].ravel()
+
+    def as_stored(self, name: str, values: Array) -> Array:
+        return values.astype(np.float32).astype(np.float64) if self.schema[name] == nw.Float32 else values
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]

@@ -1,0 +1,77 @@
+"""The package as a whole: what importing it costs, and the rules between its rooms."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LOOK = """
+import json, sys, time
+start = time.process_time()
+import microveil
+print(json.dumps([time.process_time() - start, sorted(name for name in sys.modules if "." not in name)]))
+"""
+
+
+def test_importing_is_fast_and_loads_nothing_heavy() -> None:
+    looks = [
+        json.loads(subprocess.run([sys.executable, "-c", LOOK], check=True, capture_output=True, text=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(seconds for seconds, _ in looks) < 1.0
+    heavy = {"sklearn", "scipy", "numba", "polars", "pandas", "pyarrow", "matplotlib", "altair", "jinja2", "typer"}
+    assert heavy.isdisjoint(looks[0][1])
+
+
+@pytest.fixture
+def checker() -> ModuleType:
+    path = ROOT / "scripts" / "check_imports.py"
+    if not path.exists():
+        pytest.skip("scripts/ is not there (an installed package)")
+    spec = importlib.util.spec_from_file_location("check_imports", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_no_room_imports_an_outer_one(checker: ModuleType) -> None:
+    assert checker.main() == 0
+
+
+@pytest.mark.parametrize(
+    ("room", "line", "expected"),
+    [
+        ("core", "from microveil.data import frames", "core must not import data"),
+        ("perturb", "import microveil.api", "perturb must not import api"),
+        ("perturb", "from microveil import api", "perturb must not import api"),
+        ("cli", "from microveil.engines import run", "cli must not import engines"),
+        ("restore", "import scipy.linalg", "import scipy inside the function"),
+    ],
+)
+def test_the_check_sees_a_breach(
+    room: str, line: str, expected: str, checker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / room).mkdir()
+    breach = tmp_path / room / "new.py"
+    breach.write_text(f"{line}\n")
+    monkeypatch.setattr(checker, "SOURCE", tmp_path)
+    assert any(expected in problem for problem in checker.problems_in(breach))
+    allowed = tmp_path / room / "good.py"
+    allowed.write_text("from microveil.core.errors import DataError\n\n\ndef late():\n    import scipy\n")
+    assert checker.problems_in(allowed) == []
+
+
+def test_the_project_names_its_license_and_is_typed() -> None:
+    import microveil
+
+    assert (Path(microveil.__file__).parent / "py.typed").exists()
