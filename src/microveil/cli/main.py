@@ -6,6 +6,7 @@ progress and messages to standard error. Exit codes: 0 done, 2 bad input or usag
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -126,6 +127,8 @@ def version() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run, and turn whatever goes wrong into one line and an exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    # A polite kill ends like Ctrl-C: temporary files are removed on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = app(given or ["--help"], prog_name="microveil", standalone_mode=False)
     except MicroveilError as error:

@@ -121,7 +121,10 @@ def no_place_in_csv(frame: pl.DataFrame) -> list[str]:
 
 
 def to_numbers(text: pl.Series) -> pl.Series | None:
-    """A column of text as numbers, missing cells null; nothing when a cell is no number, or none is."""
+    """A column of text as numbers, missing cells null; nothing when a cell is no number.
+
+    A column without a single value counts as numbers too: passing it on as text would hide that it is empty.
+    """
     import polars as pl
 
     # A sample rules out most columns of text, and whole numbers where there are fractions.
@@ -129,8 +132,7 @@ def to_numbers(text: pl.Series) -> pl.Series | None:
     if sample is None:
         return None
     kinds = (pl.Int64, pl.Float64) if sample.dtype == pl.Int64 else (pl.Float64,)
-    numbers = _parsed(text, kinds)
-    return None if numbers is None or numbers.null_count() == len(numbers) else numbers
+    return _parsed(text, kinds)
 
 
 def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...]) -> pl.Series | None:
@@ -151,8 +153,8 @@ def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...]) -> 
 def written_as(column: pl.Series, original: Original) -> pl.Series:
     """The cells of a column of numbers, as text where they cannot be left to polars.
 
-    An unchanged column is its original text. In a changed one only the missing cells are: each as it was, and those
-    that were not missing before as most of the column's missing cells are.
+    An unchanged column is its original text. In a changed one the missing cells are, and those that have the value
+    they had (special codes); cells that were not missing before look as most of the column's missing cells do.
     """
     import polars as pl
 
@@ -161,12 +163,16 @@ def written_as(column: pl.Series, original: Original) -> pl.Series:
         return original.text
     if column.dtype.is_float():
         column = column.fill_nan(None)
-    if column.null_count() == 0:
+    same_rows = len(column) == len(was)
+    kept = same_rows and bool((column == was).any())
+    if column.null_count() == 0 and not kept:
         return column
     missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
-    if len(column) == len(was):
+    cells = pl.lit(column.cast(pl.String))
+    if same_rows:
         missing = pl.when(was.is_null()).then(original.text).otherwise(missing)
-    return pl.select(pl.coalesce(column.cast(pl.String), missing).alias(column.name)).to_series()
+        cells = pl.when(column == was).then(original.text).otherwise(cells)
+    return pl.select(pl.coalesce(cells, missing).alias(column.name)).to_series()
 
 
 def _usual(tokens: pl.Series) -> str | None:
