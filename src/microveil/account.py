@@ -153,10 +153,15 @@ def _about_domains(frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
             decimals.append(name)
     said = []
     if negative:
-        said.append(f"negative values where there were none: {', '.join(negative)}")
+        said.append(f"negative values where there were none: {_listed(negative)}")
     if decimals:
-        said.append(f"decimals where there were whole numbers: {', '.join(decimals)}")
+        said.append(f"decimals where there were whole numbers: {_listed(decimals)}")
     return said
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    """The names, or the first of them and how many more there are."""
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 def _whole(values: Array) -> bool:
