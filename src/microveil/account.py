@@ -42,8 +42,9 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
         statistics["mean"] = proof.mean_error
     if plan.exact:
         statistics["covariance"] = proof.covariance_error
-    if outcome.rules:
-        statistics["linear rules"] = max(rule.worst_error(outcome.columns) for rule in outcome.rules)
+    exact = [rule for rule in outcome.rules if rule.exact]
+    if exact:
+        statistics["linear rules"] = max(rule.worst_error(outcome.columns) for rule in exact)
     return statistics
 
 

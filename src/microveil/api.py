@@ -191,7 +191,7 @@ def _release(
         kept=account.kept(plan, intake, outcome, proof),
         dose=dose,
         warnings=account.remarks(plan, frame, intake, outcome, proof, dose),
-        rules=[rule.sentence(table.confidential_names) for rule in outcome.rules],
+        rules=[rule.sentence(names) for rule in outcome.rules if rule.exact],
         components=account.component_table(intake, outcome),
         rows=table.count,
         settings=settings,

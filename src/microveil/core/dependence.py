@@ -7,10 +7,9 @@ released parts. Candidates come from the correlation matrix; whether one really 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microveil.core.linalg import RANK_TOLERANCE
 from microveil.core.moments import Array, Moments
@@ -23,17 +22,25 @@ SUSPICIOUS = 1e-6
 Cancellation leaves far more than round-off in a correlation matrix, so this is loose; the check is strict.
 """
 
-EXACT = 1e-9
-"""A rule with whole coefficients holds if it does in every row to this share of the sizes of its terms."""
+EXACT = 1e-12
+"""A rule holds exactly if it does in every row, to this share of the sizes of its terms there."""
+
+REFITS = 3
+"""Fits of what earlier fits left: each reaches another six digits down."""
 
 
 @dataclass(frozen=True)
 class LinearRule:
-    """`column = constant + sum of coefficient * other column`, columns by number."""
+    """`column = constant + sum of coefficient * other column`, columns by number.
+
+    An exact rule holds in every row. One that is not only says that the column is, to double precision, a linear
+    combination of the others; it serves to rebuild the column, but is no rule to tell of.
+    """
 
     column: int
     terms: Mapping[int, float]
     constant: float = 0.0
+    exact: bool = True
 
     def rebuilt(self, columns: Mapping[int, Array] | Sequence[Array]) -> Array:
         """The column from the others."""
@@ -43,7 +50,8 @@ class LinearRule:
 
     def renumbered(self, numbers: Mapping[int, int]) -> LinearRule:
         """The same rule where columns have other numbers."""
-        return LinearRule(numbers[self.column], {numbers[j]: c for j, c in self.terms.items()}, self.constant)
+        terms = {numbers[j]: c for j, c in self.terms.items()}
+        return LinearRule(numbers[self.column], terms, self.constant, self.exact)
 
     def worst_error(self, columns: Sequence[Array]) -> float:
         """The largest violation over the size of its terms, among rows where all are present."""
@@ -70,26 +78,33 @@ class Dependence:
     rules: list[LinearRule] = field(default_factory=list)
 
 
-def find_dependence(values: Matrix, summary: Moments, declared: Sequence[LinearRule] = ()) -> Dependence:
-    """Independent columns and rules. With no more rows than columns every column would depend on others by
-    accident, so only declared rules are used there.
+def find_dependence(
+    values: Matrix, summary: Moments, declared: Sequence[LinearRule] = (), whole: Matrix | None = None
+) -> Dependence:
+    """Independent columns and rules.
+
+    `whole` has the rows without holes, where there are holes, and `summary` is theirs; rules are fitted there and
+    confirmed on all `values`.
+    With no more whole rows than columns every column would depend on others by accident, so only declared rules
+    are used there.
     """
-    count, width = values.shape
+    whole = values if whole is None else whole
+    count, width = whole.shape
     left_out = {rule.column for rule in declared}
     rules = list(declared)
     independent = [j for j in range(width) if j not in left_out]
     if count > width:
-        found = _search(values, summary, independent)
+        found = _search(values, whole, summary, independent)
         rules += found
         left_out |= {rule.column for rule in found}
     return Dependence([j for j in range(width) if j not in left_out], rules)
 
 
-def _search(values: Matrix, summary: Moments, among: list[int]) -> list[LinearRule]:
+def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int]) -> list[LinearRule]:
     trusted: set[int] = set()  # suspicious columns that turned out to be independent
     while True:
         basis, suspects = _split(summary, among, trusted)
-        rules = [rule for j in suspects if (rule := _confirmed(values, summary, basis, j)) is not None]
+        rules = [rule for j in suspects if (rule := _confirmed(values, whole, summary, basis, j))]
         refuted = set(suspects) - {rule.column for rule in rules}
         if not refuted:
             return rules
@@ -115,51 +130,79 @@ def _split(summary: Moments, among: list[int], trusted: set[int]) -> tuple[list[
     return basis, suspects
 
 
-def _confirmed(values: Matrix, summary: Moments, basis: list[int], column: int) -> LinearRule | None:
-    """The rule for a suspicious column, if it holds on the rows: with whole coefficients first, then as fitted."""
-    sd = summary.sd
-    correlations = summary.covariance[np.ix_(basis, [*basis, column])] / np.outer(sd[basis], sd[[*basis, column]])
-    weights = np.linalg.lstsq(correlations[:, :-1], correlations[:, -1], rcond=1e-14)[0]
-    weights[np.abs(weights) < 1e-6] = 0.0
-    coefficients = weights * sd[column] / sd[basis]
-    whole = np.round(coefficients)
-    if whole.any():
-        rule = _rule(column, basis, whole, summary)
-        if _largest_miss(values, rule) <= EXACT:
-            # A rule between whole columns with a constant of round-off size has none.
-            plain = LinearRule(column, rule.terms)
-            return plain if _largest_miss(values, plain) <= EXACT else rule
-    rule = _rule(column, basis, coefficients, summary)
-    return rule if _residual_norm(values, rule) <= RANK_TOLERANCE * sd[column] * np.sqrt(values.shape[0]) else None
+def _confirmed(values: Matrix, whole: Matrix, summary: Moments, basis: list[int], column: int) -> LinearRule | None:
+    """The rule for a suspicious column, if it holds on the rows: with whole coefficients first, then as fitted.
+
+    A fit only sees terms down to a millionth of the largest; what it leaves is fitted again, so that a small part
+    of a large total is found too.
+    """
+    coefficients = np.zeros(len(basis))
+    for _ in range(REFITS):
+        coefficients = coefficients + _fitted(whole, summary, basis, column, coefficients)
+        for candidate in (np.round(coefficients), coefficients):
+            for rule in _rules(column, basis, candidate, summary):
+                if rule.terms and _largest_miss(values, rule) <= EXACT:
+                    return rule
+    _, rule = _rules(column, basis, coefficients, summary)
+    tolerance = RANK_TOLERANCE * summary.sd[column] * np.sqrt(values.shape[0])
+    return replace(rule, exact=False) if rule.terms and _residual_norm(values, rule) <= tolerance else None
 
 
-def _rule(column: int, basis: list[int], coefficients: NDArray[np.float64], summary: Moments) -> LinearRule:
-    terms = {j: float(c) for j, c in sorted(zip(basis, coefficients, strict=True)) if c != 0}
+def _fitted(whole: Matrix, summary: Moments, basis: list[int], column: int, so_far: Array) -> Array:
+    """Coefficients of what `so_far` leaves of the column, without those that are round-off of the fit."""
+    sd = summary.sd[basis]
+    correlations = summary.covariance[np.ix_(basis, basis)] / np.outer(sd, sd)
+    left = LinearRule(column, dict(zip(basis, so_far.tolist(), strict=True)))
+    cross, spread, round_off = np.zeros(len(basis)), 0.0, 0.0
+    for piece in _pieces(whole, len(basis)):
+        misses, sizes = _misses(whole, left, piece)
+        misses = misses - (summary.mean[column] - so_far @ summary.mean[basis])
+        centred = np.array([whole.columns[j][piece] - summary.mean[j] for j in basis]) / sd[:, None]
+        cross += centred @ misses
+        spread += float(np.square(misses).sum())
+        round_off += float(np.square(8 * np.finfo(float).eps * sizes).sum())
+    if spread <= round_off:
+        return np.zeros(len(basis))
+    weights = np.linalg.lstsq(correlations, cross / summary.weight, rcond=1e-14)[0]
+    weights[np.abs(weights) < 1e-6 * np.sqrt(spread / summary.weight)] = 0.0
+    fitted: Array = weights / sd
+    return fitted
+
+
+def _rules(column: int, basis: list[int], coefficients: Array, summary: Moments) -> list[LinearRule]:
+    """The rule without a constant, and with the one that the means ask for."""
+    terms = {j: float(c) for j, c in sorted(zip(basis, coefficients.tolist(), strict=True)) if c != 0}
     constant = summary.mean[column] - sum(c * summary.mean[j] for j, c in terms.items())
-    return LinearRule(column, terms, float(constant))
+    return [LinearRule(column, terms), LinearRule(column, terms, float(constant))]
+
+
+def _pieces(values: Matrix, columns: int) -> list[slice]:
+    return [piece for pieces in segments(values.shape[0], columns) for piece in pieces]
 
 
 def _misses(values: Matrix, rule: LinearRule, piece: slice) -> tuple[Array, Array]:
-    """What the rule leaves unexplained in some rows, and how large its terms are there. NaN where a term is missing."""
+    """What the rule leaves unexplained in some rows, and how large its terms are there. NaN where one is missing."""
     columns = {j: values.columns[j][piece] for j in (rule.column, *rule.terms)}
-    size = np.abs(columns[rule.column]) + sum(abs(c) * np.abs(columns[j]) for j, c in rule.terms.items())
+    size = abs(rule.constant) + np.abs(columns[rule.column])
+    for j, coefficient in rule.terms.items():
+        size = size + abs(coefficient) * np.abs(columns[j])
     return columns[rule.column] - rule.rebuilt(columns), size
 
 
 def _largest_miss(values: Matrix, rule: LinearRule) -> float:
-    largest, size = 0.0, 0.0
-    for piece in (piece for pieces in segments(values.shape[0], len(rule.terms)) for piece in pieces):
+    """The worst row, by the size of its own terms: a slip in a small record counts as much as in a large one."""
+    worst = 0.0
+    for piece in _pieces(values, len(rule.terms)):
         misses, sizes = _misses(values, rule, piece)
-        present = np.isfinite(misses)
+        present = np.isfinite(misses) & (sizes > 0)
         if present.any():
-            largest = max(largest, float(np.abs(misses[present]).max()))
-            size = max(size, float(sizes[present].max()))
-    return largest / size if size else np.inf
+            worst = max(worst, float((np.abs(misses[present]) / sizes[present]).max()))
+    return worst
 
 
 def _residual_norm(values: Matrix, rule: LinearRule) -> float:
     total = 0.0
-    for piece in (piece for pieces in segments(values.shape[0], len(rule.terms)) for piece in pieces):
+    for piece in _pieces(values, len(rule.terms)):
         misses, _ = _misses(values, rule, piece)
         total += float(np.square(misses[np.isfinite(misses)]).sum())
     return float(np.sqrt(total))

@@ -34,7 +34,7 @@ def evidence(original: Table, before: Moments, released: Matrix, present: NDArra
     if present is not None:
         return _evidence_with_holes(original, released, present)
     columns, weights, width = original.confidential, original.weights, len(original.confidential_names)
-    shift, tolerance = before.mean[:, None], SAME * before.sd[:, None]
+    shift, tolerance = before.shift[:, None], SAME * before.sd[:, None]
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
         firsts, second = np.zeros((3, width)), np.zeros((width, width))
@@ -51,9 +51,10 @@ def evidence(original: Table, before: Moments, released: Matrix, present: NDArra
         return 0.0, firsts, second
 
     _, firsts, second = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
-    offset, across = firsts[0] / before.weight, firsts[1] / before.weight
+    offset = firsts[0] / before.weight
+    across = firsts[1] / before.weight - offset * before.offset
     after = second / before.weight - np.outer(offset, offset)
-    return _judged(offset, before.covariance, after, across, firsts[2] / original.count)
+    return _judged(offset - before.offset, before.covariance, after, across, firsts[2] / original.count)
 
 
 def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed: Array) -> Evidence:

@@ -44,6 +44,13 @@ def inverse_square_root(symmetric: Array) -> tuple[Array, float]:
     return (vectors / np.sqrt(values)) @ vectors.T, float(values[-1] / values[0])
 
 
+def square_root(symmetric: Array) -> Array:
+    """The symmetric square root of a matrix that is positive up to round-off."""
+    values, vectors = np.linalg.eigh(symmetric)
+    root: Array = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
+    return root
+
+
 def regression_slopes(xx: Array, xy: Array) -> Array:
     """Least-squares slopes of y on x from their cross-products.
 

@@ -41,11 +41,21 @@ class Room:
 
 @dataclass(frozen=True)
 class Moments:
-    """Total weight (the number of rows when unweighted), mean, and co-moment: the sum of w (x-mean)(x-mean)'."""
+    """Total weight (the number of rows when unweighted), mean, and co-moment: the sum of w (x-mean)(x-mean)'.
+
+    The mean is kept as `shift + offset`: where it is a million standard deviations away from zero, the sum has lost
+    six digits that the small offset still has.
+    """
 
     weight: float
-    mean: Array
+    shift: Array
+    offset: Array
     comoment: Array
+
+    @property
+    def mean(self) -> Array:
+        """The means."""
+        return self.shift + self.offset
 
     @property
     def variance(self) -> Array:
@@ -65,7 +75,8 @@ class Moments:
     def select(self, columns: list[int]) -> Moments:
         """The moments of some of the columns."""
         chosen = np.array(columns, dtype=np.intp)
-        return Moments(self.weight, self.mean[chosen], self.comoment[np.ix_(chosen, chosen)])
+        comoment = self.comoment[np.ix_(chosen, chosen)]
+        return Moments(self.weight, self.shift[chosen], self.offset[chosen], comoment)
 
 
 def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shift: Array | None = None) -> Moments:
@@ -87,7 +98,7 @@ def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shif
     total, first, second = add_up([partial(sums, pieces) for pieces in segments(count, shift.size)])
     offset = first / total
     comoment = second - total * np.outer(offset, offset)
-    return Moments(total, shift + offset, (comoment + comoment.T) / 2)
+    return Moments(total, shift, offset, (comoment + comoment.T) / 2)
 
 
 def first_mean(pieces_of: Pieces, count: int) -> Array:

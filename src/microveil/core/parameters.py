@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from microveil.core.errors import ParameterError, did_you_mean
@@ -25,6 +25,15 @@ class Step(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     reference: ClassVar[str] = ""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Python counts true as 1; a person who writes it did not mean a number."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool | np.bool_) and kind in (int, float):
+            raise ValueError("true and false are not numbers")
+        return value
 
     @classmethod
     def summary(cls) -> str:
@@ -142,6 +151,8 @@ def _matrix(dtype: type) -> Any:
             raise ValueError("must be a two-dimensional array of numbers, a row per record")
         if dtype is np.int64 and array.dtype.kind == "f":
             raise ValueError("must hold whole numbers")
+        if not np.isfinite(array).all():
+            raise ValueError("must hold finite numbers only")
         return array.astype(dtype)
 
     return BeforeValidator(check)

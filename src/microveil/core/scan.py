@@ -54,7 +54,9 @@ class _Watched:
 
     def _hash(self, values: Array) -> np.uint64:
         """The sum of a hash of each whole record: no column on its own, nor its sorted values, gives it away."""
-        records = self.multipliers @ values.view(np.uint64)
+        bits = values.view(np.uint64)
+        # The halves of each number are mixed first: a sign alone would be lost in the products.
+        records = self.multipliers @ (bits ^ (bits >> np.uint64(32)))
         records ^= records >> np.uint64(29)
         records *= np.uint64(_MULTIPLIER)
         records ^= records >> np.uint64(32)

@@ -9,7 +9,7 @@ An engine that reads a file in pieces can make the very same permutation with an
 rows of each block of rows to bucket files, then shuffle each bucket in memory. This is why
 
 - the number of buckets depends on the number of rows only (`bucket_count`);
-- the buckets of a block of rows come from that block's own generator (`buckets_of_block`);
+- the buckets of a block of rows come from that block's own generator (`draw_buckets`);
 - rows enter a bucket in row order;
 - the order within a bucket depends on its length and its own generator only (`shuffle_bucket`).
 
@@ -59,45 +59,46 @@ def shuffled_in_buckets(values: NDArray[np.float64], stream: Stream, buckets: in
     """Rao-Sandelius shuffle; `buckets` is a power of two, at most MOST_BUCKETS."""
     from microveil.core import _shuffle_kernels as kernels  # numba is slow to import: only for large columns
 
-    # 1. The bucket of each row, and the size of each bucket.
+    # Making a generator holds the GIL. Threads wait less for each other if each makes all of its own at once.
+    row_generators = [stream.generator(block) for block, _ in row_blocks(len(values))]
+    bucket_generators = [stream.generator(FIRST_BUCKET + bucket) for bucket in range(buckets)]
+
+    # 1. The bucket of each row.
     digits = np.empty(len(values), dtype=np.uint16)
-    sizes = np.zeros(buckets, dtype=np.uint64)
     for block, rows in row_blocks(len(values)):
-        digits[rows] = buckets_of_block(stream, block, rows.stop - rows.start, buckets)
-        kernels.count(digits[rows], sizes)
+        draw_buckets(row_generators[block], buckets, out=digits[rows])
 
     # 2. Rows to buckets, in row order. A strided column is made contiguous block by block, to save memory.
-    out = np.empty(len(values))
+    sizes = np.zeros(buckets, dtype=np.uint64)
+    kernels.count(digits, sizes)
     ends = np.cumsum(sizes)
     next_free = ends - sizes
+    out = np.empty(len(values))
     for _, rows in row_blocks(len(values)):
         kernels.scatter(np.require(values[rows], np.float64, ["C", "A"]), digits[rows], next_free, out)
 
     # 3. Each bucket in random order.
     start = 0
-    for bucket, end in enumerate(ends.tolist()):
-        shuffle_bucket(out[start:end], stream, bucket)
+    for generator, end in zip(bucket_generators, ends.tolist(), strict=True):
+        shuffle_bucket(out[start:end], generator)
         start = end
     return out
 
 
-def buckets_of_block(stream: Stream, block: int, rows: int, buckets: int) -> NDArray[np.uint16]:
-    """The bucket of each row of one block of rows: the low bits of 16-bit pieces of random words."""
-    words = _random_words(stream.generator(block), -(-rows // 4))
-    return words.view(np.uint16)[:rows] & np.uint16(buckets - 1)
+def draw_buckets(generator: np.random.Generator, buckets: int, out: NDArray[np.uint16]) -> None:
+    """A random bucket for each row of one block of rows: the low bits of 16-bit pieces of random words."""
+    pieces = _random_words(generator, -(-len(out) // 4)).view(np.uint16)
+    np.bitwise_and(pieces[: len(out)], np.uint16(buckets - 1), out=out)
 
 
-def shuffle_bucket(values: NDArray[np.float64], stream: Stream, bucket: int) -> None:
+def shuffle_bucket(values: NDArray[np.float64], generator: np.random.Generator) -> None:
     """Shuffle one bucket in place (Fisher-Yates)."""
     from microveil.core import _shuffle_kernels as kernels
 
-    if len(values) < 2:
-        return
-    _bring_into_cache(values)
-    generator = stream.generator(FIRST_BUCKET + bucket)
     unplaced = len(values)
     while unplaced > 1:  # more than once only if some draws were passed over to keep the choices uniform
         words = _random_words(generator, unplaced // 2)  # two draws a word; the first value needs none
+        _bring_into_cache(values[:unplaced])
         unplaced = kernels.fisher_yates(values, words.view(np.uint32), unplaced)
 
 

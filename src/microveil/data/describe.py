@@ -116,11 +116,12 @@ def _rules(numbers: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
     with single_threaded_blas():
         summary = moments(values.take(whole).piece, whole.size)
         varying = np.flatnonzero(summary.sd > 0).tolist()
-        found = find_dependence(values.select(varying), summary.select(varying)).rules
+        rows = values.take(whole).select(varying)
+        found = find_dependence(values.select(varying), summary.select(varying), whole=rows).rules
     shown = [names[j] for j in varying]
     sums = [
         {"total": shown[rule.column], "parts": [shown[j] for j in rule.terms]}
         for rule in found
-        if rule.constant == 0 and set(rule.terms.values()) == {1.0}
+        if rule.exact and rule.constant == 0 and set(rule.terms.values()) == {1.0}
     ]
-    return [rule.sentence(shown) for rule in found], sums
+    return [rule.sentence(shown) for rule in found if rule.exact], sums

@@ -6,7 +6,7 @@ is perturbed are the residuals, and the relations between confidential and publi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,9 +19,10 @@ DETERMINED = 1e-12
 
 @dataclass(frozen=True)
 class Centre:
-    """`centred = (y - mean_y) - (x - mean_x) @ slopes`, and the moments of `centred`."""
+    """`centred = (y - mean_y) - (x - mean_x) @ slopes`, and the moments of `centred`. Means are shift + offset."""
 
-    mean: Array
+    shift: Array
+    offset: Array
     slopes: Array
     centred: Moments
 
@@ -29,6 +30,11 @@ class Centre:
     def public(self) -> int:
         """The number of public columns."""
         return int(self.slopes.shape[0])
+
+    def refined(self, measured: Moments) -> Centre:
+        """The centre after another look at what it leaves: `measured` is of public columns and residuals."""
+        again = fit_centre(measured, self.public)
+        return replace(self, slopes=self.slopes + again.slopes, centred=again.centred)
 
     def determined(self, summary: Moments) -> list[int]:
         """Confidential columns (numbered among themselves) that the public ones determine."""
@@ -42,4 +48,6 @@ def fit_centre(summary: Moments, public: int) -> Centre:
     x, y = slice(0, public), slice(public, None)
     slopes = regression_slopes(summary.comoment[x, x], summary.comoment[x, y])
     left = summary.comoment[y, y] - slopes.T @ summary.comoment[x, y]
-    return Centre(summary.mean, slopes, Moments(summary.weight, np.zeros(left.shape[0]), (left + left.T) / 2))
+    zero = np.zeros(left.shape[0])
+    centred = Moments(summary.weight, zero, zero, (left + left.T) / 2)
+    return Centre(summary.shift, summary.offset, slopes, centred)

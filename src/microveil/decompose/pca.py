@@ -28,16 +28,21 @@ class PrincipalComponents(Decomposition):
     ] = True
 
     def fit(self, centred: Moments) -> Axes:
-        """Eigenvectors of the correlation (or covariance) matrix, without those that are round-off."""
-        # Eigenvalues are found on unit-variance columns or, unstandardised, on columns of one common scale.
-        scale = centred.sd if self.standardise else np.full(centred.sd.size, centred.sd.max())
-        values, vectors = sorted_eigen(centred.covariance / np.outer(scale, scale))
+        """Eigenvectors of the correlation (or covariance) matrix, as many as the columns have dimensions.
+
+        The rank is always decided on columns of unit variance: on raw ones, small units would look like round-off.
+        """
+        correlation = centred.covariance / np.outer(centred.sd, centred.sd)
+        values, vectors = sorted_eigen(correlation)
         rank = rank_of(values)
+        unit = centred.sd
+        if not self.standardise:
+            values, vectors = sorted_eigen(centred.covariance)
+            unit = np.ones_like(unit)
         values, vectors = values[:rank], vectors[:, :rank]
-        unit = scale if self.standardise else np.ones_like(scale)
         return Axes(
             projection=vectors / unit[:, None],
             loadings=vectors.T * unit,
-            variance=values if self.standardise else values * scale[0] ** 2,
+            variance=np.clip(values, 0, None),
             weights=vectors,
         )

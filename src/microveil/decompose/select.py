@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from microveil.core.errors import ParameterError
 from microveil.core.moments import Array
@@ -51,6 +51,15 @@ class Components(Step):
             description="share of each sensitive column's variance that must lie in the perturbed components",
         ),
     ] = 0.8
+
+    @model_validator(mode="after")
+    def _share_needs_sensitive(self) -> Self:
+        if (
+            self.components != "sensitive"
+            and self.sensitive_share != type(self).model_fields["sensitive_share"].default
+        ):
+            raise ValueError("sensitive_share goes with components='sensitive' only")
+        return self
 
     def choose(self, shares: Array, sensitive: list[int]) -> list[int]:
         """Component numbers; `shares` is components x columns, the share of each column's variance."""

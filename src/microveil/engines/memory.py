@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from microveil.core.dependence import Dependence, LinearRule, find_dependence
 from microveil.core.errors import DataError
-from microveil.core.moments import Array, Moments, moments, pair_moments
+from microveil.core.moments import Array, moments, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Table
 from microveil.core.threads import single_threaded_blas
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
@@ -109,27 +109,16 @@ def _holes(table: Table, look: Scan) -> Mask | None:
 
 def _dependence(table: Table, look: Scan, holes: Mask | None, declared: Sequence[LinearRule]) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them."""
-    values = table.confidential
     varying = [j - table.public for j in look.varying() if j >= table.public]
-    if holes is None:
-        summary = look.moments.select(list(range(table.public, len(table.names))))
-        return _among(varying, values, summary, declared)
-    # Rules are looked for in the rows without holes and confirmed wherever their own columns have none.
-    whole = np.flatnonzero(~holes[:, varying].any(axis=1))
-    if whole.size <= len(varying):
-        return _among(varying, values, None, declared)
-    rows = values.take(whole)
-    return _among(varying, values, moments(rows.piece, whole.size), declared)
-
-
-def _among(varying: list[int], values: Matrix, summary: Moments | None, declared: Sequence[LinearRule]) -> Dependence:
-    """The dependence among some columns, in the numbering of all of them."""
     place = {j: at for at, j in enumerate(varying)}
-    rules = [rule for rule in declared if {rule.column, *rule.terms} <= place.keys()]
-    if summary is None:
-        left_out = {rule.column for rule in rules}
-        return Dependence([j for j in varying if j not in left_out], list(rules))
-    found = find_dependence(values.select(varying), summary.select(varying), [rule.renumbered(place) for rule in rules])
+    rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
+    values = table.confidential.select(varying)
+    if holes is None:
+        whole, summary = values, look.moments.select([table.public + j for j in varying])
+    else:
+        whole = values.take(np.flatnonzero(~holes[:, varying].any(axis=1)))
+        summary = moments(whole.piece, whole.shape[0]) if whole.shape[0] else look.moments.select([])
+    found = find_dependence(values, summary, rules, whole)
     back = dict(enumerate(varying))
     return Dependence([back[j] for j in found.independent], [rule.renumbered(back) for rule in found.rules])
 

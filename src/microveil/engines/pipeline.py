@@ -54,21 +54,24 @@ def protected(
     plan: Plan, table: Table, summary: Moments, sensitive: list[int], streams: Streams, stratum: int, progress: Progress
 ) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components behind them."""
-    centre = fit_centre(summary, table.public)
+    centre = _refined(table, fit_centre(summary, table.public))
     determined = centre.determined(summary)
-    free = [j for j in range(centre.centred.mean.size) if j not in set(determined)]
-    axes = _widened(plan.decompose.fit(centre.centred.select(free)), free, centre.centred.mean.size)
+    width = centre.slopes.shape[1]
+    free = [j for j in range(width) if j not in set(determined)]
+    axes = _widened(plan.decompose.fit(centre.centred.select(free)), free, width)
     shares = axes.variance_shares(summary.variance[table.public :])
     selected = plan.select.choose(shares, sensitive)
     plan.perturb.check(table.count, len(selected))
 
     progress("finding scores", 0.2)
-    buffer = np.empty((centre.centred.mean.size, table.count))
-    original = _scores(table, centre, axes, buffer)
+    buffer = np.empty((width, table.count))
+    scores = _scores(table, centre, axes, buffer)
+    target = _score_moments(table, centre, scores) if plan.exact else None
     for attempt in range(ATTEMPTS):
-        scores = original if attempt == 0 else _scores(table, centre, axes, buffer)
+        if attempt:
+            scores = _scores(table, centre, axes, buffer)
         notes = _perturb(plan, scores, selected, streams, (stratum, attempt), progress)
-        fix = _exact(table, scores, axes, selected, progress) if plan.exact else None
+        fix = None if target is None else _exact(table, centre, scores, selected, target, progress)
         if fix is None or np.isfinite(fix.condition):
             break
     else:
@@ -78,6 +81,20 @@ def protected(
     progress("writing columns", 0.85)
     _join(table, centre, axes, buffer, fix)
     return list(buffer), Spectrum(axes, selected, shares, determined, notes)
+
+
+def _refined(table: Table, centre: Centre) -> Centre:
+    """The centre with its residuals measured on the rows: from moments alone, a good fit leaves them few digits."""
+    if table.public == 0:
+        return centre
+    identity = np.eye(centre.slopes.shape[1])
+    matrix = np.block([[np.eye(table.public), -centre.slopes], [np.zeros((len(identity), table.public)), identity]]).T
+    return centre.refined(moments(_centred(table, centre, matrix), table.count, weights=table.weights))
+
+
+def _centred(table: Table, centre: Centre, matrix: Array) -> Pieces:
+    """`matrix @ (row - mean)`, piece by piece."""
+    return lambda piece: matrix @ (table.pieces(piece) - centre.shift[:, None] - centre.offset[:, None])
 
 
 def _widened(axes: Axes, columns: list[int], width: int) -> Axes:
@@ -99,13 +116,19 @@ def _scores(table: Table, centre: Centre, axes: Axes, buffer: Array) -> Array:
     scores = buffer[: axes.count]
 
     def fill(pieces: list[slice]) -> None:
-        room = Room(centre.mean.size, pieces)
+        room = Room(centre.shift.size, pieces)
         for piece in pieces:
-            centred = np.subtract(table.pieces(piece), centre.mean[:, None], out=room.of(piece))
+            centred = np.subtract(table.pieces(piece), centre.shift[:, None], out=room.of(piece))
+            centred -= centre.offset[:, None]
             np.matmul(matrix, centred, out=scores[:, piece])
 
-    in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.mean.size)])
+    in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
     return scores
+
+
+def _score_moments(table: Table, centre: Centre, scores: Array) -> Moments:
+    """Moments of public columns and scores: measured, as eigenvalues are blurred where variances differ much."""
+    return moments(_with_public(table, centre, scores), table.count, weights=table.weights)
 
 
 def _perturb(
@@ -123,24 +146,26 @@ def _perturb(
     return {component: "; ".join(said) for component, said in zip(selected, notes, strict=True) if said}
 
 
-def _exact(table: Table, scores: Array, axes: Axes, selected: list[int], progress: Progress) -> Correction:
+def _exact(
+    table: Table, centre: Centre, scores: Array, selected: list[int], target: Moments, progress: Progress
+) -> Correction:
     """The correction that gives the scores back their moments; all but the last are applied at once."""
     progress("restoring moments", 0.75)
-    pieces = _with_public(table, scores)
     for _ in range(CORRECTIONS):
-        summary = moments(pieces, table.count, weights=table.weights)
-        fix = correction(summary, table.public, selected, axes.variance)
+        fix = correction(_score_moments(table, centre, scores), target, table.public, selected)
         if not WELL_CONDITIONED < fix.condition < np.inf:
             break
-        _map_rows(pieces, scores, fix.matrix, fix.constant)
+        _map_rows(_with_public(table, centre, scores), scores, fix.matrix, fix.constant)
     return fix
 
 
-def _with_public(table: Table, scores: Array) -> Pieces:
-    """Pieces of public columns and scores, one above the other."""
-    if table.public == 0:
+def _with_public(table: Table, centre: Centre, scores: Array) -> Pieces:
+    """Pieces of centred public columns and scores, one above the other."""
+    public = table.public
+    if public == 0:
         return lambda piece: scores[:, piece]
-    return lambda piece: np.vstack([table.pieces(piece)[: table.public], scores[:, piece]])
+    shift, offset = centre.shift[:public, None], centre.offset[:public, None]
+    return lambda piece: np.vstack([table.pieces(piece)[:public] - shift - offset, scores[:, piece]])
 
 
 def _join(table: Table, centre: Centre, axes: Axes, buffer: Array, fix: Correction | None) -> None:
@@ -149,20 +174,23 @@ def _join(table: Table, centre: Centre, axes: Axes, buffer: Array, fix: Correcti
     matrix = np.vstack([np.zeros((public, axes.count)), np.eye(axes.count)]) if fix is None else fix.matrix
     onto_data = matrix @ axes.loadings
     onto_data[:public] += centre.slopes
-    constant = centre.mean[public:] - centre.mean[:public] @ centre.slopes
-    if fix is not None:
-        constant = constant + fix.constant @ axes.loadings
-    _map_rows(_with_public(table, buffer[: axes.count]), buffer, onto_data, constant)
+    constant = centre.offset[public:] if fix is None else centre.offset[public:] + fix.constant @ axes.loadings
+    pieces = _with_public(table, centre, buffer[: axes.count])
+    _map_rows(pieces, buffer, onto_data, constant, centre.shift[public:])
 
 
-def _map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array) -> None:
-    """Every row through `row @ matrix + constant`, into the target; pieces may be read from the target itself."""
+def _map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, shift: Array | None = None) -> None:
+    """Every row through `shift + (row @ matrix + constant)`, into the target, which the pieces may be read from.
+
+    The shift is added last, so that its round-off falls on each cell by chance instead of on all of them alike.
+    """
     across = np.ascontiguousarray(matrix.T)
 
     def fill(pieces: list[slice]) -> None:
         room = Room(constant.size, pieces)
         for piece in pieces:
             mapped = np.matmul(across, pieces_of(piece), out=room.of(piece))
-            np.add(mapped, constant[:, None], out=target[:, piece])
+            mapped += constant[:, None]
+            target[:, piece] = mapped if shift is None else np.add(mapped, shift[:, None], out=mapped)
 
     in_threads([partial(fill, pieces) for pieces in segments(target.shape[1], target.shape[0])])

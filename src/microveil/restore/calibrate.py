@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from microveil.core.linalg import inverse_square_root, regression_slopes
+from microveil.core.linalg import inverse_square_root, regression_slopes, square_root
 from microveil.core.moments import Array, Moments
 from microveil.core.parameters import Step
 
@@ -38,27 +39,37 @@ class Correction:
     condition: float
 
 
-def correction(summary: Moments, public: int, perturbed: list[int], variance: Array) -> Correction:
-    """The map that makes the perturbed scores exact.
+def correction(now: Moments, target: Moments, public: int, perturbed: list[int]) -> Correction:
+    """The map that gives the perturbed scores the moments they had.
 
-    `summary` has the moments of the public columns followed by the scores as they are now; `variance` the
-    variance each score had. A condition number of infinity means that the perturbed scores are collinear.
+    Both summaries are of the public columns followed by the scores: as they are `now`, and as they were. What the
+    perturbed scores share with the others is replaced by what they shared before (nearly nothing), and the rest is
+    stretched to the covariance it had. An infinite condition number means that the perturbed scores are collinear.
     """
-    width = summary.mean.size
-    moved = [public + j for j in perturbed]
-    fixed = [j for j in range(width) if j not in set(moved)]
-    covariance = summary.covariance
-    slopes = regression_slopes(covariance[np.ix_(fixed, fixed)], covariance[np.ix_(fixed, moved)])
-    left = covariance[np.ix_(moved, moved)] - covariance[np.ix_(moved, fixed)] @ slopes
-    scale = np.sqrt(variance[perturbed])
-    root, condition = inverse_square_root((left + left.T) / 2 / np.outer(scale, scale))
-    stretch = root / scale[:, None] * scale
+    width = now.mean.size
+    moved = np.array([public + j for j in perturbed], dtype=np.intp)
+    fixed = np.setdiff1d(np.arange(width), moved)
+    slopes, left = _residual(now.covariance, fixed, moved)
+    old_slopes, old_left = _residual(target.covariance, fixed, moved)
+    scale = np.sqrt(np.diagonal(target.covariance)[moved])
+    units = np.outer(scale, scale)
+    shrink, condition = inverse_square_root(left / units)
+    stretch = (shrink @ square_root(old_left / units)) / scale[:, None] * scale
 
+    new = moved - public
     matrix = np.zeros((width, width - public))
     matrix[public:, :] = np.eye(width - public)
-    matrix[:, perturbed] = 0.0
-    matrix[np.ix_(moved, perturbed)] = stretch
-    matrix[np.ix_(fixed, perturbed)] = -slopes @ stretch
+    matrix[:, new] = 0.0
+    matrix[np.ix_(moved, new)] = stretch
+    matrix[np.ix_(fixed, new)] = old_slopes - slopes @ stretch
     constant = np.zeros(width - public)
-    constant[perturbed] = -summary.mean @ matrix[:, perturbed]
+    constant[new] = target.mean[moved] - now.mean @ matrix[:, new]
     return Correction(constant, matrix, condition)
+
+
+def _residual(covariance: Array, fixed: NDArray[np.intp], moved: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Slopes of the moved columns on the fixed ones, and the covariance they leave."""
+    cross = covariance[np.ix_(fixed, moved)]
+    slopes = regression_slopes(covariance[np.ix_(fixed, fixed)], cross)
+    left = covariance[np.ix_(moved, moved)] - cross.T @ slopes
+    return slopes, (left + left.T) / 2
