@@ -213,15 +213,12 @@ def test_each_choice_has_equally_many_draws(bound: int) -> None:
         assert choice(first + 1) == choice(end - 1) == chosen
 
 
-class ScriptedStream:
-    """Stands in for a stream and its generators; gives the words it was told to."""
+class ScriptedGenerator:
+    """Stands in for a generator; gives the words it was told to."""
 
     def __init__(self, words: list[int]) -> None:
         self.words = words
         self.bit_generator = self
-
-    def generator(self, block: int) -> ScriptedStream:
-        return self
 
     def random_raw(self, count: int) -> NDArray[np.uint64]:
         assert count <= len(self.words)
@@ -232,8 +229,9 @@ class ScriptedStream:
 def test_more_words_are_drawn_when_draws_are_passed_over() -> None:
     values = np.arange(3.0)
     middle_of_range = 2**31  # the middle one of three, then the last one of two
-    scripted = ScriptedStream([0, 0, middle_of_range << 32, middle_of_range])  # a draw of 0 is one too many for three
-    shuffle_bucket(values, scripted, 0)  # type: ignore[arg-type]
+    # A draw of 0 is one too many for three.
+    scripted = ScriptedGenerator([0, 0, middle_of_range << 32, middle_of_range])
+    shuffle_bucket(values, scripted)  # type: ignore[arg-type]
     assert values.tolist() == [0.0, 2.0, 1.0]
     assert scripted.words == []
 

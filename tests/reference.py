@@ -1,0 +1,46 @@
+"""The reference data of the papers, which are not ours to ship.
+
+They are looked for in the folder that MICROVEIL_REFERENCE_DATA names, then in `../shared/data` beside the
+repository. A test that finds none is skipped; it has a sibling on data of our own that always runs.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+VARIABLE = "MICROVEIL_REFERENCE_DATA"
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def reference_file(name: str) -> Path:
+    """The path of a reference file; skips the calling test where there is none."""
+    folders = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
+    folders.append(REPOSITORY.parent / "shared" / "data")
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    pytest.skip(f"{name} is in none of {', '.join(map(str, folders))}; {VARIABLE} names its folder")
+
+
+def _numbers(name: str) -> tuple[list[str], NDArray[np.float64]]:
+    path = reference_file(name)
+    with path.open(encoding="utf-8") as lines:
+        header = lines.readline().strip().split(",")
+    return header, np.loadtxt(path, delimiter=",", skiprows=1)
+
+
+def census() -> tuple[list[str], NDArray[np.float64]]:
+    """Census: 1080 records, 13 columns, PTOTVAL = POTHVAL + PEARNVAL among them."""
+    return _numbers("CASCrefmicrodata.csv")
+
+
+def tarragona() -> tuple[list[str], NDArray[np.float64]]:
+    """Tarragona: the 832 distinct records (of 834) that Calviño (2017) uses, in their order; 13 columns."""
+    names, values = _numbers("Tarragona.csv")
+    _, first = np.unique(values, axis=0, return_index=True)
+    return names, values[np.sort(first)]
