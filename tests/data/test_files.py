@@ -244,10 +244,10 @@ def test_a_cell_like_the_end_mark_is_kept(tmp_path):
 
 
 def test_wide_and_long_rows(tmp_path):
-    names = [f"column{i}" for i in range(30_000)]
-    frame, _ = read_table(save(tmp_path, ",".join(names) + "\n" + ",".join(["1.25"] * 30_000) + "\n"))
-    assert frame.shape == (1, 30_000)
-    quoted = ";".join(f'"{name}"' for name in names) + "\n" + ";".join(["1.25"] * 30_000) + "\n"
+    names = [f"column{i}" for i in range(3_000)]
+    frame, _ = read_table(save(tmp_path, ",".join(names) + "\n" + ",".join(["1.25"] * 3_000) + "\n"))
+    assert frame.shape == (1, 3_000)
+    quoted = ";".join(f'"{name}"' for name in names) + "\n" + ";".join(["1.25"] * 3_000) + "\n"
     assert read_table(save(tmp_path, quoted))[0].columns == names
     long = "word " * 100_000
     assert column(tmp_path, long).to_list() == [long]
