@@ -111,7 +111,7 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     constant = [names[j] for j in range(len(names)) if j not in rebuilt and j not in outcome.perturbed]
     said = [f"column '{name}' is constant and passes through as it is" for name in constant]
     said += [
-        f"column '{names[outcome.perturbed[j]]}' follows from the public columns and passes through as it is"
+        f"column '{names[outcome.perturbed[j]]}' follows from the public columns: whoever has them has it too"
         for j in outcome.spectrum.determined
     ]
     if intake.table.strata is not None:

@@ -7,6 +7,9 @@ Indices are unsigned: numba then leaves out the test for negative ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
@@ -18,14 +21,26 @@ _values = types.float64[::1]
 _positions = types.uint64[::1]
 
 
-@njit(types.void(_readonly_digits, _positions), cache=True, nogil=True)
+def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile now, and keep the result on disk where there is a folder for it (a locked-down container has none)."""
+
+    def decorate(loop: Callable[..., Any]) -> Any:
+        try:
+            return njit(signature, cache=True, nogil=True)(loop)
+        except RuntimeError:
+            return njit(signature, nogil=True)(loop)
+
+    return decorate
+
+
+@_compiled(types.void(_readonly_digits, _positions))
 def count(digits: NDArray[np.uint16], sizes: NDArray[np.uint64]) -> None:
     """Add the number of rows of each bucket to `sizes`."""
     for digit in digits:
         sizes[digit] += np.uint64(1)
 
 
-@njit(types.void(_readonly_values, _readonly_digits, _positions, _values), cache=True, nogil=True)
+@_compiled(types.void(_readonly_values, _readonly_digits, _positions, _values))
 def scatter(
     values: NDArray[np.float64], digits: NDArray[np.uint16], next_free: NDArray[np.uint64], out: NDArray[np.float64]
 ) -> None:
@@ -37,7 +52,7 @@ def scatter(
         next_free[digit] = position + np.uint64(1)
 
 
-@njit(types.uint64(_values, _readonly_draws, types.uint64), cache=True, nogil=True)
+@_compiled(types.uint64(_values, _readonly_draws, types.uint64))
 def fisher_yates(values: NDArray[np.float64], draws: NDArray[np.uint32], unplaced: int) -> int:
     """Fill the places below `unplaced` from the last to the first, one draw each; return how many are left.
 

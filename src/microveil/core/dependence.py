@@ -171,7 +171,10 @@ def _fitted(whole: Matrix, summary: Moments, basis: list[int], column: int, so_f
 
 def _rules(column: int, basis: list[int], coefficients: Array, summary: Moments) -> list[LinearRule]:
     """The rule without a constant, and with the one that the means ask for."""
-    terms = {j: float(c) for j, c in sorted(zip(basis, coefficients.tolist(), strict=True)) if c != 0}
+    # A term that moves the column by less than its last digit is round-off, and its holes would hide broken rows.
+    least = 1e-14 * summary.sd[column]
+    pairs = sorted(zip(basis, coefficients.tolist(), strict=True))
+    terms = {j: c for j, c in pairs if abs(c) * summary.sd[j] > least}
     constant = summary.mean[column] - sum(c * summary.mean[j] for j, c in terms.items())
     return [LinearRule(column, terms), LinearRule(column, terms, float(constant))]
 

@@ -49,6 +49,7 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
         rows = "no rows" if frame.count == 0 else f"{frame.count} row{'s' if frame.count > 1 else ''}"
         raise DataError(f"data: has {rows}", f"at least {SMALLEST_TABLE} are needed to hide one among others")
     table = _table(frame, roles)
+    _check_room(table, roles)
     look = scan(table)
     for role, number in [*(("public", j) for j in range(table.public)), *_confidential(table)]:
         _check_values(role, table.names[number], table.values.columns[number], look, number)
@@ -117,13 +118,24 @@ def _weights(frame: Frame, name: str) -> Array:
 def _strata(frame: Frame, names: Sequence[str]) -> NDArray[np.intp]:
     labels = np.column_stack([frame.labels(name) for name in names])
     codes: NDArray[np.intp] = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    small = int(np.count_nonzero(np.bincount(codes) < SMALLEST_TABLE))
-    if small:
-        raise DataError(
-            f"strata: {small} of the groups by {', '.join(names)} have fewer than {SMALLEST_TABLE} rows",
-            "merge small groups, or use fewer columns",
-        )
     return codes
+
+
+def _check_room(table: Table, roles: Roles) -> None:
+    """Each public column ties the residuals down once; as many rows more are needed, in every stratum."""
+    needed = SMALLEST_TABLE + table.public
+    if table.strata is not None:
+        small = int(np.count_nonzero(np.bincount(table.strata) < needed))
+        if small:
+            raise DataError(
+                f"strata: {small} of the groups by {', '.join(roles.strata)} have fewer than {needed} rows",
+                "merge small groups, or use fewer columns",
+            )
+    elif table.count < needed:
+        raise DataError(
+            f"public: {table.count} rows are too few for these columns, at least {needed} are needed",
+            "use fewer public columns, or group the labels of text columns",
+        )
 
 
 def _check_values(role: str, name: str, values: Array, look: Scan, number: int) -> None:

@@ -13,8 +13,11 @@ import numpy as np
 from microveil.core.linalg import regression_slopes
 from microveil.core.moments import Array, Moments
 
-DETERMINED = 1e-12
-"""Share of variance below which the public columns determine a confidential one: nothing is left to perturb."""
+DETERMINED = 1e-18
+"""Share of variance below which the public columns determine a confidential one: nothing is left to perturb.
+
+A billionth of the column's spread: residuals are measured on the rows, so what is larger is more than round-off.
+"""
 
 
 @dataclass(frozen=True)

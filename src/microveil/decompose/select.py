@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from microveil.core.errors import ParameterError
 from microveil.core.moments import Array
@@ -51,6 +51,15 @@ class Components(Step):
             description="share of each sensitive column's variance that must lie in the perturbed components",
         ),
     ] = 0.8
+
+    @field_validator("sensitive", mode="before")
+    @classmethod
+    def _columns(cls, value: Any) -> Any:
+        """One column may come without a list around it; true is not a column."""
+        columns = [value] if isinstance(value, str | int | np.integer) else value
+        if isinstance(columns, list | tuple) and any(isinstance(column, bool) for column in columns):
+            raise ValueError("true and false are not columns")
+        return columns
 
     @model_validator(mode="after")
     def _share_needs_sensitive(self) -> Self:

@@ -25,7 +25,7 @@ DEFAULT_METHOD = "pca"
 def method_named(name: str) -> Method:
     """The method, or an error that names the nearest."""
     if name not in METHODS:
-        raise ParameterError(f"there is no method '{name}'", did_you_mean(name, METHODS))
+        raise ParameterError(f"there is no method '{name}'", did_you_mean(str(name), METHODS))
     return METHODS[name]
 
 

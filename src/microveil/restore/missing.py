@@ -29,7 +29,8 @@ CG_REDUCTION = 1e-16
 """Eight digits a solution; Newton's method asks for the next eight itself."""
 
 ROUND_OFF = 1e-14
-"""Gap, in standard deviations, that counts as none."""
+NEARLY = 1e-12
+"""Gaps, in standard deviations: one that counts as none, and one below which only round-off is left to fight."""
 
 
 def completed(values: Array, present: Mask, streams: Streams, stratum: int) -> Array:
@@ -79,17 +80,22 @@ def recalibrated(values: Array, present: Mask, target: PairMoments, weights: Arr
     work = np.where(present, (values - target.mean) / scale, 0.0)
     system = _System(present, target, scale, weights)
     gap = system.gap(work)
+    best, best_gap = work, gap
     for _ in range(NEWTON_STEPS):
-        if gap.size_of_worst <= ROUND_OFF:
+        if best_gap.size_of_worst <= ROUND_OFF:
             break
         step = system.smallest_change(work, gap)
-        shorter = (work + part * step for part in (1.0, 0.5, 0.25, 0.125))
-        tries = [(system.gap(table), table) for table in shorter]
-        best, table = min(tries, key=lambda pair: pair[0].size_of_worst)
-        if best.size_of_worst >= gap.size_of_worst:
+        tables = [work + part * step for part in (1.0, 0.5, 0.25, 0.125)]
+        gaps = [system.gap(table) for table in tables]
+        shortest = min(range(len(gaps)), key=lambda k: gaps[k].size_of_worst)
+        # Where no step leads downhill, the full one leads out of the valley.
+        chosen = shortest if gaps[shortest].size_of_worst < gap.size_of_worst else 0
+        work, gap = tables[chosen], gaps[chosen]
+        if gap.size_of_worst < best_gap.size_of_worst:
+            best, best_gap = work, gap
+        elif best_gap.size_of_worst <= NEARLY:
             break
-        gap, work = best, table
-    return np.where(present, work * scale + target.mean, values)
+    return np.where(present, best * scale + target.mean, values)
 
 
 @dataclass(frozen=True)
