@@ -333,6 +333,19 @@ def test_fewest_rows_with_public_columns_are_exact_or_refused(perturb: str, rows
     assert exact >= 10
 
 
+@pytest.mark.parametrize("noise", [1e-5, 1e-6, 1e-7, 1e-8])
+def test_a_column_that_the_public_ones_nearly_determine_spoils_nothing(noise: float) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=400)
+    data = np.column_stack(
+        [x, x + rng.normal(size=400), rng.normal(size=400), 2 * x + 1 + noise * rng.normal(size=400)]
+    )
+    after = release_of(data, "swap", 3, public=[0]).data
+    mean_error, covariance_error = moment_errors(data, after)
+    assert mean_error <= EXACT
+    assert covariance_error <= EXACT
+
+
 def test_too_few_rows_for_the_public_columns_are_refused() -> None:
     # One direction is left: an exact release could only be the original or its mirror image.
     data = mixed(np.random.default_rng(1), 5, 6)
