@@ -56,7 +56,10 @@ class _Watched:
         """The sum of a hash of each whole record: no column on its own, nor its sorted values, gives it away."""
         bits = values.view(np.uint64)
         # The halves of each number are mixed first: a sign alone would be lost in the products.
-        records = self.multipliers @ (bits ^ (bits >> np.uint64(32)))
+        mixed = bits >> np.uint64(32)
+        mixed ^= bits
+        mixed *= self.multipliers[:, None]
+        records = np.add.reduce(mixed, axis=0)
         records ^= records >> np.uint64(29)
         records *= np.uint64(_MULTIPLIER)
         records ^= records >> np.uint64(32)
