@@ -11,7 +11,7 @@ from microveil.core.moments import Array, Moments
 from microveil.core.parameters import Step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Axes:
     """`centred = scores @ loadings`, with `scores = centred @ projection`.
 

@@ -20,7 +20,7 @@ A billionth of the column's spread: residuals are measured on the rows, so what 
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Centre:
     """`centred = (y - mean_y) - (x - mean_x) @ slopes`, and the moments of `centred`. Means are shift + offset."""
 

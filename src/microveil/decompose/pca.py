@@ -7,9 +7,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from microveil.core.errors import ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.moments import Moments
 from microveil.decompose.base import Axes, Decomposition
+
+ONE_UNIT = 1e5
+"""Ratio of standard deviations up to which columns may pass for being in one unit."""
 
 
 class PrincipalComponents(Decomposition):
@@ -37,6 +41,8 @@ class PrincipalComponents(Decomposition):
         rank = rank_of(values)
         unit = centred.sd
         if not self.standardise:
+            if unit.max() > ONE_UNIT * unit.min():
+                raise ParameterError("standardise: the columns are not in one unit", "leave it on, or rescale them")
             values, vectors = sorted_eigen(centred.covariance)
             unit = np.ones_like(unit)
         values, vectors = values[:rank], vectors[:, :rank]

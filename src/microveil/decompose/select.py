@@ -31,8 +31,8 @@ class Components(Step):
         Literal["all", "sensitive"] | Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...],
         BeforeValidator(_components),
         Field(
-            description="which components to perturb: all of them, the first c, a list counted from 0, or the fewest "
-            "that carry the sensitive columns",
+            description="which components to perturb: all of them, the first c, a list counted from 0, or the largest "
+            "carriers of each sensitive column",
             json_schema_extra={"allowed": "all, a number from 1, a list of numbers from 0, or sensitive"},
         ),
     ] = "all"

@@ -24,8 +24,10 @@ DEFAULT_METHOD = "pca"
 
 def method_named(name: str) -> Method:
     """The method, or an error that names the nearest."""
+    if not isinstance(name, str):
+        raise ParameterError(f"method: takes a name, not {type(name).__name__}", did_you_mean("", METHODS))
     if name not in METHODS:
-        raise ParameterError(f"there is no method '{name}'", did_you_mean(str(name), METHODS))
+        raise ParameterError(f"there is no method '{name}'", did_you_mean(name, METHODS))
     return METHODS[name]
 
 

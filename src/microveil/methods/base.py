@@ -36,7 +36,7 @@ class PerturbChoice(Step):
         return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A method with its parameters checked: everything an engine needs."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -18,12 +19,33 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False)
 class Column:
-    """One column to perturb: its values, its own random stream, and its place among the perturbed ones."""
+    """One column to perturb: its values, its own random stream, its place among the perturbed ones, survey weights."""
 
     values: Array
     stream: Stream
     position: int = 0
+    weights: Array | None = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        """The mean, weighted if there are weights."""
+        return float(np.average(self.values, weights=self.weights))
+
+    @property
+    def sd(self) -> float:
+        """The population standard deviation, weighted if there are weights."""
+        return math.sqrt(float(np.average(np.square(self.values - self.mean), weights=self.weights)))
+
+    def quantiles(self, levels: Array) -> Array:
+        """Quantiles: R's type 7, or with weights the values at which the cumulated weight passes the levels."""
+        if self.weights is None:
+            return np.quantile(self.values, levels)
+        order = np.argsort(self.values, kind="stable")
+        cumulated = np.cumsum(self.weights[order])
+        places = np.searchsorted(cumulated, levels * cumulated[-1])
+        found: Array = self.values[order[np.minimum(places, order.size - 1)]]
+        return found
 
 
 class Perturbation(Step):
@@ -38,6 +60,12 @@ class Perturbation(Step):
 
     keeps_mean: ClassVar[bool] = False
     """True when the mean of the column comes back exactly (up to round-off)."""
+
+    keeps_variance: ClassVar[bool] = True
+    """True when the variance comes back on average."""
+
+    knows_weights: ClassVar[bool] = True
+    """False when survey weights play no part, so that weighted moments are not even kept on average."""
 
     @abstractmethod
     def apply(self, column: Column) -> Array:

@@ -29,10 +29,8 @@ class Noise(Perturbation):
     def apply(self, column: Column) -> Array:
         """(z + ratio sd N(0, 1)) / sqrt(1 + ratio²) about the mean."""
         noise = column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
-        mean = column.values.mean()
-        blurred = (column.values - mean) + self.noise_sd_ratio * column.values.std() * noise
-        result: Array = mean + blurred * self.retained()
-        return result
+        blurred = (column.values - column.mean) + self.noise_sd_ratio * column.sd * noise
+        return column.mean + blurred * self.retained()
 
     def retained(self) -> float:
         """1/sqrt(1 + ratio²)."""

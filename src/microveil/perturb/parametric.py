@@ -83,21 +83,20 @@ class Parametric(Perturbation):
 
     def apply(self, column: Column) -> Array:
         """Fit each family, draw from the nearest, restore mean and variance of the component."""
-        best = self.choose(column.values)
+        best = self.choose(column)
         column.notes.append(f"{best.family} (Kolmogorov-Smirnov distance {best.distance:.3f})")
         drawn = np.empty_like(column.values)
         for block, rows in row_blocks(drawn.size):
             drawn[rows] = best.distribution.rvs(
                 size=rows.stop - rows.start, random_state=column.stream.generator(block)
             )
-        scale = column.values.std() / best.sd
-        result: Array = column.values.mean() + (drawn - best.mean) * scale
-        return result
+        return column.mean + (drawn - best.mean) * (column.sd / best.sd)
 
-    def choose(self, values: Array) -> Fit:
+    def choose(self, column: Column) -> Fit:
         """The family nearest to the values."""
         levels = (np.arange(FIT_POINTS) + 0.5) / FIT_POINTS
-        sample = values if values.size <= FIT_POINTS else np.quantile(values, levels)
+        few = column.values.size <= FIT_POINTS and column.weights is None
+        sample = column.values if few else column.quantiles(levels)
         fits = [fit for family in self.families if (fit := fit_family(family, sample)) is not None]
         if not fits:
             raise DataError(

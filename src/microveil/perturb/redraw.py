@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.parameters import Draws
 from microveil.perturb.base import Array, Column, Perturbation, check_given
 
 
-def bandwidth_nrd0(values: Array) -> float:
+def bandwidth_nrd0(column: Column) -> float:
     """Silverman's rule of thumb, as R's `bw.nrd0`: 0.9 min(sd, IQR/1.34) n^(-1/5)."""
-    sd = float(values.std(ddof=1))
-    low, high = np.quantile(values, [0.25, 0.75])
+    n = float(column.values.size)
+    if column.weights is not None:
+        n = float(np.square(column.weights.sum()) / np.square(column.weights).sum())  # the effective sample size
+    sd = column.sd * math.sqrt(n / max(n - 1, 1e-9))
+    low, high = column.quantiles(np.array([0.25, 0.75]))
     # Half of the values may be equal (a spike at zero); R then falls back on the sd alone, as here.
     spread = min(sd, float(high - low) / 1.34) or sd
-    return float(0.9 * spread * values.size**-0.2)
+    return float(0.9 * spread * n**-0.2)
 
 
 class Redraw(Perturbation):
     """Draw from the smoothed empirical distribution: a random old value plus a little normal noise.
 
     Calviño (2017), §4.2, after Fienberg (1994). The noise has the bandwidth of a kernel density estimate;
-    it adds h² to the variance, which `exact` takes back.
+    it adds h² to the variance, which `exact` takes back. With survey weights, heavy records are drawn more often.
     """
 
     reference: ClassVar[str] = "Calviño (2017), §4.2; Fienberg (1994)"
     replaces: ClassVar[bool] = True
+    keeps_variance: ClassVar[bool] = False
 
     bandwidth_ratio: Annotated[
         float, Field(ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)")
@@ -39,9 +45,16 @@ class Redraw(Perturbation):
         """A bootstrap sample plus h N(0, 1)."""
         n = column.values.size
         noise = column.stream.normal(n) if self.draws is None else self.draws[:, column.position]
-        # The sample's rows come from blocks of their own, far from those of the noise.
-        donors = column.stream.child("donors").integers(n, n)
-        return column.values[donors] + self.bandwidth_ratio * bandwidth_nrd0(column.values) * noise
+        return column.values[self._donors(column)] + self.bandwidth_ratio * bandwidth_nrd0(column) * noise
+
+    def _donors(self, column: Column) -> NDArray[np.intp]:
+        """The rows of a bootstrap sample, from a stream beside that of the noise."""
+        stream, n = column.stream.child("donors"), column.values.size
+        if column.weights is None:
+            return stream.integers(n, n)
+        cumulated = np.cumsum(column.weights)
+        rows: NDArray[np.intp] = np.searchsorted(cumulated, stream.uniform(n) * cumulated[-1], side="right")
+        return np.minimum(rows, n - 1)
 
     def check(self, rows: int, columns: int) -> None:
         """Given draws must fit."""
@@ -59,8 +72,7 @@ class Normal(Perturbation):
     def apply(self, column: Column) -> Array:
         """The mean plus sd N(0, 1)."""
         noise = column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
-        drawn: Array = column.values.mean() + column.values.std() * noise
-        return drawn
+        return column.mean + column.sd * noise
 
     def check(self, rows: int, columns: int) -> None:
         """Given draws must fit."""

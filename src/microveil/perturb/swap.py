@@ -21,6 +21,7 @@ class Swap(Perturbation):
 
     reference: ClassVar[str] = "Calviño (2017), §3.1"
     keeps_mean: ClassVar[bool] = True
+    knows_weights: ClassVar[bool] = False
 
     permutations: Permutations = None
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from microveil.core.measure import Measure
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
+from microveil.core.threads import worker_count
 
 Array = NDArray[np.float64]
 
@@ -22,17 +23,23 @@ def dbrl(original: Matrix, released: Matrix, *, seed: int | None = None) -> Meas
 
     The intruder has the original values of a record in every column, and takes the nearest released record for
     it (Euclidean, columns in units of the original's standard deviation). A hit is an original record to which
-    no released record is nearer than its own. All released records compete; of the originals, a random sample
-    is tried when there are many. Missing cells are set to the mean in both files, which makes nobody nearer.
+    no released record is nearer than its own; of k records at the same distance each counts 1/k, as the intruder
+    has to guess. All released records compete; of the originals, a random sample is tried when there are many.
+    Missing cells are set to the mean in both files; as a record's own cells are missing in the same places, this
+    makes its own release a little nearer and the figure a little too high rather than too low.
     """
     from scipy.spatial import cKDTree
 
     count = original.shape[0]
     scaled_original, scaled_released = _scaled(original, released)
     tried = _sample(count, seed)
-    nearest, _ = cKDTree(scaled_released).query(scaled_original[tried], k=1)
+    tree = cKDTree(scaled_released)
+    nearest, _ = tree.query(scaled_original[tried], k=1, workers=worker_count())
     own = np.sqrt(np.square(scaled_original[tried] - scaled_released[tried]).sum(axis=1))
-    hits = int(np.count_nonzero(own <= nearest * (1 + 1e-12)))
+    reach = nearest * (1 + 1e-12)
+    found = np.flatnonzero(own <= reach)
+    rivals = tree.query_ball_point(scaled_original[tried[found]], reach[found], return_length=True)
+    hits = float((1 / rivals).sum())
     low, high = binomial_interval(hits, tried.size)
     return Measure(
         id="dbrl",
@@ -61,11 +68,11 @@ def _sample(count: int, seed: int | None) -> NDArray[np.intp]:
     return np.sort(chosen)
 
 
-def binomial_interval(hits: int, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def binomial_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """The exact (Clopper-Pearson) interval of a share."""
     from scipy.special import betaincinv
 
     tail = (1 - confidence) / 2
-    low = 0.0 if hits == 0 else float(betaincinv(hits, tries - hits + 1, tail))
-    high = 1.0 if hits == tries else float(betaincinv(hits + 1, tries - hits, 1 - tail))
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, tries - hits + 1, tail))
+    high = 1.0 if hits >= tries else float(betaincinv(hits + 1, tries - hits, 1 - tail))
     return low, high
