@@ -9,6 +9,7 @@ import numpy as np
 from microveil.core.evidence import Evidence
 from microveil.core.moments import Array
 from microveil.core.results import ComponentTable, Dose
+from microveil.core.roles import Roles
 from microveil.data.frames import Frame
 from microveil.data.intake import Intake
 from microveil.engines import Outcome
@@ -48,34 +49,37 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
     return statistics
 
 
+def kept_on_average(plan: Plan, intake: Intake) -> tuple[str, ...]:
+    """The statistics that come back on average over repeated releases, if not exactly."""
+    if plan.exact or (intake.table.weights is not None and not plan.perturb.knows_weights):
+        return ()
+    statistics = () if plan.perturb.keeps_mean else ("mean",)
+    return (*statistics, "covariance") if plan.perturb.keeps_variance else statistics
+
+
 def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, Dose]:
     """Asked and achieved perturbation, column by column."""
-    asked = _asked(plan, outcome)
-    constant = set(range(len(outcome.columns))) - set(outcome.perturbed) - {rule.column for rule in outcome.rules}
-    return {
-        name: Dose(
-            asked=0.0 if j in constant else asked.get(j),
-            achieved=0.0 if j in constant else float(np.clip(1 - proof.correlation[j], 0, 2)),
-            cells_changed=float(proof.changed[j]),
-        )
-        for j, name in enumerate(intake.table.confidential_names)
-    }
-
-
-def _asked(plan: Plan, outcome: Outcome) -> Mapping[int, float]:
-    """Share of each perturbed column's variance in the chosen components, times what each of them loses."""
     retained = plan.perturb.retained()
-    if retained is None:
-        return {}
-    share = outcome.spectrum.shares[outcome.spectrum.selected].sum(axis=0) * (1 - retained)
-    return {j: float(min(part, 1.0)) for j, part in zip(outcome.perturbed, share, strict=True)}
+    constant = set(range(len(outcome.columns))) - set(outcome.perturbed) - {rule.column for rule in outcome.rules}
+    found = {}
+    for j, name in enumerate(intake.table.confidential_names):
+        asked, achieved = None, 0.0
+        if j in constant:
+            asked = 0.0
+        else:
+            achieved = float(np.clip(1 - proof.correlation[j], 0, 2))
+            if retained is not None and outcome.variance[j] > 0:
+                asked = float(min(outcome.altered[j] / outcome.variance[j], 1.0) * (1 - retained))
+        found[name] = Dose(asked, achieved, float(proof.changed[j]))
+    return found
 
 
 def remarks(
-    plan: Plan, frame: Frame, intake: Intake, outcome: Outcome, proof: Evidence, dose: Mapping[str, Dose]
+    plan: Plan, frame: Frame, roles: Roles, intake: Intake, outcome: Outcome, proof: Evidence, dose: Mapping[str, Dose]
 ) -> list[str]:
     """What the owner must know before releasing; none of it tells a confidential value."""
     return [
+        *_about_others(frame, roles),
         *_about_components(outcome),
         *_about_columns(intake, outcome),
         *_about_holes(intake),
@@ -87,6 +91,19 @@ def remarks(
             if found.asked and found.achieved < NO_EFFECT
         ),
     ]
+
+
+def _about_others(frame: Frame, roles: Roles) -> list[str]:
+    """Columns that are released as they are: nobody should learn of them from the released file."""
+    taken = {*roles.confidential, *roles.public, *roles.strata, roles.weight}
+    others = [name for name in frame.names if name not in taken]
+    said = [f"not protected, released as it is: {_listed(others)}"] if others else []
+    said += [
+        f"column '{name}' is different in every row: drop it before the release if it names or numbers the records"
+        for name in others
+        if frame.is_unique(name)
+    ]
+    return said
 
 
 def _about_components(outcome: Outcome) -> list[str]:
@@ -111,8 +128,16 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     constant = [names[j] for j in range(len(names)) if j not in rebuilt and j not in outcome.perturbed]
     said = [f"column '{name}' is constant and passes through as it is" for name in constant]
     said += [
-        f"column '{names[outcome.perturbed[j]]}' follows from the public columns: whoever has them has it too"
-        for j in outcome.spectrum.determined
+        f"column '{names[j]}' follows from the public columns: whoever has them has it too" for j in outcome.determined
+    ]
+    if outcome.leverage:
+        said.append(
+            f"{outcome.leverage} records stand so far out in the public columns that these all but tell their values"
+        )
+    said += [
+        f"public column '{name}': {', '.join(f'{code:g}' for code in codes)} looks like a code, but is regressed on as "
+        "a value; leave the column out of public, or recode it"
+        for name, codes in intake.public_codes.items()
     ]
     if intake.table.strata is not None:
         small = int(np.count_nonzero(np.bincount(intake.table.strata) < SMALL_STRATUM))

@@ -77,6 +77,8 @@ def protect(
     plan = method_named(method).plan(params)
     frame = open_frame(data)
     numeric = {name: frame.is_numeric(name) for name in frame.names}
+    if confidential is None:
+        _check_nothing_slips_through(frame)
     roles = resolve_roles(numeric, confidential=confidential, public=public, strata=strata, weight=weight)
     tell = progress or (lambda *_: None)
     with single_threaded_blas():
@@ -89,12 +91,12 @@ def protect(
             intake.table,
             intake.look,
             streams,
-            sensitive=_sensitive(plan, intake),
+            sensitive=_sensitive(plan, frame, intake),
             declared=intake.declared,
             progress=tell,
         )
         settings = _settings(plan, roles, rules, engine)
-        release = _release(plan, frame, intake, outcome, settings, streams.seed)
+        release = _release(plan, frame, roles, intake, outcome, settings, streams.seed)
     tell("done", 1.0)
     return release
 
@@ -144,6 +146,16 @@ def _check_call(seed: int | None, engine: str) -> None:
         raise ParameterError(f"engine: '{engine}' is unknown", f"it is {one_of(ENGINES)}")
 
 
+def _check_nothing_slips_through(frame: Frame) -> None:
+    """A column of amounts that was read as text would be released in clear, and nobody would notice."""
+    for name in frame.names:
+        if frame.looks_numeric(name):
+            raise DataError(
+                f"column '{name}' is text, but most of its cells look like numbers (decimal commas, '<5'?)",
+                "turn them into numbers, or name the columns to protect with confidential",
+            )
+
+
 def _check_fits(plan: Plan, intake: Intake) -> None:
     """Is there enough to protect, and do the parameters fit the table?"""
     table, needed = intake.table, METHODS[plan.method].minimum_columns
@@ -151,46 +163,49 @@ def _check_fits(plan: Plan, intake: Intake) -> None:
     if len(names) < needed:
         raise DataError(
             f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
-            "a single column would be released with its own values in another order; add columns",
+            "one column has no components: its values would come back in another order; add columns",
         )
     if not any(j >= table.public for j in intake.look.varying()):
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     given = [name for name in ("permutations", "draws") if plan.parameters.get(name) is not None]
     if given and table.strata is not None:
         raise ParameterError(f"{given[0]}: does not go with strata", "use one or the other")
+    if table.weights is not None and not plan.exact and not plan.perturb.knows_weights:
+        perturb = plan.parameters["perturb"]
+        raise ParameterError(
+            f"weight: perturb='{perturb}' keeps weighted moments only with exact=True", "set exact=True, or redraw"
+        )
 
 
-def _sensitive(plan: Plan, intake: Intake) -> list[int]:
+def _sensitive(plan: Plan, frame: Frame, intake: Intake) -> list[int]:
     """Sensitive columns by their number among the confidential ones."""
     names = intake.table.confidential_names
-    chosen = named(dict.fromkeys(names, True), "sensitive", plan.select.sensitive)
+    chosen = named(dict.fromkeys(frame.names, True), "sensitive", plan.select.sensitive)
+    for name in chosen:
+        if name not in names:
+            raise ParameterError(f"sensitive: column '{name}' is not confidential", "name protected columns only")
     return [names.index(name) for name in chosen]
 
 
 def _release(
-    plan: Plan, frame: Frame, intake: Intake, outcome: Outcome, settings: dict[str, Any], seed: int
+    plan: Plan, frame: Frame, roles: Roles, intake: Intake, outcome: Outcome, settings: dict[str, Any], seed: int
 ) -> Release:
     """Measure what came out, and put it into a frame of the kind that came in."""
     table = intake.table
     names = table.confidential_names
-    holes = [intake.holes[name] for name in names]
-    present = None
-    if any(hole is not None for hole in holes):
-        present = ~np.column_stack([np.zeros(table.count, bool) if hole is None else hole for hole in holes])
     stored = [frame.as_stored(name, column) for name, column in zip(names, outcome.columns, strict=True)]
     outcome = dataclasses.replace(outcome, columns=stored)
-    before = intake.look.moments.select(list(range(table.public, len(table.names))))
-    proof = evidence(table, before, Matrix(outcome.columns), present)
+    proof = evidence(table, stored, intake.present, intake.look.moments)
     dose = account.doses(plan, intake, outcome, proof)
-    columns = dict(zip(names, outcome.columns, strict=True))
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     return Release(
-        data=frame.rebuilt(columns, changed),
+        data=frame.rebuilt(dict(zip(names, stored, strict=True)), changed),
         method=plan.method,
         kind=plan.kind(outcome.spectrum.untouched),
         kept=account.kept(plan, intake, outcome, proof),
+        kept_on_average=account.kept_on_average(plan, intake),
         dose=dose,
-        warnings=account.remarks(plan, frame, intake, outcome, proof, dose),
+        warnings=account.remarks(plan, frame, roles, intake, outcome, proof, dose),
         rules=[rule.sentence(names) for rule in outcome.rules if rule.exact],
         components=account.component_table(intake, outcome),
         rows=table.count,
@@ -214,7 +229,7 @@ def _settings(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, 
         "public": list(roles.public),
         "strata": list(roles.strata),
         "weight": roles.weight,
-        "rules": str(rules) if isinstance(rules, Path) else rules,
+        "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else rules,
         "engine": engine,
         "parameters": parameters,
     }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import microveil as mv
-from microveil.errors import DataError
+from microveil.data.frames import NumpyFrame, open_frame
+from microveil.errors import DataError, ParameterError
 
 RNG = np.random.default_rng(11)
 NUMBERS = RNG.normal(size=(60, 3)) @ RNG.normal(size=(3, 3)) + 50
@@ -124,7 +128,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "a lazy frame": (pl.LazyFrame({"a": [1]}), "collect"),
     "pandas with duplicates": (pd.DataFrame(NUMBERS, columns=["x", "x", "y"]), "'x'"),
     "arrow with duplicates": (pa.table([pa.array([1.0, 2, 3])] * 2, names=["x", "x"]), "'x'"),
-    "pandas with numbers for names": (pd.DataFrame(NUMBERS), "text"),
+    "pandas names that become equal": (pd.DataFrame(NUMBERS, columns=[1, "1", 2]), "'1'"),
     "no columns": (pl.DataFrame(), "numeric column"),
     "no rows": (pl.DataFrame({"a": [], "b": []}, schema={"a": pl.Float64, "b": pl.Float64}), "no rows"),
     "an all-missing column": (pl.DataFrame({"a": [1.0, 2, 4], "b": [2.0, 1, 1], "c": [None] * 3}), "'c'"),
@@ -139,3 +143,221 @@ def test_what_cannot_be_protected_is_refused_with_a_reason(case: str) -> None:
         mv.protect(data)
     assert "\n" not in str(caught.value)
     assert "; " in str(caught.value)
+
+
+# Names
+
+
+NAMES = {
+    "numbers": pd.RangeIndex(3),
+    "other numbers": pd.Index([7, 5, 11], name="codes"),
+    "tuples": pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")], names=["upper", "lower"]),
+    "dates": pd.to_datetime(["2024-01-31", "2024-02-29", "2024-03-31"]),
+    "mixed": pd.Index(["a", 2, None], dtype=object),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_column_names_of_pandas_that_are_not_text_come_back(case: str) -> None:
+    frame = pd.DataFrame(NUMBERS, columns=NAMES[case])
+    kept = frame.copy()
+    release = mv.protect(frame, seed=4)
+    assert release.data.columns is frame.columns
+    assert np.array_equal(release.data.to_numpy(), mv.protect(NUMBERS, seed=4).data)
+    assert list(release.dose) == [str(name) for name in NAMES[case]]
+    pd.testing.assert_frame_equal(frame, kept)  # its own names included
+
+
+def test_roles_of_columns_whose_names_are_not_text() -> None:
+    frame = pd.DataFrame(NUMBERS, columns=NAMES["tuples"])
+    by_number, by_text = (mv.protect(frame, confidential=c, seed=1) for c in ([0, 2], ["('a', 'x')", "('b', 'x')"]))
+    pd.testing.assert_frame_equal(by_number.data, by_text.data)
+    assert by_number.data[("a", "y")].equals(frame[("a", "y")])
+    with pytest.raises(ParameterError, match="there is no column"):
+        mv.protect(frame, confidential=["a", "b"])
+
+
+def test_the_name_of_the_column_index_comes_back() -> None:
+    frame = pd.DataFrame(NUMBERS, columns=pd.Index(list("abc"), name="variable"))
+    assert mv.protect(frame, seed=1).data.columns is frame.columns
+
+
+# Numbers
+
+LARGE = [2**53 + 1, 2**62 + 12345, -(2**60) - 1, None, 5]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pl.DataFrame({"a": LARGE}),
+        lambda: pa.table({"a": LARGE}),
+        lambda: pa.table({"a": pa.chunked_array([LARGE[:2], LARGE[2:]])}),
+        lambda: pd.DataFrame({"a": pd.array(LARGE, dtype="Int64")}),
+        lambda: pd.DataFrame({"a": pd.array(LARGE, dtype="int64[pyarrow]")}, index=list("edcba")),
+    ],
+)
+def test_large_whole_numbers_become_the_nearest_decimal_number(make: Any) -> None:
+    frame = open_frame(make())
+    expected = np.array([np.nan if value is None else float(value) for value in LARGE])
+    assert np.array_equal(frame.numbers("a"), expected, equal_nan=True)
+    mask = np.array([True, False, True, False, False])
+    rebuilt = open_frame(frame.rebuilt({"a": np.full(5, 0.5)}, {"a": mask}))
+    assert np.array_equal(rebuilt.numbers("a"), np.where(mask, 0.5, expected), equal_nan=True)
+
+
+def test_a_library_error_does_not_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise pa.ArrowInvalid("cannot convert 86420.97531")
+
+    monkeypatch.setattr("microveil.data.frames._as_float64", broken)
+    with pytest.raises(DataError, match="'a'") as caught:
+        open_frame(pl.DataFrame({"a": [1.0]})).numbers("a")
+    assert caught.value.__context__ is None
+    assert "86420" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1", "2.5", "-3"], True),
+        (["2100,82", "17,5", "3,0"], True),
+        (["1.234,5", "12.345.678", "0,5"], True),
+        (["1,234.5", "+1e5", ".5"], True),
+        (["<5", ">100", "< 5", ">=7", "12"], True),
+        (["1", "2", "x", "y"], True),
+        (["1", "2", "x", "y", "z"], False),
+        (["12", "x", "NA", ".", "", None], True),
+        (["12", "007", "15"], False),
+        (["12", "01.11", "15"], False),
+        (["0", "0.5", "-0,25"], True),
+        (["2024-01-31", "31.12.2024", "12:30"], False),
+        (["1.2.3", "1 2", "12a"], False),
+        (["", "NA", None], False),
+        ([None, None], False),
+    ],
+)
+def test_text_that_is_meant_as_numbers(cells: list[str | None], expected: bool) -> None:
+    for frame in (
+        pl.DataFrame({"a": pl.Series(cells, dtype=pl.String)}),
+        pa.table({"a": pa.array(cells, pa.string())}),
+        pd.DataFrame({"a": pd.Series(cells, dtype="str")}),
+        pd.DataFrame({"a": pd.Series(cells, dtype="object")}),
+    ):
+        assert open_frame(frame).looks_numeric("a") is expected
+
+
+def test_objects_that_are_meant_as_numbers() -> None:
+    def looks(cells: list[Any], dtype: Any = object) -> bool:
+        return open_frame(pd.DataFrame({"a": pd.Series(cells, dtype=dtype)})).looks_numeric("a")
+
+    assert looks([Decimal("1.5"), Decimal("2"), None])
+    assert looks([1, "2", 3.5, "x"])
+    assert not looks([True, False, None])
+    assert not looks([dt.date(2024, 1, 31)] * 3)
+    assert not looks(["1", "2"], "category")
+    assert not looks([True, False], bool)
+    assert not looks([1.0, 2.0], float), "that is numeric by type"
+    assert not open_frame(pl.DataFrame({"a": pl.Series(["1", "2"], dtype=pl.Enum(["1", "2"]))})).looks_numeric("a")
+    assert not open_frame(NUMBERS).looks_numeric("0")
+
+
+def test_the_sample_of_a_long_column_reaches_its_end() -> None:
+    cells = ["x"] * 2000 + ["1"] * 3500
+    assert open_frame(pl.DataFrame({"a": cells})).looks_numeric("a")
+    assert not open_frame(pl.DataFrame({"a": cells[::-1] + ["x"] * 3000})).looks_numeric("a")
+
+
+# Labels and identifiers
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["a", "b", "c"], True),
+        (["a", "b", "b"], False),
+        (["a", "b", None], False),
+        ([3, 1, 2], True),
+        ([2**53, 2**53 + 1, 2**53 + 2], True),
+        ([3, 1, 3], False),
+        ([0.5, 1.5, None], False),
+        ([True, False], True),
+        ([[1], [2]], True),
+        ([[1], [1]], False),
+        ([], False),
+    ],
+)
+def test_unique_columns(cells: list[Any], expected: bool) -> None:
+    for frame in (pl.DataFrame({"a": cells}), pa.table({"a": cells}), pd.DataFrame({"a": cells})):
+        assert open_frame(frame).is_unique("a") is expected
+
+
+def test_unique_columns_of_arrays_and_late_repeats() -> None:
+    frame = open_frame(np.array([[1.0, 1, 1], [2, 1, np.nan]]))
+    assert [frame.is_unique(name) for name in frame.names] == [True, False, False]
+    large = open_frame(np.array([[2**53], [2**53 + 1]]))
+    assert large.is_unique("0")
+    late = [*range(5000), 7]
+    assert not open_frame(pl.DataFrame({"a": late})).is_unique("a")
+    assert open_frame(pl.DataFrame({"a": [0.5, float("nan")]})).is_unique("a") is False
+
+
+def slow_labels(cells: list[Any], numeric: bool) -> list[int]:
+    """What `labels` promises, cell by cell."""
+    present = [cell for cell in cells if cell is not None and cell == cell]
+    order = sorted(set(present)) if numeric else sorted({str(cell) for cell in present})
+    return [
+        order.index(cell if numeric else str(cell)) if cell is not None and cell == cell else len(order)
+        for cell in cells
+    ]
+
+
+COLUMNS: dict[str, list[Any]] = {
+    "text": ["b", "a", None, "B", "ä", "b", "", "a b", "10", "9"],
+    "numbers": [10, 9, None, 9, -1],
+    "decimals": [0.5, float("nan"), -1.5, 0.5],
+    "truth": [True, None, False, True],
+    "dates": [dt.date(2024, 2, 1), dt.date(2023, 1, 1), None, dt.date(2024, 2, 1)],
+    "times": [dt.datetime(2024, 2, 1, 3), dt.datetime(2023, 1, 1), None],
+    "lists": [[2, 1], [1], None, [2, 1]],
+    "nothing missing": ["x", "y", "x"],
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_labels_are_the_same_from_every_kind_of_frame(case: str) -> None:
+    cells = COLUMNS[case]
+    expected = slow_labels(cells, case in ("numbers", "decimals"))
+    missing = sum(cell is None or cell != cell for cell in cells)
+    for frame in (
+        pl.DataFrame({"a": pl.Series(cells, strict=False)}),
+        pa.table({"a": cells}),
+        pa.table({"a": pa.chunked_array([cells[:2], cells[2:]])}),
+        pd.DataFrame({"a": cells}),
+        pd.DataFrame({"a": pd.Series(cells, dtype="object")}) if case == "text" else pd.DataFrame({"a": cells}),
+    ):
+        opened = open_frame(frame)
+        assert opened.labels("a").tolist() == expected
+        assert opened.missing("a") == missing
+
+
+def test_labels_of_categories_count_only_what_occurs() -> None:
+    cells = ["b", None, "a", "b"]
+    categories = ["z", "b", "unused", "a"]
+    for frame in (
+        pl.DataFrame({"a": pl.Series(cells, dtype=pl.Enum(categories))}),
+        pl.DataFrame({"a": pl.Series(cells, dtype=pl.Categorical)}),
+        pd.DataFrame({"a": pd.Categorical(cells, categories)}),
+        pa.table({"a": pa.chunked_array([pa.array(cells[:2]), pa.array(cells[2:])]).dictionary_encode()}),
+    ):
+        assert open_frame(frame).labels("a").tolist() == [1, 2, 0, 1]
+
+
+def test_labels_of_objects_go_by_their_text() -> None:
+    frame = pd.DataFrame({"a": pd.Series(["x", 2, 2.0, True, None, "2"], dtype=object)})
+    assert nw.from_native(frame)["a"].dtype == nw.Object
+    assert open_frame(frame).labels("a").tolist() == [3, 0, 1, 2, 4, 0]
+
+
+def test_labels_of_an_array() -> None:
+    assert NumpyFrame(np.array([[3.0], [np.nan], [1], [3], [np.nan]])).labels("0").tolist() == [1, 2, 0, 1, 2]

@@ -29,7 +29,7 @@ REFITS = 3
 """Fits of what earlier fits left: each reaches another six digits down."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LinearRule:
     """`column = constant + sum of coefficient * other column`, columns by number.
 
@@ -70,7 +70,7 @@ class LinearRule:
         return f"{names[self.column]} = {text.removeprefix('+ ')}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dependence:
     """Which columns stand for themselves, and the rules that rebuild the others."""
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.moments import Array, Moments, Room, add_up, pair_moments
-from microveil.core.table import Matrix, Table
+from microveil.core.moments import Array, Moments, Room, add_up, moments, pair_moments
+from microveil.core.table import Matrix, Table, stratum_rows
 from microveil.core.threads import segments
+
+Mask = NDArray[np.bool_]
 
 SAME = 1e-9
 """Cells that moved by less than this share of the column's standard deviation count as unchanged."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evidence:
-    """Errors are in standard deviations: the worst mean, and the worst covariance over sd x sd."""
+    """Errors are in standard deviations: the worst mean, and the worst covariance over sd x sd.
+
+    Covariances with public columns count too; `correlation` (with the original) and `changed` (share of cells) are
+    of the confidential columns.
+    """
 
     mean_error: float
     covariance_error: float
@@ -26,22 +33,41 @@ class Evidence:
     changed: Array
 
 
-def evidence(original: Table, before: Moments, released: Matrix, present: NDArray[np.bool_] | None) -> Evidence:
+def evidence(original: Table, released: Sequence[Array], present: Mask | None, before: Moments) -> Evidence:
     """Compare released columns with the confidential ones, cell by cell and moment by moment.
 
-    `before` has the moments of the confidential columns; with missing cells (`present`) they are found anew.
+    `before` has the moments of the original; where cells are missing (`present`) they are found anew. With strata,
+    the moments are those of each stratum, and the errors the worst of all.
     """
+    whole = _evidence(original, released, present, before)
+    if original.strata is None:
+        return whole
+    parts = []
+    for rows in stratum_rows(original.strata):
+        holes = None if present is None else present[rows]
+        part = original.take(rows)
+        look = moments(part.pieces, part.count, weights=part.weights)
+        parts.append(_evidence(part, [column[rows] for column in released], holes, look))
+    return replace(
+        whole,
+        mean_error=max(part.mean_error for part in parts),
+        covariance_error=max(part.covariance_error for part in parts),
+    )
+
+
+def _evidence(original: Table, released: Sequence[Array], present: Mask | None, before: Moments) -> Evidence:
     if present is not None:
         return _evidence_with_holes(original, released, present)
-    columns, weights, width = original.confidential, original.weights, len(original.confidential_names)
+    weights, public, width = original.weights, original.public, len(original.names)
+    new_table = Matrix([*original.values.columns[:public], *released])
     shift, tolerance = before.shift[:, None], SAME * before.sd[:, None]
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
         firsts, second = np.zeros((3, width)), np.zeros((width, width))
         rooms = [Room(width, pieces) for _ in range(3)]
         for piece in pieces:
-            old = np.subtract(columns.piece(piece), shift, out=rooms[0].of(piece))
-            new = np.subtract(released.piece(piece), shift, out=rooms[1].of(piece))
+            old = np.subtract(original.pieces(piece), shift, out=rooms[0].of(piece))
+            new = np.subtract(new_table.piece(piece), shift, out=rooms[1].of(piece))
             gap = np.abs(np.subtract(new, old, out=rooms[2].of(piece)), out=rooms[2].of(piece))
             firsts[2] += np.count_nonzero(gap > tolerance, axis=1)
             weighted = new if weights is None else np.multiply(new, weights[piece], out=rooms[2].of(piece))
@@ -54,24 +80,29 @@ def evidence(original: Table, before: Moments, released: Matrix, present: NDArra
     offset = firsts[0] / before.weight
     across = firsts[1] / before.weight - offset * before.offset
     after = second / before.weight - np.outer(offset, offset)
-    return _judged(offset - before.offset, before.covariance, after, across, firsts[2] / original.count)
+    return _judged(offset - before.offset, before.covariance, after, across, firsts[2] / original.count, public)
 
 
-def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed: Array) -> Evidence:
+def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed: Array, public: int) -> Evidence:
     sd, sd_after = np.sqrt(np.diagonal(before)), np.sqrt(np.clip(np.diagonal(after), 0, None))
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = np.abs(after - before) / np.outer(sd, sd)
         correlation = np.where(sd_after > 0, across / (sd * sd_after), 0.0)
         mean_error = np.abs(mean_gap) / sd
-    return Evidence(float(np.nanmax(mean_error)), float(np.nanmax(gap)), correlation, changed)
+    # Constant columns, and pairs without a common row, have no standard deviation to measure by.
+    worst_mean, worst_gap = (float(errors[np.isfinite(errors)].max(initial=0.0)) for errors in (mean_error, gap))
+    return Evidence(worst_mean, worst_gap, correlation[public:], changed[public:])
 
 
-def _evidence_with_holes(original: Table, released: Matrix, present: NDArray[np.bool_]) -> Evidence:
-    before, after = np.column_stack(original.confidential.columns), np.column_stack(released.columns)
-    width, weights = before.shape[1], original.weights
-    both = pair_moments(np.hstack([before, after]), np.hstack([present, present]), weights=weights)
+def _evidence_with_holes(original: Table, released: Sequence[Array], present: Mask) -> Evidence:
+    public, weights = original.public, original.weights
+    known = np.hstack([np.ones((original.count, public), dtype=bool), present])
+    before = np.column_stack(original.values.columns)
+    after = np.column_stack([*original.values.columns[:public], *released])
+    width = before.shape[1]
+    both = pair_moments(np.hstack([before, after]), np.hstack([known, known]), weights=weights)
     old, new = both.covariance[:width, :width], both.covariance[width:, width:]
-    moved = np.where(present, np.abs(after - before) > SAME * both.sd[:width], False)
-    changed = moved.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    moved = np.where(known, np.abs(after - before) > SAME * both.sd[:width], False)
+    changed = moved.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     mean_gap = both.mean[width:] - both.mean[:width]
-    return _judged(mean_gap, old, new, np.diagonal(both.covariance[:width, width:]), changed)
+    return _judged(mean_gap, old, new, np.diagonal(both.covariance[:width, width:]), changed, public)

@@ -39,7 +39,7 @@ class Room:
         return self.values[:, : piece.stop - piece.start]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Moments:
     """Total weight (the number of rows when unweighted), mean, and co-moment: the sum of w (x-mean)(x-mean)'.
 
@@ -118,7 +118,7 @@ def add_up(tasks: list[Callable[[], tuple[float, Array, Array]]]) -> tuple[float
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairMoments:
     """Moments of a matrix with holes: column means over the cells present, and for every pair of columns the
     covariance over the rows in which both are present (each with its mean *over those rows*, the definition of

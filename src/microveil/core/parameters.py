@@ -162,6 +162,7 @@ Draws = Annotated[
     NDArray[np.float64] | None,
     _matrix(np.float64),
     Field(
+        repr=False,
         description="normal deviates to use instead of drawn ones, a column per perturbed component",
         json_schema_extra={"allowed": "an n x c array, for tests", "for_tests": True},
     ),
@@ -170,6 +171,7 @@ Permutations = Annotated[
     NDArray[np.int64] | None,
     _matrix(np.int64),
     Field(
+        repr=False,
         description="rows each score is taken from (counted from 0), instead of drawn ones",
         json_schema_extra={"allowed": "an n x c array of whole numbers, for tests", "for_tests": True},
     ),

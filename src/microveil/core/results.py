@@ -90,6 +90,7 @@ class Release:
     method: str
     kind: str
     kept: Mapping[str, float]
+    kept_on_average: tuple[str, ...]
     dose: Mapping[str, Dose]
     warnings: list[str]
     rules: list[str]

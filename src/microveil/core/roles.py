@@ -65,10 +65,15 @@ def named(columns: Mapping[str, bool], role: str, choice: Choice) -> tuple[str, 
     """The columns of a role as names; numbers count columns from 0."""
     if choice is None:
         return ()
+    if not isinstance(choice, str | int | np.integer | list | tuple):
+        # A Series or an array is the column itself, and its cells must not end up in a message.
+        raise ParameterError(f"{role}: takes the names of columns, not {type(choice).__name__}", "give names")
     wanted = [choice] if isinstance(choice, str | int | np.integer) else list(choice)
     names = list(columns)
     found = []
     for column in wanted:
+        if not isinstance(column, str | int | np.integer):
+            raise ParameterError(f"{role}: a column cannot be {type(column).__name__}", "give names or numbers")
         if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
             found.append(names[int(column)])
         elif isinstance(column, str) and column in columns:

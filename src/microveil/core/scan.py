@@ -54,7 +54,10 @@ class _Watched:
 
     def _hash(self, values: Array) -> np.uint64:
         """The sum of a hash of each whole record: no column on its own, nor its sorted values, gives it away."""
-        bits = values.view(np.uint64)
+        # Equal values must count as equal: -0.0 becomes 0.0, and every NaN the same NaN.
+        plain = values + 0.0
+        np.copyto(plain, np.nan, where=np.isnan(plain))
+        bits = plain.view(np.uint64)
         # The halves of each number are mixed first: a sign alone would be lost in the products.
         mixed = bits >> np.uint64(32)
         mixed ^= bits

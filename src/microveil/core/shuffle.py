@@ -13,9 +13,9 @@ rows of each block of rows to bucket files, then shuffle each bucket in memory. 
 - rows enter a bucket in row order;
 - the order within a bucket depends on its length and its own generator only (`shuffle_bucket`).
 
-All random bits are raw words of numpy's generators, read from their low end: the one thing numpy promises
-not to change from version to version. The compiled loops release the GIL, so columns may be shuffled in
-threads, with the same result.
+All its random bits are raw words of numpy's generators, read from their low end: the one thing numpy promises not
+to change from version to version. (Columns of up to SMALL rows are left to numpy's own `permutation`.) The compiled
+loops release the GIL, so columns may be shuffled in threads, with the same result.
 """
 
 from __future__ import annotations

@@ -92,10 +92,12 @@ class Table:
         """The table with other values in its confidential columns."""
         return replace(self, values=Matrix([*self.values.columns[: self.public], *columns]))
 
-    def stratum(self, number: int) -> Table:
-        """The rows of one stratum, as a table without strata."""
-        if self.strata is None:
-            return self
-        rows = np.flatnonzero(self.strata == number)
+    def take(self, rows: NDArray[np.intp]) -> Table:
+        """Some of the rows, as a table without strata."""
         weights = None if self.weights is None else self.weights[rows]
         return Table(self.values.take(rows), self.names, self.public, weights)
+
+
+def stratum_rows(strata: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The rows of each stratum, in row order."""
+    return np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1])

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -59,13 +59,20 @@ def single_threaded_blas() -> Iterator[None]:
                 _limit = None
 
 
-def in_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Run the tasks, as many at a time as there are workers; results in the order of the tasks."""
-    workers = min(worker_count(), len(tasks))
-    if workers < 2:
-        return [task() for task in tasks]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda task: task(), tasks))
+def in_threads(
+    tasks: Sequence[Callable[[], Result]], told: Callable[[int], None] = lambda _: None, *, small: bool = False
+) -> list[Result]:
+    """Run the tasks, as many at a time as there are workers; results in the order of the tasks.
+
+    `told` hears, in the thread of the caller, how many are done. Threads are not worth their start for `small` work.
+    """
+    workers = 1 if small else min(worker_count(), len(tasks))
+    results = []
+    with ThreadPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
+        for result in (task() for task in tasks) if pool is None else pool.map(lambda task: task(), tasks):
+            results.append(result)
+            told(len(results))
+    return results
 
 
 def rows_per_piece(columns: int) -> int:

@@ -84,7 +84,7 @@ def read_dictionary(rules: Mapping[str, Any] | str | Path) -> Dictionary:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         problem = f"rules: {where}: {first['msg'].lower()}"
-    raise ParameterError(problem, "see `microveil describe --help` for the form")
+    raise ParameterError(problem, "`microveil describe INPUT --save FILE` writes one to start from")
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.errors import DataError
+from microveil.data.csv import MISSING
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
+
+_SAMPLE: Final = 1000
+_LEADING_ZERO: Final = re.compile(r"[<>]?=?\s*[+-]?0[0-9]")
+# A number as people type it: either sign of decimals, either sign of thousands, '<5' for a cell that was blurred.
+_TYPED_NUMBER: Final = re.compile(
+    r"""(?:[<>]=?\s*)? [+-]?
+        (?: [0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]*)? | [0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?
+          | [0-9]+[.,]?[0-9]* | [.,][0-9]+ )
+        (?:[eE][+-]?[0-9]+)?""",
+    re.VERBOSE,
+)
 
 
 class Frame(ABC):
@@ -34,6 +49,18 @@ class Frame(ABC):
         """Whether the column has a type of whole numbers."""
 
     @abstractmethod
+    def looks_numeric(self, name: str) -> bool:
+        """Whether a column of text or objects seems to be meant as numbers, judged by a sample of its cells."""
+
+    @abstractmethod
+    def is_unique(self, name: str) -> bool:
+        """Whether all cells are present and different, as those of an identifier are."""
+
+    @abstractmethod
+    def missing(self, name: str) -> int:
+        """How many cells are missing."""
+
+    @abstractmethod
     def numbers(self, name: str) -> Array:
         """A numeric column as float64, NaN where a cell is missing. Not to be written to."""
 
@@ -43,7 +70,10 @@ class Frame(ABC):
 
     @abstractmethod
     def labels(self, name: str) -> NDArray[np.intp]:
-        """A column as whole numbers that stand for its distinct values in ascending order."""
+        """A column as whole numbers that stand for its distinct values, in ascending order of numbers or text.
+
+        The missing cells are a group of their own, after all others.
+        """
 
     @abstractmethod
     def as_stored(self, name: str, values: Array) -> Array:
@@ -58,6 +88,10 @@ def open_frame(data: Any) -> Frame:
     """The frame of a table of any supported kind."""
     if isinstance(data, np.ndarray):
         return NumpyFrame(data)
+    headings = None
+    if nw.dependencies.is_pandas_like_dataframe(data):
+        headings = data.columns
+        data = _with_text_names(data)
     try:
         native = nw.from_native(data, eager_only=True)
     except TypeError:
@@ -67,7 +101,20 @@ def open_frame(data: Any) -> Frame:
     except (nw.exceptions.NarwhalsError, ValueError):
         # narwhals refuses duplicate names while opening the frame
         raise _duplicates(list(getattr(data, "column_names", getattr(data, "columns", [])))) from None
-    return NarwhalsFrame(native)
+    return NarwhalsFrame(native, headings)
+
+
+def _with_text_names(data: Any) -> Any:
+    """A pandas frame whose column names are text, which numbers and the tuples of a MultiIndex are not."""
+    if all(isinstance(name, str) for name in data.columns):
+        return data
+    names = [str(name) for name in data.columns]
+    if data.columns.is_unique and len(set(names)) < len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise DataError(f"two column names both read '{twice}' as text", "rename one of them")
+    data = data.copy(deep=False)
+    data.columns = names
+    return data
 
 
 def _duplicates(names: Sequence[Any]) -> DataError:
@@ -97,6 +144,16 @@ class NumpyFrame(Frame):
 
     def is_integer(self, name: str) -> bool:
         return self.data.dtype.kind in "iub"
+
+    def looks_numeric(self, name: str) -> bool:
+        return False
+
+    def is_unique(self, name: str) -> bool:
+        column = self.data[:, int(name)]  # not the float64 of it, in which large whole numbers run together
+        return 0 < np.unique(column).size == self.count and self.missing(name) == 0
+
+    def missing(self, name: str) -> int:
+        return int(np.count_nonzero(np.isnan(self.numbers(name))))
 
     def numbers(self, name: str) -> Array:
         return self.values[:, int(name)]
@@ -137,14 +194,12 @@ def _common_buffer(columns: Sequence[Array | None]) -> Array | None:
 
 
 class NarwhalsFrame(Frame):
-    """A pandas, polars or Arrow table."""
+    """A pandas, polars or Arrow table; `headings` are the column names of pandas, which need not be text."""
 
-    def __init__(self, native: nw.DataFrame[Any]) -> None:
+    def __init__(self, native: nw.DataFrame[Any], headings: Any = None) -> None:
         self.native = native
+        self.headings = headings
         self.names = list(native.columns)
-        for name in self.names:
-            if not isinstance(name, str):
-                raise DataError(f"column {name!r} has a name that is not text", "rename it, e.g. with str()")
         if len(set(self.names)) < len(self.names):
             raise _duplicates(self.names)
         self.count = len(native)
@@ -160,38 +215,69 @@ class NarwhalsFrame(Frame):
     def is_integer(self, name: str) -> bool:
         return bool(self.schema[name].is_integer())
 
-    def numbers(self, name: str) -> Array:
+    def looks_numeric(self, name: str) -> bool:
+        if self.schema[name] not in (nw.String, nw.Object):
+            return False
+        cells = self.native[name].gather_every(max(1, -(-self.count // _SAMPLE))).drop_nulls().to_list()
+        return _mostly_numbers(cells)
+
+    def is_unique(self, name: str) -> bool:
         column = self.native[name]
-        values = column.cast(nw.Float64).to_numpy()
-        return np.ascontiguousarray(values, dtype=np.float64)
+        try:
+            start = column.head(_SAMPLE)  # settles it for most columns
+            if start.n_unique() < len(start):
+                return False
+            distinct = column.n_unique()
+        except Exception:  # each library has its own error for cells that cannot be compared, such as lists
+            distinct = int(self.labels(name).max(initial=-1)) + 1
+        return 0 < distinct == self.count and self.missing(name) == 0
+
+    def missing(self, name: str) -> int:
+        if self.is_numeric(name):
+            return int(np.count_nonzero(np.isnan(self.numbers(name))))
+        return int(self.native[name].is_null().sum())
+
+    def numbers(self, name: str) -> Array:
+        return np.ascontiguousarray(self._floats(name).to_numpy(), dtype=np.float64)
+
+    def _floats(self, name: str) -> nw.Series[Any]:
+        """A numeric column as float64, in its own library."""
+        try:
+            return _as_float64(self.native[name])
+        except MemoryError:
+            raise
+        except Exception:
+            why = "cannot be turned into decimal numbers"
+        # Raised out here: the error of the library quotes the cell, so it must not even be the context of this one.
+        raise DataError(f"column '{name}' {why}", "convert it to float64 first")
 
     def block(self) -> Array | None:
         return None
 
     def labels(self, name: str) -> NDArray[np.intp]:
-        column = self.native[name]
-        missing = column.is_null().to_numpy()
         if self.is_numeric(name):
-            values: Any = self.numbers(name)
-        else:
-            values = np.array([str(value) for value in column.to_list()], dtype=np.str_)
-        codes = np.unique(values, return_inverse=True)[1].ravel()
-        # A missing label is a group of its own, after all others.
-        codes = np.where(missing, codes.max(initial=-1) + 1, codes)
-        return np.unique(codes, return_inverse=True)[1].ravel()
+            values = self.numbers(name)
+            return np.unique(values, return_inverse=True)[1].ravel()  # NaN comes last
+        texts, codes = _distinct_texts(self.native[name])
+        order = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+        # Code -1, a missing cell, takes the last place.
+        ranks = np.array([*(order[text] for text in texts), len(order)], dtype=np.intp)[codes]
+        used = np.bincount(ranks, minlength=1) > 0  # a categorical may have values that no cell has
+        return np.cumsum(used, dtype=np.intp)[ranks] - 1
 
     def as_stored(self, name: str, values: Array) -> Array:
         return values.astype(np.float32).astype(np.float64) if self.schema[name] == nw.Float32 else values
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]
-        return self.native.with_columns(*new).to_native()
+        native = self.native.with_columns(*new).to_native()
+        if self.headings is not None:
+            native.columns = self.headings
+        return native
 
     def _series(self, name: str, values: Array, changed: Mask | None) -> nw.Series[Any]:
         """New values in the column's own flavour: a float32 stays one, all other numbers become float64."""
-        old = self.native[name]
-        if self.schema[name] != nw.Float32:
-            old = old.cast(nw.Float64)
+        old = self.native[name] if self.schema[name] == nw.Float32 else self._floats(name)
         new = self._like(old, values)
         if changed is None:
             return new
@@ -206,5 +292,57 @@ class NarwhalsFrame(Frame):
         series = type(template)(values, index=template.index, name=template.name)
         if values.dtype != np.bool_:
             series = series.astype(template.dtype)  # nullable or Arrow-backed, as the column was
-        wrapped: nw.Series[Any] = nw.from_native(series, series_only=True)
-        return wrapped
+        return _wrapped(series)
+
+
+def _as_float64(column: nw.Series[Any]) -> nw.Series[Any]:
+    """The nearest float64 of every cell. Arrow refuses whole numbers beyond 2**53, which have none of their own."""
+    import pyarrow as pa
+
+    native = column.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        return _wrapped(native.cast(pa.float64(), safe=False)).alias(column.name)
+    if isinstance(getattr(native.dtype, "pyarrow_dtype", None), pa.DataType):
+        cells: Any = native.array
+        floats = pa.array(cells).cast(pa.float64(), safe=False)
+        return _wrapped(type(native)(type(cells)(floats), index=native.index, name=native.name))
+    return column.cast(nw.Float64)
+
+
+def _wrapped(series: Any) -> nw.Series[Any]:
+    wrapped: nw.Series[Any] = nw.from_native(series, series_only=True)
+    return wrapped
+
+
+def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]]:
+    """The values of a column as text, and for each cell the number of its value, -1 if it is missing."""
+    import pyarrow as pa
+
+    if column.dtype != nw.Object:  # in which Arrow would make one value of 1 and 1.0, whose texts differ
+        with suppress(pa.ArrowException):  # lists, and text that is not Unicode
+            encoded = pa.chunked_array([column.to_arrow()]).dictionary_encode().unify_dictionaries().combine_chunks()
+            codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            return [str(value) for value in encoded.dictionary.to_pylist()], codes
+    numbers: dict[str, int] = {}
+    cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
+    found = (-1 if missing else numbers.setdefault(str(value), len(numbers)) for value, missing in cells)
+    codes = np.fromiter(found, dtype=np.intp, count=len(column))
+    return list(numbers), codes
+
+
+def _mostly_numbers(cells: Iterable[Any]) -> bool:
+    """Whether at least half of the cells are numbers or read like one, and none reads like a code such as 007."""
+    present = numbers = 0
+    for cell in cells:
+        if not isinstance(cell, str):
+            present += 1
+            numbers += isinstance(cell, int | float | Decimal | np.number) and not isinstance(cell, bool)
+            continue
+        text = cell.strip()
+        if text in MISSING:
+            continue
+        if _LEADING_ZERO.match(text):
+            return False
+        present += 1
+        numbers += _TYPED_NUMBER.fullmatch(text) is not None
+    return 0 < present <= 2 * numbers

@@ -39,8 +39,17 @@ class Intake:
     table: Table
     look: Scan
     codes: dict[str, tuple[float, ...]]
+    public_codes: dict[str, tuple[float, ...]]
     holes: dict[str, Mask | None]
     declared: list[LinearRule]
+
+    @property
+    def present(self) -> Mask | None:
+        """Where confidential cells have a value, rows x columns; None when all have."""
+        if all(hole is None for hole in self.holes.values()):
+            return None
+        full = np.zeros(self.table.count, dtype=bool)
+        return ~np.column_stack([full if hole is None else hole for hole in self.holes.values()])
 
 
 def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
@@ -57,10 +66,10 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
     codes = {}
     for _, number in _confidential(table):
         name = table.names[number]
-        values = table.values.columns[number]
-        found = _codes_in(values, look, number) if inferred else dictionary.codes(name)
+        found = _codes_in(table, look, number) if inferred else dictionary.codes(name)
         if found:
             codes[name] = found
+    public_codes = {table.names[j]: _codes_in(table, look, j) for j in range(table.public)} if inferred else {}
     if codes:
         table = _without_codes(table, codes)
         look = scan(table)
@@ -68,11 +77,28 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
     holes = {
         table.names[j]: np.isnan(table.values.columns[j]) if j in missing else None for _, j in _confidential(table)
     }
-    for name, hole in holes.items():
-        if hole is not None and hole.all():
-            raise DataError(f"column '{name}' holds nothing but special codes", "leave it out, or use rules=None")
+    _check_answers(holes, table.strata)
     protected = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
-    return Intake(table, look, codes, holes, declared_rules(dictionary, protected))
+    told = {name: found for name, found in public_codes.items() if found}
+    return Intake(table, look, codes, told, holes, declared_rules(dictionary, protected))
+
+
+def _check_answers(holes: Mapping[str, Mask | None], strata: NDArray[np.intp] | None) -> None:
+    """One or two answers would be released as they are: their mean and variance are kept."""
+    for name, hole in holes.items():
+        if hole is None:
+            continue
+        present = np.bincount(np.zeros(hole.size, dtype=np.intp) if strata is None else strata, weights=~hole)
+        few = int(np.count_nonzero((present > 0) & (present < SMALLEST_TABLE)))
+        if not present.any():
+            raise DataError(f"column '{name}' holds nothing but special codes", "leave it out, or use rules=None")
+        if few and strata is None:
+            raise DataError(f"column '{name}' has fewer than {SMALLEST_TABLE} values", "leave it out of confidential")
+        if few:
+            raise DataError(
+                f"strata: column '{name}' has fewer than {SMALLEST_TABLE} values in {few} of the groups",
+                "merge groups, or leave the column out of confidential",
+            )
 
 
 def _confidential(table: Table) -> list[tuple[str, int]]:
@@ -105,6 +131,13 @@ def _public_columns(frame: Frame, name: str) -> list[tuple[str, Array]]:
             f"public: column '{name}' has {levels} different labels, more than {MOST_LEVELS}",
             "group them, or leave the column out of public",
         )
+    rare = int(np.count_nonzero(np.bincount(labels) < SMALLEST_TABLE))
+    if rare:
+        # The residuals of a label add up to zero: a record alone in it has none, and would be released as it is.
+        raise DataError(
+            f"public: {rare} labels of column '{name}' have fewer than {SMALLEST_TABLE} rows",
+            "group them, or leave the column out of public",
+        )
     return [(name, (labels == level).astype(np.float64)) for level in range(1, levels)]
 
 
@@ -112,7 +145,8 @@ def _weights(frame: Frame, name: str) -> Array:
     weights = frame.numbers(name)
     if not np.isfinite(weights).all() or (weights <= 0).any():
         raise DataError(f"weight: column '{name}' has cells that are missing or not above 0", "give every row a weight")
-    return weights
+    scaled: Array = weights / weights.mean()  # only their ratios matter, and sums stay in range
+    return scaled
 
 
 def _strata(frame: Frame, names: Sequence[str]) -> NDArray[np.intp]:
@@ -155,7 +189,7 @@ def _check_values(role: str, name: str, values: Array, look: Scan, number: int) 
 
 
 def _dictionary(rules: Rules, names: Sequence[str]) -> tuple[Dictionary, bool]:
-    if rules is None:
+    if rules is None or rules == "none":
         return Dictionary(), False
     if rules == "infer":
         return Dictionary(), True
@@ -166,8 +200,8 @@ def _dictionary(rules: Rules, names: Sequence[str]) -> tuple[Dictionary, bool]:
     return dictionary, False
 
 
-def _codes_in(values: Array, look: Scan, number: int) -> tuple[float, ...]:
-    return find_codes(values, float(look.minimum[number]), float(look.maximum[number]))
+def _codes_in(table: Table, look: Scan, number: int) -> tuple[float, ...]:
+    return find_codes(table.values.columns[number], float(look.minimum[number]), float(look.maximum[number]))
 
 
 def _without_codes(table: Table, codes: Mapping[str, tuple[float, ...]]) -> Table:

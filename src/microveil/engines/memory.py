@@ -7,18 +7,17 @@ places of missing cells) and puts it back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.dependence import Dependence, LinearRule, find_dependence
-from microveil.core.errors import DataError
+from microveil.core.errors import DataError, MicroveilError
 from microveil.core.moments import Array, moments, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
-from microveil.core.table import Table
-from microveil.core.threads import single_threaded_blas
+from microveil.core.table import Table, stratum_rows
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
 from microveil.restore import completed, recalibrated, with_means
@@ -26,17 +25,22 @@ from microveil.restore import completed, recalibrated, with_means
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """Released columns and what happened on the way; numbers count the confidential columns.
 
-    With strata, the spectrum and the rules are those of the largest stratum.
+    `altered` and `variance` are, per column, the variance in perturbed components and the whole (sums over rows).
+    With strata they are added up; the spectrum shown is that of the largest stratum.
     """
 
     columns: list[Array]
     perturbed: list[int]
     rules: list[LinearRule]
     spectrum: Spectrum
+    altered: Array
+    variance: Array
+    determined: list[int]
+    leverage: int
 
 
 def run(
@@ -50,22 +54,47 @@ def run(
     progress: Progress = lambda *_: None,
 ) -> Outcome:
     """Protect a table, stratum by stratum if it has strata. `look` is the scan of the whole table."""
-    with single_threaded_blas():
-        if table.strata is None:
-            return _run_stratum(plan, table, look, streams, 0, sensitive, declared, progress)
-        released = [np.array(column) for column in table.confidential.columns]
-        outcomes: list[Outcome] = []
-        strata = int(table.strata.max()) + 1
-        for number in range(strata):
-            part = table.stratum(number)
-            look = scan(part)
-            outcome = _run_stratum(plan, part, look, streams, number, sensitive, declared, lambda *_: None)
-            for column, new in zip(released, outcome.columns, strict=True):
-                column[table.strata == number] = new
-            outcomes.append(outcome)
-            progress("protecting strata", (number + 1) / strata)
-        largest = max(outcomes, key=lambda outcome: outcome.columns[0].size)
-        return replace(largest, columns=released)
+    progress("looking for rules", 0.1)
+    if table.strata is None:
+        whole = _run_stratum(plan, table, look, streams, 0, sensitive, declared, progress)
+        if whole is None:
+            raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
+        return whole
+    rules = _dependence(table, look, _holes(table, look), declared).rules
+    parts = []
+    members = stratum_rows(table.strata)
+    for number, rows in enumerate(members):
+        part = table.take(rows)
+        try:
+            parts.append(_run_stratum(plan, part, scan(part), streams, number, sensitive, rules, lambda *_: None))
+        except MicroveilError as error:
+            raise type(error)(f"in a stratum of {rows.size} rows: {error.problem}", error.hint) from None
+        progress("protecting strata", (number + 1) / len(members))
+    return _joined(table, members, parts, rules)
+
+
+def _joined(
+    table: Table, members: list[NDArray[np.intp]], parts: list[Outcome | None], rules: list[LinearRule]
+) -> Outcome:
+    """The strata in one: only rules of the whole table are told of, and a column is constant if it is everywhere."""
+    columns = [np.array(column) for column in table.confidential.columns]
+    changed = [(rows, part) for rows, part in zip(members, parts, strict=True) if part is not None]
+    if not changed:
+        raise DataError("strata: every column is constant in every group", "use fewer strata")
+    for rows, part in changed:
+        for column, new in zip(columns, part.columns, strict=True):
+            column[rows] = new
+    outcomes = [part for _, part in changed]
+    return Outcome(
+        columns=columns,
+        perturbed=sorted({j for part in outcomes for j in part.perturbed}),
+        rules=rules,
+        spectrum=max(outcomes, key=lambda part: part.columns[0].size).spectrum,
+        altered=np.sum([part.altered for part in outcomes], axis=0),
+        variance=np.sum([part.variance for part in outcomes], axis=0),
+        determined=sorted({j for part in outcomes for j in part.determined}),
+        leverage=sum(part.leverage for part in outcomes),
+    )
 
 
 def _run_stratum(
@@ -75,19 +104,26 @@ def _run_stratum(
     streams: Streams,
     stratum: int,
     sensitive: Sequence[int],
-    declared: Sequence[LinearRule],
+    rules: Sequence[LinearRule],
     progress: Progress,
-) -> Outcome:
-    """Set aside, protect, put back."""
-    progress("looking for rules", 0.1)
+) -> Outcome | None:
+    """Set aside, protect, put back; None if nothing varies.
+
+    `rules` hold in the whole table; a stratum may have others by accident.
+    """
     holes = _holes(table, look)
-    dependence = _dependence(table, look, holes, declared)
+    dependence = _dependence(table, look, holes, rules)
     chosen = dependence.independent
+    if not chosen:
+        return None
     core = table.keep(chosen)
+    variance = look.moments.variance[table.public :]
+    if holes is not None:
+        variance = np.array([np.nanvar(column) if _any(column) else 0.0 for column in table.confidential.columns])
     if holes is None:
         filled, summary = core, look.moments.select([*range(table.public), *(table.public + j for j in chosen)])
     else:
-        filled = _filled(core, holes, dependence, streams, stratum)
+        filled = _filled(core, ~holes[:, chosen], streams, stratum)
         summary = moments(filled.pieces, filled.count, weights=filled.weights)
     places = _places(sensitive, dependence, table.confidential_names)
     columns, spectrum = protected(plan, filled, summary, places, streams, stratum, progress)
@@ -97,7 +133,32 @@ def _run_stratum(
     if holes is not None:
         for j, column in enumerate(released):
             column[holes[:, j]] = np.nan
-    return Outcome(released, chosen, dependence.rules, spectrum)
+    return Outcome(
+        columns=released,
+        perturbed=chosen,
+        rules=dependence.rules,
+        spectrum=spectrum,
+        altered=_altered(spectrum, dependence, len(released)) * table.count,
+        variance=variance * table.count,
+        determined=[chosen[j] for j in spectrum.determined],
+        leverage=spectrum.leverage,
+    )
+
+
+def _any(column: Array) -> bool:
+    return not bool(np.isnan(column).all())
+
+
+def _altered(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
+    """The variance of each column in the perturbed components; a rebuilt column has what its terms add up to."""
+    loadings = dict(zip(dependence.independent, spectrum.axes.loadings.T, strict=True))
+    for rule in _in_order(dependence.rules, set(loadings)):
+        loadings[rule.column] = np.sum([c * loadings[j] for j, c in rule.terms.items()], axis=0)
+    chosen = spectrum.selected
+    altered = np.zeros(width)
+    for j, loading in loadings.items():
+        altered[j] = np.square(loading[chosen]) @ spectrum.axes.variance[chosen]
+    return altered
 
 
 def _holes(table: Table, look: Scan) -> Mask | None:
@@ -113,11 +174,11 @@ def _dependence(table: Table, look: Scan, holes: Mask | None, declared: Sequence
     place = {j: at for at, j in enumerate(varying)}
     rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
     values = table.confidential.select(varying)
-    if holes is None:
-        whole, summary = values, look.moments.select([table.public + j for j in varying])
-    else:
+    whole, summary = values, look.moments.select([table.public + j for j in varying])
+    if holes is not None:
         whole = values.take(np.flatnonzero(~holes[:, varying].any(axis=1)))
-        summary = moments(whole.piece, whole.shape[0]) if whole.shape[0] else look.moments.select([])
+    if (holes is not None or table.weights is not None) and whole.shape[0]:
+        summary = moments(whole.piece, whole.shape[0])  # a rule is about rows: each counts once
     found = find_dependence(values, summary, rules, whole)
     back = dict(enumerate(varying))
     return Dependence([back[j] for j in found.independent], [rule.renumbered(back) for rule in found.rules])
@@ -134,27 +195,48 @@ def _places(sensitive: Sequence[int], dependence: Dependence, names: Sequence[st
     return [place[j] for j in dict.fromkeys(wanted)]
 
 
-def _filled(core: Table, holes: Mask, dependence: Dependence, streams: Streams, stratum: int) -> Table:
+def _filled(core: Table, present: Mask, streams: Streams, stratum: int) -> Table:
     """The perturbed columns without holes."""
-    values = np.column_stack(core.confidential.columns)
-    present = ~holes[:, dependence.independent]
-    return core.with_confidential(list(completed(values, present, streams, stratum).T))
+    values, known = _with_public(core, core.confidential.columns, present)
+    filled = completed(values, known, core.weights, streams, stratum)
+    return core.with_confidential(list(filled[:, core.public :].T))
 
 
 def _with_pair_moments(plan: Plan, core: Table, present: Mask, columns: list[Array]) -> list[Array]:
-    """The released columns with the moments that the cells present had."""
-    target = pair_moments(np.column_stack(core.confidential.columns), present, weights=core.weights)
-    restore = recalibrated if plan.exact else with_means
-    return list(np.ascontiguousarray(restore(np.column_stack(columns), present, target, core.weights).T))
+    """The released columns with the moments that the cells present had, among themselves and with public columns."""
+    if not (plan.exact or plan.perturb.keeps_mean):
+        return columns
+    original, known = _with_public(core, core.confidential.columns, present)
+    released, _ = _with_public(core, columns, present)
+    target = pair_moments(original, known, weights=core.weights)
+    if plan.exact:
+        restored = recalibrated(released, known, target, core.weights, fixed=core.public)
+    else:
+        restored = with_means(released, known, target, core.weights)
+    return list(np.ascontiguousarray(restored[:, core.public :].T))
+
+
+def _with_public(core: Table, columns: Sequence[Array], present: Mask) -> tuple[Array, Mask]:
+    """Public columns, which have no holes, and others side by side, rows x columns."""
+    known = np.hstack([np.ones((core.count, core.public), dtype=bool), present])
+    return np.column_stack([*core.values.columns[: core.public], *columns]), known
 
 
 def _put_back(table: Table, dependence: Dependence, columns: list[Array]) -> list[Array]:
     """Perturbed, rebuilt and constant columns in the order of the table."""
     new = dict(zip(dependence.independent, columns, strict=True))
-    pending = list(dependence.rules)
-    while pending:
-        # A declared total may be the sum of other totals: rebuild those first.
-        rule = next(rule for rule in pending if rule.terms.keys() <= new.keys())
+    for rule in _in_order(dependence.rules, set(new)):
         new[rule.column] = rule.rebuilt(new)
-        pending.remove(rule)
     return [new[j] if j in new else np.array(column) for j, column in enumerate(table.confidential.columns)]
+
+
+def _in_order(rules: Sequence[LinearRule], known: set[int]) -> list[LinearRule]:
+    """The rules so that none comes before its terms: a declared total may be the sum of other totals."""
+    ordered: list[LinearRule] = []
+    pending = list(rules)
+    while pending:
+        rule = next(rule for rule in pending if rule.terms.keys() <= known)
+        ordered.append(rule)
+        known = known | {rule.column}
+        pending.remove(rule)
+    return ordered

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from microveil.core.errors import DataError
+from microveil.core.linalg import regression_slopes
 from microveil.core.moments import Array, Moments, Pieces, Room, moments
 from microveil.core.rng import Streams
 from microveil.core.table import Table
@@ -34,7 +35,17 @@ ATTEMPTS = 20
 """Few rows can fall into an order that leaves no room for exact moments; then they are perturbed anew."""
 
 
-@dataclass(frozen=True)
+SMALL = 50_000
+"""Cells of a score matrix up to which threads are not worth their start."""
+
+FEW_ROWS = 20
+"""Rows so few that a random order may well be the old one, which is then drawn again."""
+
+HIGH_LEVERAGE = 0.9
+"""Share of a record's own weight in its fitted value from which on the public columns all but tell its values."""
+
+
+@dataclass(frozen=True, repr=False)
 class Spectrum:
     """The components of a release: which there were, which were perturbed, and what each column owes to them."""
 
@@ -43,6 +54,7 @@ class Spectrum:
     shares: Array
     determined: list[int]
     notes: dict[int, str]
+    leverage: int = 0
 
     @property
     def untouched(self) -> int:
@@ -56,21 +68,24 @@ def protected(
     """The released confidential columns, and the components behind them."""
     centre = _refined(table, fit_centre(summary, table.public))
     determined = centre.determined(summary)
-    width = centre.slopes.shape[1]
-    free = [j for j in range(width) if j not in set(determined)]
-    axes = _widened(plan.decompose.fit(centre.centred.select(free)), free, width)
+    _check_sensitive(table, sensitive, determined)
+    axes = _axes(plan, centre, determined)
     shares = axes.variance_shares(summary.variance[table.public :])
     selected = plan.select.choose(shares, sensitive)
     plan.perturb.check(table.count, len(selected))
+    _check_room(plan, table, axes, selected)
 
     progress("finding scores", 0.2)
-    buffer = np.empty((width, table.count))
+    buffer = np.empty((centre.slopes.shape[1], table.count))
     scores = _scores(table, centre, axes, buffer)
     target = _score_moments(table, centre, scores) if plan.exact else None
     for attempt in range(ATTEMPTS):
         if attempt:
             scores = _scores(table, centre, axes, buffer)
-        notes = _perturb(plan, scores, selected, streams, (stratum, attempt), progress)
+        before = scores.copy() if table.count <= FEW_ROWS else None
+        notes = _perturb(plan, table, scores, selected, streams, (stratum, attempt), progress)
+        if before is not None and np.array_equal(before, scores) and attempt < ATTEMPTS - 1:
+            continue
         fix = None if target is None else _exact(table, centre, scores, selected, target, progress)
         if fix is None or np.isfinite(fix.condition):
             break
@@ -80,7 +95,52 @@ def protected(
         )
     progress("writing columns", 0.85)
     _join(table, centre, axes, buffer, fix)
-    return list(buffer), Spectrum(axes, selected, shares, determined, notes)
+    return list(buffer), Spectrum(axes, selected, shares, determined, notes, _leverage(table, centre, summary))
+
+
+def _check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -> None:
+    for j in sensitive:
+        if j in determined:
+            raise DataError(
+                f"sensitive: the public columns determine '{table.confidential_names[j]}'", "make fewer columns public"
+            )
+
+
+def _check_room(plan: Plan, table: Table, axes: Axes, selected: list[int]) -> None:
+    """Exact moments tie the perturbed scores to all that stays; what is left must be more than a change of sign."""
+    untouched = axes.count - len(selected)
+    if plan.exact and table.count - 1 - table.public - untouched < max(len(selected), 2):
+        raise DataError(
+            f"exact moments of {table.count} rows with {untouched} components untouched leave no other table than this",
+            "perturb all components, use exact=False, or more rows",
+        )
+
+
+def _axes(plan: Plan, centre: Centre, determined: list[int]) -> Axes:
+    """The axes of the residuals; columns that the public ones determine have no part in any."""
+    width = centre.slopes.shape[1]
+    free = [j for j in range(width) if j not in set(determined)]
+    if not free:
+        raise DataError(
+            "public: these columns determine every confidential one, so nothing can be hidden",
+            "make fewer columns public",
+        )
+    return _widened(plan.decompose.fit(centre.centred.select(free)), free, width)
+
+
+def _leverage(table: Table, centre: Centre, summary: Moments) -> int:
+    """How many records are so far out in the public columns that the fit follows them."""
+    public = table.public
+    if public == 0:
+        return 0
+    inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
+    shift, offset = centre.shift[:public, None], centre.offset[:public, None]
+    high = 0
+    for piece in (piece for pieces in segments(table.count, public) for piece in pieces):
+        x = table.pieces(piece)[:public] - shift - offset
+        weight = 1.0 if table.weights is None else table.weights[piece]
+        high += int(np.count_nonzero(weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0)) > HIGH_LEVERAGE))
+    return high
 
 
 def _refined(table: Table, centre: Centre) -> Centre:
@@ -144,17 +204,27 @@ def _score_moments(table: Table, centre: Centre, scores: Array) -> Moments:
 
 
 def _perturb(
-    plan: Plan, scores: Array, selected: list[int], streams: Streams, address: tuple[int, int], progress: Progress
+    plan: Plan,
+    table: Table,
+    scores: Array,
+    selected: list[int],
+    streams: Streams,
+    address: tuple[int, int],
+    progress: Progress,
 ) -> dict[int, str]:
     """Each chosen component through the perturbation, with a random stream of its own."""
 
     def one(position: int, component: int) -> list[str]:
-        column = Column(scores[component], streams.stream("perturb", *address, component), position)
+        stream = streams.stream("perturb", *address, component)
+        column = Column(scores[component], stream, position, table.weights)
         scores[component] = plan.perturb.apply(column)
-        progress("perturbing components", 0.3 + 0.4 * (position + 1) / len(selected))
         return column.notes
 
-    notes = in_threads([partial(one, *place) for place in enumerate(selected)])
+    notes = in_threads(
+        [partial(one, *place) for place in enumerate(selected)],
+        lambda done: progress("perturbing components", 0.3 + 0.4 * done / len(selected)),
+        small=scores.size <= SMALL,
+    )
     return {component: "; ".join(said) for component, said in zip(selected, notes, strict=True) if said}
 
 

@@ -30,7 +30,7 @@ class ExactMoments(Step):
     ] = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Correction:
     """`new scores = constant + [public, scores] @ matrix`, and how well it is determined."""
 

@@ -33,9 +33,9 @@ NEARLY = 1e-12
 """Gaps, in standard deviations: one that counts as none, and one below which only round-off is left to fight."""
 
 
-def completed(values: Array, present: Mask, streams: Streams, stratum: int) -> Array:
+def completed(values: Array, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Array:
     """The table without holes."""
-    pairs = pair_moments(values, present)
+    pairs = pair_moments(values, present, weights=weights)
     scale = np.where(pairs.sd > 0, pairs.sd, 1.0)
     correlation = _nearest_correlation(np.nan_to_num(pairs.covariance / np.outer(scale, scale)))
     filled = np.where(present, (values - pairs.mean) / scale, 0.0)
@@ -43,10 +43,10 @@ def completed(values: Array, present: Mask, streams: Streams, stratum: int) -> A
     for j in np.flatnonzero(~present.all(axis=0)):
         luck[:, j] = streams.stream("missing", stratum, int(j)).normal(values.shape[0])
     patterns, which = np.unique(present, axis=0, return_inverse=True)
-    for number, there in enumerate(patterns):
+    members = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(np.bincount(which.ravel()))[:-1])
+    for there, rows in zip(patterns, members, strict=True):
         if there.all():
             continue
-        rows = np.flatnonzero(which.ravel() == number)
         slopes = regression_slopes(correlation[np.ix_(there, there)], correlation[np.ix_(there, ~there)])
         left = correlation[np.ix_(~there, ~there)] - correlation[np.ix_(~there, there)] @ slopes
         spread, directions = np.linalg.eigh(left)
@@ -70,27 +70,27 @@ def with_means(values: Array, present: Mask, target: PairMoments, weights: Array
     return values + (target.mean - now.mean)
 
 
-def recalibrated(values: Array, present: Mask, target: PairMoments, weights: Array | None) -> Array:
+def recalibrated(values: Array, present: Mask, target: PairMoments, weights: Array | None, fixed: int = 0) -> Array:
     """The table with means over cells present and covariances over complete pairs as in `target`.
 
-    Newton's method on the moments; each step is the smallest change of the cells present that meets them to first
-    order. The best table seen is returned: what was reached is measured on the release itself.
+    The `fixed` first columns have the moments they should have and stay as they are. Newton's method on the moments;
+    each step is the smallest change of the cells present that meets them to first order. The best table seen is
+    returned: what was reached is measured on the release itself.
     """
     scale = np.where(target.sd > 0, target.sd, 1.0)
     work = np.where(present, (values - target.mean) / scale, 0.0)
-    system = _System(present, target, scale, weights)
+    system = _System(present, target, scale, weights, fixed)
     gap = system.gap(work)
     best, best_gap = work, gap
     for _ in range(NEWTON_STEPS):
         if best_gap.size_of_worst <= ROUND_OFF:
             break
         step = system.smallest_change(work, gap)
-        tables = [work + part * step for part in (1.0, 0.5, 0.25, 0.125)]
-        gaps = [system.gap(table) for table in tables]
-        shortest = min(range(len(gaps)), key=lambda k: gaps[k].size_of_worst)
+        gaps = {part: system.gap(work + part * step) for part in (1.0, 0.5, 0.25, 0.125)}
+        best_part = min(gaps, key=lambda part: gaps[part].size_of_worst)
         # Where no step leads downhill, the full one leads out of the valley.
-        chosen = shortest if gaps[shortest].size_of_worst < gap.size_of_worst else 0
-        work, gap = tables[chosen], gaps[chosen]
+        part = best_part if gaps[best_part].size_of_worst < gap.size_of_worst else 1.0
+        work, gap = work + part * step, gaps[part]
         if gap.size_of_worst < best_gap.size_of_worst:
             best, best_gap = work, gap
         elif best_gap.size_of_worst <= NEARLY:
@@ -98,7 +98,7 @@ def recalibrated(values: Array, present: Mask, target: PairMoments, weights: Arr
     return np.where(present, best * scale + target.mean, values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Gap:
     """What is missing to the target: means, and covariances (symmetric)."""
 
@@ -123,8 +123,11 @@ class _System:
     formed: conjugate gradients need only its products, which are a few products of tables.
     """
 
-    def __init__(self, present: Mask, target: PairMoments, scale: Array, weights: Array | None) -> None:
+    def __init__(self, present: Mask, target: PairMoments, scale: Array, weights: Array | None, fixed: int) -> None:
         self.there = present.astype(np.float64)
+        self.free = self.there.copy()
+        self.free[:, :fixed] = 0.0
+        self.fixed = fixed
         self.weight = np.ones((present.shape[0], 1)) if weights is None else weights[:, None] / weights.mean()
         self.counts = (self.weight * self.there).T @ self.there
         self.safe = np.where(self.counts > 0, self.counts, 1.0)
@@ -136,7 +139,10 @@ class _System:
         firsts = weighted.T @ self.there
         gap = self.target - (weighted.T @ work - firsts * firsts.T / self.safe) / self.safe
         # Symmetric to the last digit: no change of the cells can close an asymmetry, and the solver would try for ever.
-        return _Gap(-np.diagonal(firsts) / np.diagonal(self.safe), (gap + gap.T) / 2)
+        gap = (gap + gap.T) / 2
+        means = -np.diagonal(firsts) / np.diagonal(self.safe)
+        means[: self.fixed], gap[: self.fixed, : self.fixed] = 0.0, 0.0
+        return _Gap(means, gap)
 
     def smallest_change(self, work: Array, gap: _Gap) -> Array:
         """Conjugate gradients for J J' v = gap, then J'v."""
@@ -161,7 +167,7 @@ class _System:
         """J'v: column j gets a multiple of each column k, about k's mean, in the rows where both are present."""
         factors = 2 * v.covariances / self.safe
         shift = v.means / np.diagonal(self.safe)
-        change: Array = self.there * (work @ factors - self.there @ (factors * means) + shift)
+        change: Array = self.free * (work @ factors - self.there @ (factors * means) + shift)
         return change
 
     def _moved(self, work: Array, means: Array, change: Array) -> _Gap:
