@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from microveil.core.moments import Moments, first_mean, moments, pair_moments
+from microveil.core.moments import FIRST_ROWS, Moments, first_mean, moments, pair_moments
 from microveil.core.threads import rows_per_piece, segments
 
 Array = NDArray[np.float64]
@@ -132,10 +132,10 @@ def test_variance_sd_and_selection_belong_together() -> None:
     assert part.comoment.tolist() == found.comoment[np.ix_([2, 0], [2, 0])].tolist()
 
 
-def test_first_mean_is_that_of_the_first_piece() -> None:
-    values = table(10, ROWS_PER_PIECE + 500)
+def test_first_mean_is_that_of_the_first_rows() -> None:
+    values = table(10, FIRST_ROWS + 500)
     found = first_mean(lambda rows: values[rows].T, len(values))
-    assert found == pytest.approx(values[:ROWS_PER_PIECE].mean(axis=0), rel=1e-12)
+    assert found == pytest.approx(values[:FIRST_ROWS].mean(axis=0), rel=1e-12)
 
 
 @pytest.mark.parametrize("workers", ["1", "2", "3", "7"])

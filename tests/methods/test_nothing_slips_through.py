@@ -1,0 +1,299 @@
+"""Records and columns that a careless release would give away: each is refused, or pointed out."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import microveil as mv
+from microveil.errors import DataError, ParameterError
+from microveil.methods import METHODS
+from microveil.perturb import PERTURBATIONS
+
+
+def amounts(seed: int, rows: int, columns: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.gamma(2.0, size=(rows, columns)) @ rng.uniform(0.2, 1, size=(columns, columns))
+
+
+def frame(seed: int = 1, rows: int = 300) -> pd.DataFrame:
+    return pd.DataFrame(amounts(seed, rows, 4), columns=list("abcd"))
+
+
+# --- Public columns
+
+
+def test_a_record_alone_in_a_public_label_is_refused() -> None:
+    data = frame().assign(g=["x", "y"] * 150)
+    data.loc[7, "g"] = "only"
+    with pytest.raises(DataError, match="1 labels of column 'g' have fewer than 3 rows"):
+        mv.protect(data, public="g")
+
+
+def test_a_record_far_out_in_a_public_column_is_pointed_out() -> None:
+    data = frame().assign(x=np.random.default_rng(2).normal(size=300))
+    assert not any("far out" in warning for warning in mv.protect(data, public="x", seed=1).warnings)
+    data.loc[5, "x"] = 1e4
+    warnings = mv.protect(data, public="x", seed=1).warnings
+    assert any(warning.startswith("1 records stand so far out in the public columns") for warning in warnings)
+
+
+def test_public_columns_that_determine_everything_are_refused() -> None:
+    x = np.random.default_rng(3).normal(size=50)
+    with pytest.raises(DataError, match="determine every confidential one"):
+        mv.protect(np.column_stack([x, 2 * x, 3 * x + 1]), public=[0])
+
+
+def test_a_sensitive_column_that_public_ones_determine_is_refused() -> None:
+    data = amounts(4, 60, 3)
+    data = np.column_stack([data, 2 * data[:, 0] + 1])
+    with pytest.raises(DataError, match="determine '3'"):
+        mv.protect(data, public=[0], components="sensitive", sensitive=[3])
+
+
+def test_a_code_in_a_public_column_is_pointed_out() -> None:
+    data = frame().assign(x=np.random.default_rng(2).integers(0, 50, 300))
+    data.loc[:9, "x"] = -9
+    assert any(
+        "public column 'x': -9 looks like a code" in warning for warning in mv.protect(data, public="x").warnings
+    )
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_relations_to_public_columns_survive_missing_cells(share: float) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=400)
+    data = pd.DataFrame({"x": x, "a": 2 * x + 0.3 * rng.normal(size=400), "b": rng.normal(size=400) - x, "c": x**2})
+    data = data.mask((rng.random(data.shape) < share) & (data.columns != "x"))
+    release = mv.protect(data, public="x", seed=5)
+    scale = np.outer(data.std(), data.std())
+    assert (np.abs(release.data.cov() - data.cov()) / scale).to_numpy().max() < 1e-10
+    assert release.kept["covariance"] < 1e-10
+
+
+def test_kept_sees_a_broken_relation_to_public_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(200, 1))
+    data = np.hstack([x, x + amounts(6, 200, 3)])
+    honest = mv.protect(data, public=[0], seed=1)
+    assert honest.kept["covariance"] < 1e-10
+    from microveil.engines import pipeline
+
+    def forgetful(*arguments: Any) -> Any:
+        fix = original(*arguments)
+        return dataclasses.replace(fix, matrix=np.vstack([fix.matrix[:1] + 0.2, fix.matrix[1:]]))
+
+    original = pipeline.correction
+    monkeypatch.setattr(pipeline, "correction", forgetful)
+    assert mv.protect(data, public=[0], seed=1).kept["covariance"] > 0.01
+
+
+# --- Few answers, few rows
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+def test_one_or_two_answers_are_refused(answers: int) -> None:
+    data = frame()
+    data.loc[answers:, "b"] = np.nan
+    with pytest.raises(DataError, match="'b' has fewer than 3 values"):
+        mv.protect(data)
+
+
+def test_one_or_two_answers_in_a_stratum_are_refused() -> None:
+    data = frame().assign(g=np.repeat(["x", "y", "z"], 100))
+    data.loc[101:199, "b"] = np.nan
+    with pytest.raises(DataError, match="'b' has fewer than 3 values in 1 of the groups"):
+        mv.protect(data, strata="g")
+
+
+@pytest.mark.parametrize("perturb", PERTURBATIONS)
+def test_no_room_for_another_table_is_refused(perturb: str) -> None:
+    data = np.random.default_rng(7).normal(size=(12, 11))
+    with pytest.raises(DataError, match="leave no other table than this"):
+        mv.protect(data, components=1, perturb=perturb)
+
+
+def test_few_rows_never_come_back_in_the_old_order() -> None:
+    for seed in range(60):
+        data = np.random.default_rng(seed).normal(size=(3, 2))
+        release = mv.protect(data, components=1, exact=False, seed=seed)
+        assert not np.allclose(release.data, data)
+
+
+# --- Strata
+
+
+def test_only_rules_of_the_whole_table_are_told() -> None:
+    data = frame().assign(g=np.repeat(["large", "small"], [200, 100]))
+    data["d"] = data["a"] + data["b"]
+    assert mv.protect(data, strata="g", seed=1).rules == ["d = a + b"]
+    data.loc[200:, "d"] += np.random.default_rng(1).normal(size=100)
+    release = mv.protect(data, strata="g", seed=1)
+    assert release.rules == []
+    assert "linear rules" not in release.kept
+    assert max(release.kept.values()) < 1e-10
+
+
+def test_a_column_constant_in_the_largest_stratum_only_is_not_called_constant() -> None:
+    data = frame().assign(g=np.repeat(["large", "small"], [200, 100]))
+    data.loc[:199, "c"] = 5.0
+    release = mv.protect(data, strata="g", seed=1)
+    assert not any("constant" in warning for warning in release.warnings)
+    assert release.dose["c"].cells_changed == pytest.approx(1 / 3)
+    assert (release.data.loc[:199, "c"] == 5).all()
+
+
+def test_a_stratum_in_which_nothing_varies_passes() -> None:
+    data = frame().assign(g=np.repeat(["large", "flat"], [200, 100]))
+    data.loc[200:, list("abcd")] = 1.0
+    release = mv.protect(data, strata="g", seed=1)
+    assert (release.data.loc[200:, list("abcd")] == 1).all(axis=None)
+    data.loc[:199, list("abcd")] = 2.0
+    with pytest.raises(DataError, match="constant in every group"):
+        mv.protect(data, strata="g", seed=1)
+
+
+def test_kept_is_the_worst_stratum() -> None:
+    data = frame().assign(g=np.repeat(["x", "y"], 150))
+    data = data.mask((np.random.default_rng(1).random(data.shape) < 0.1) & (data.columns != "g"))
+    assert mv.protect(data, strata="g", seed=1).kept["covariance"] < 1e-10
+
+
+def test_an_error_in_a_stratum_says_so() -> None:
+    data = frame().assign(g=np.repeat(["x", "y"], [296, 4]))
+    with pytest.raises(ParameterError, match="in a stratum of 4 rows: components: 4 asked, but there are 3"):
+        mv.protect(data, strata="g", components=4)
+
+
+# --- Weights
+
+
+def weighted(values: pd.DataFrame, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.average(values, axis=0, weights=weights), np.cov(values.T, aweights=weights)
+
+
+def test_rules_are_found_with_weights() -> None:
+    data = frame().assign(t=lambda f: f["a"] + f["b"], w=np.random.default_rng(1).uniform(1, 30, 300))
+    assert mv.protect(data, weight="w", seed=1).rules == ["t = a + b"]
+
+
+@pytest.mark.parametrize("perturb", ["redraw", "normal", "parametric", "noise"])
+def test_weighted_moments_are_kept_on_average_without_exact(perturb: str) -> None:
+    data = frame(8, 400)
+    size = data["a"].rank(pct=True).to_numpy()
+    weights = 1 + 30 * (1 - size) ** 2  # small units have large weights, as in a survey of firms
+    mean, covariance = weighted(data, weights)
+    found = [
+        weighted(
+            mv.protect(data.assign(w=weights), perturb=perturb, weight="w", exact=False, seed=s).data[list("abcd")],
+            weights,
+        )
+        for s in range(40)
+    ]
+    sd = np.sqrt(np.diagonal(covariance))
+    assert np.abs(np.mean([m for m, _ in found], axis=0) - mean).max() / sd.max() < 0.1
+    ratio = np.mean([np.diagonal(c) for _, c in found], axis=0) / np.diagonal(covariance)
+    low, high = (0.8, 1.45) if perturb == "redraw" else (0.8, 1.2)  # the smoothing adds h² to the variance
+    assert ((ratio > low) & (ratio < high)).all()
+
+
+def test_swap_with_weights_needs_exact() -> None:
+    data = frame().assign(w=1.5)
+    with pytest.raises(ParameterError, match="exact=True"):
+        mv.protect(data, weight="w", exact=False)
+
+
+def test_noise_reaches_the_dose_it_was_asked_for_with_weights() -> None:
+    data = frame(9, 500)
+    weights = 1 + 30 * (1 - data["a"].rank(pct=True).to_numpy()) ** 2
+    release = mv.protect(data.assign(w=weights), perturb="noise", weight="w", seed=2)
+    for dose in release.dose.values():
+        assert dose.achieved == pytest.approx(dose.asked, abs=0.05)
+
+
+def test_huge_weights_are_only_ratios() -> None:
+    data = frame()
+    weights = np.random.default_rng(1).uniform(1, 3, 300)
+    one = mv.protect(data.assign(w=weights), weight="w", seed=3).data[list("abcd")].to_numpy()
+    huge = mv.protect(data.assign(w=weights * 2.0**900), weight="w", seed=3).data[list("abcd")].to_numpy()
+    assert np.array_equal(one, huge)
+
+
+# --- Columns that are released as they are
+
+
+def test_columns_without_a_role_are_named() -> None:
+    data = frame().assign(name=[f"firm {i}" for i in range(300)], region=["n", "s"] * 150)
+    warnings = mv.protect(data, seed=1).warnings
+    assert "not protected, released as it is: name, region" in warnings
+    assert any("'name' is different in every row" in warning for warning in warnings)
+    assert not any("'region' is different" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("cells", [["2100,82", "17,5", "3,25"], ["<5", "12", "40"], ["1.234,5", "7,1", "2,0"]])
+def test_amounts_that_were_read_as_text_are_not_released_in_clear(cells: list[str]) -> None:
+    data = pl.DataFrame(amounts(1, 300, 3), schema=list("abc")).with_columns(wages=pl.Series(cells * 100))
+    with pytest.raises(DataError, match="'wages' is text, but most of its cells look like numbers"):
+        mv.protect(data)
+    assert mv.protect(data, confidential=["a", "b", "c"], seed=1).data["wages"].equals(data["wages"])
+
+
+# --- Messages and reprs
+
+
+def test_a_series_in_the_place_of_a_name_is_refused_without_its_cells() -> None:
+    data = frame().assign(w=np.random.default_rng(1).uniform(1, 2, 300), name=[f"Smith {i}" for i in range(300)])
+    for role in ("weight", "strata", "public", "confidential"):
+        with pytest.raises(ParameterError, match=f"{role}: takes the names of columns") as caught:
+            mv.protect(data, **{role: data["name"] if role == "strata" else data["w"]})
+        assert "Smith" not in str(caught.value)
+        assert str(data["w"][0]) not in str(caught.value)
+
+
+def test_equal_values_give_equal_bytes_whatever_their_bits() -> None:
+    data = amounts(10, 200, 3)
+    data[3, 1], data[5, 2] = 0.0, np.nan
+    other = data.copy()
+    other[3, 1], other[5, 2] = -0.0, -np.nan
+    assert np.array_equal(mv.protect(data, seed=4).data, mv.protect(other, seed=4).data, equal_nan=True)
+
+
+def test_no_dataclass_that_holds_arrays_prints_them() -> None:
+    import microveil
+
+    printing = []
+    for info in pkgutil.walk_packages(microveil.__path__, "microveil."):
+        if info.name == "microveil.__main__":
+            continue
+        for name, kind in vars(importlib.import_module(info.name)).items():
+            if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == info.name:
+                holds = any(
+                    word in str(field.type)
+                    for field in dataclasses.fields(kind)
+                    for word in ("Array", "Moments", "Matrix")
+                )
+                if holds and kind.__dataclass_params__.repr:
+                    printing.append(f"{info.name}.{name}")
+    assert printing == []
+
+
+def test_the_plan_does_not_print_permutations() -> None:
+    order = np.random.default_rng(1).permutation(50)[:, None]
+    assert str(order[0, 0]) + " " not in repr(METHODS["pca"].plan({"permutations": order, "components": 1}))
+
+
+def test_the_recipe_of_rules_none_replays() -> None:
+    data = frame()
+    data.loc[:9, "a"] = -9
+    release = mv.protect(data, rules=None, seed=5)
+    recipe = release.recipe(include_seed=True)
+    assert recipe["rules"] == "none"
+    again = mv.protect(data, recipe["method"], rules=recipe["rules"], seed=recipe["seed"], **recipe["parameters"])
+    assert again.data.equals(release.data)
