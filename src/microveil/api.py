@@ -119,8 +119,13 @@ def method_details(name: str) -> dict[str, Any]:
         "summary": method.summary,
         "reference": method.reference,
         "parameters": [
-            {"perturb": perturb, "summary": summary, "parameters": [dataclasses.asdict(p) for p in parameters]}
-            for perturb, summary, parameters in method.parameters()
+            {
+                "perturb": group.perturb,
+                "summary": group.summary,
+                "reference": group.reference,
+                "parameters": [dataclasses.asdict(parameter) for parameter in group.parameters],
+            }
+            for group in method.parameters()
         ],
     }
 

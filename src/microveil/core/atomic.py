@@ -1,7 +1,7 @@
 """Files that appear whole or not at all, and stay private until they are whole.
 
-Everything microveil writes (tables, reports, recipes) goes through `atomic_target`. A half-written release is worse
-than none, and a temporary file that others can read is a disclosure.
+Everything microveil writes (tables, reports, recipes) goes through `atomic_target`, and what belongs together through
+`atomic_targets`. A half-written release is worse than none, and a temporary file that others can read is a disclosure.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from microveil.core.errors import FileError
@@ -77,18 +77,61 @@ def atomic_target(path: Path) -> Iterator[Path]:
     It is readable by its owner only until it is complete. On any failure, Ctrl-C included, it is removed and what
     was at `path` is untouched. A target that is a symbolic link is followed: the link stays.
     """
-    check_place(path)
-    target = _real(path)
-    temporary = None
-    try:
-        temporary = _create(target.parent)
+    with atomic_targets([path]) as (temporary,):
         yield temporary
-        _publish(temporary, target)
+
+
+@contextmanager
+def atomic_targets(
+    paths: Sequence[Path], shield: AbstractContextManager[None] | None = None
+) -> Iterator[tuple[Path, ...]]:
+    """Temporary files that take the places of `paths`, in that order, once the block has written all of them.
+
+    Nothing is replaced before every file is complete and on the disk, so a failure leaves all that was there as it
+    was. `shield` surrounds the instant of the replacing, which should not be interrupted half-way.
+    """
+    targets = [_real(path) for path in paths]
+    temporaries: list[Path] = []
+    try:
+        for path, target in zip(paths, targets, strict=True):
+            check_place(path)
+            with _told_about(path):
+                temporaries.append(_create(target.parent))
+        with _told_about(paths[0]):  # of several, the writers tell their own errors
+            yield tuple(temporaries)
+        files = list(zip(paths, temporaries, targets, strict=True))
+        for path, temporary, target in files:
+            with _told_about(path):
+                _sync(temporary, os.O_RDWR)  # or a crash could leave an empty target
+                temporary.chmod(_permissions(temporary, target))
+        with shield or nullcontext():
+            for path, temporary, target in files:
+                with _told_about(path):
+                    temporary.replace(target)
+        for target in targets:
+            with suppress(OSError):  # the new names too, where folders can be synchronised
+                _sync(target.parent, os.O_RDONLY)
+    except FileError as error:
+        raise _by_real_name(error, paths, temporaries) from None
+    finally:
+        for temporary in temporaries:
+            temporary.unlink(missing_ok=True)  # already gone when all went well: it has become the target
+
+
+@contextmanager
+def _told_about(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise cannot("written", path, error) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)  # already gone when all went well: it has become the target
+
+
+def _by_real_name(error: FileError, paths: Sequence[Path], temporaries: Sequence[Path]) -> FileError:
+    """The error of a writer that knew only the temporary name, which says nothing to the user."""
+    problem = error.problem
+    for path, temporary in zip(paths, temporaries, strict=False):  # the last may not have been made
+        problem = problem.replace(shown(temporary), shown(path))
+    return error if problem == error.problem else FileError(problem, error.hint)
 
 
 def _check_existing(path: Path) -> None:
@@ -125,15 +168,6 @@ def _create(folder: Path) -> Path:
     handle, name = tempfile.mkstemp(prefix=".microveil-", suffix=".tmp", dir=folder)
     os.close(handle)
     return Path(name)
-
-
-def _publish(temporary: Path, target: Path) -> None:
-    """Put the finished file in its place: contents on the disk first, so that a crash cannot leave an empty target."""
-    _sync(temporary, os.O_RDWR)
-    temporary.chmod(_permissions(temporary, target))
-    temporary.replace(target)
-    with suppress(OSError):  # the new name too, where folders can be synchronised
-        _sync(target.parent, os.O_RDONLY)
 
 
 def _sync(path: Path, flags: int) -> None:

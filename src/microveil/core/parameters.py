@@ -74,10 +74,9 @@ class Built(dict[type[Step], Step]):
 class Composed:
     """Several steps that share one flat set of parameters, as `protect(..., **params)` takes them."""
 
-    def __init__(self, owner: str, steps: Iterable[type[Step]], defaults: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, owner: str, steps: Iterable[type[Step]]) -> None:
         self.owner = owner
         self.steps = tuple(steps)
-        self.defaults = dict(defaults or {})
 
     @property
     def names(self) -> list[str]:
@@ -89,9 +88,8 @@ class Composed:
         for name in given:
             if name not in self.names:
                 raise ParameterError(f"{self.owner} has no parameter '{name}'", did_you_mean(name, self.names))
-        values = {**self.defaults, **given}
         return Built(
-            (step, validated(step, {name: values[name] for name in step.model_fields if name in values}))
+            (step, validated(step, {name: given[name] for name in step.model_fields if name in given}))
             for step in self.steps
         )
 

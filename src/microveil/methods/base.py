@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -55,6 +55,16 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that belong together: the shared ones (no perturbation), or those of a perturbation."""
+
+    perturb: str
+    summary: str
+    reference: str
+    parameters: list[Parameter]
+
+
+@dataclass(frozen=True)
 class Method:
     """A named preset of the three steps, with its paper."""
 
@@ -63,7 +73,6 @@ class Method:
     reference: str
     decompose: type[Decomposition]
     minimum_columns: int = 1
-    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, perturb: str) -> tuple[type[Step], ...]:
         """The steps whose parameters this method takes, with this perturbation."""
@@ -72,8 +81,8 @@ class Method:
     def plan(self, given: Mapping[str, Any]) -> Plan:
         """Check the parameters and store them."""
         choice = {name: value for name, value in given.items() if name == "perturb"}
-        perturb = Composed(self.id, [PerturbChoice], self.defaults).build(choice).step(PerturbChoice).perturb
-        composed = Composed(f"{self.id} with perturb='{perturb}'", self.steps(perturb), self.defaults)
+        perturb = Composed(self.id, [PerturbChoice]).build(choice).step(PerturbChoice).perturb
+        composed = Composed(f"{self.id} with perturb='{perturb}'", self.steps(perturb))
         self._explain_strays(given, composed.names, perturb)
         if given.get("permutations") is not None:
             given = {"exact": False, **given}
@@ -87,11 +96,11 @@ class Method:
             parameters={name: value for step in built.values() for name, value in step.model_dump().items()},
         )
 
-    def parameters(self) -> list[tuple[str, str, list[Parameter]]]:
-        """All parameters in groups (perturbation, its summary, parameters); the shared ones come first."""
+    def parameters(self) -> list[ParameterGroup]:
+        """All parameters in groups: those every perturbation shares, then those of each."""
         shared = [p for step in (PerturbChoice, Components, ExactMoments, self.decompose) for p in parameters_of(step)]
-        own = [(name, step.summary(), parameters_of(step)) for name, step in PERTURBATIONS.items()]
-        return [("", "", shared), *own]
+        own = [ParameterGroup(name, s.summary(), s.reference, parameters_of(s)) for name, s in PERTURBATIONS.items()]
+        return [ParameterGroup("", "", "", shared), *own]
 
     def _explain_strays(self, given: Mapping[str, Any], known: list[str], perturb: str) -> None:
         """A parameter of another perturbation is the likeliest slip: say whose it is."""
