@@ -25,8 +25,8 @@ BENCHMARKS_HEAD = """# Benchmarks
 This page is generated from `bench/results.json` (`make bench`, then `make docs`).
 
 `protect(data, "pca")` with all components swapped, beside the straightforward numpy version of the same steps (means,
-standard deviations, correlation matrix, eigenvectors, scores, `rng.permutation` of every component, and back) in the same
-run. `exact=False` does what the floor does, and also looks for missing cells, special codes and linear rules, and measures
+standard deviations, correlation matrix, eigenvectors, scores, `rng.permutation` of every component, and back), in the
+same run. `exact=False` also looks for missing cells, special codes and linear rules, and measures
 what was kept and changed; `exact=True` restores the covariances too. Ratios are medians over pairs of runs: on a shared
 machine only they mean something. Peak memory counts the input.
 """

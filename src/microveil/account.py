@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from microveil.core.arrays import Array
 from microveil.core.evidence import Evidence
-from microveil.core.moments import Array
 from microveil.core.results import ComponentTable, Dose
 from microveil.core.roles import Roles
 from microveil.data.frames import Frame

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from microveil.core.arrays import Array
 from microveil.core.linalg import RANK_TOLERANCE
-from microveil.core.moments import Array, Moments
+from microveil.core.moments import Moments
 from microveil.core.table import Matrix
 from microveil.core.threads import segments
 

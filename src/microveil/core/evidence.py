@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.moments import Array, Moments, Room, add_up, moments, pair_moments
+from microveil.core.arrays import Array, Mask
+from microveil.core.moments import Moments, Room, add_up, moments, pair_moments
 from microveil.core.table import Matrix, Table, stratum_rows
 from microveil.core.threads import segments
-
-Mask = NDArray[np.bool_]
 
 SAME = 1e-9
 """Cells that moved by less than this share of the column's standard deviation count as unchanged."""

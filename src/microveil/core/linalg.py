@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from microveil.core.arrays import Array
 
 RANK_TOLERANCE = 1e-7
 """A column that others explain up to this share of its own norm is a linear combination of them (as in RegSDC).

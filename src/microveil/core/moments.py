@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.threads import in_threads, segments
 
-Array = NDArray[np.float64]
 Pieces = Callable[[slice], Array]
 """A table by pieces, whatever holds it: a slice of row numbers in, a *columns x rows* array out.
 

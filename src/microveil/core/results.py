@@ -8,11 +8,9 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError, one_of
-
-Array = NDArray[np.float64]
 
 RECIPE_VERSION = 1
 AUDIENCES = ("internal", "public")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from microveil.core.moments import Array, Moments, Pieces, first_mean, moments
+from microveil.core.arrays import Array
+from microveil.core.moments import Moments, Pieces, first_mean, moments
 from microveil.core.table import Table
 from microveil.core.threads import rows_per_piece
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.moments import Pieces
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from microveil.core.arrays import Array
 from microveil.core.dependence import LinearRule
 from microveil.core.errors import DataError, FileError, ParameterError, did_you_mean
-
-Array = NDArray[np.float64]
 
 NEGATIVE_CODES = frozenset(
     {-7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0, -99999.0, -999999.0}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array, Mask
 from microveil.core.dependence import LinearRule
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.roles import Roles
@@ -18,8 +19,6 @@ from microveil.core.table import Matrix, Table
 from microveil.data.dictionary import Dictionary, declared_rules, find_codes, read_dictionary
 from microveil.data.frames import Frame
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Rules = str | Path | Mapping[str, Any] | None
 
 SMALLEST_TABLE = 3

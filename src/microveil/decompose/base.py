@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from microveil.core.moments import Array, Moments
+from microveil.core.arrays import Array
+from microveil.core.moments import Moments
 from microveil.core.parameters import Step
 
 

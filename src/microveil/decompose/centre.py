@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from microveil.core.arrays import Array
 from microveil.core.linalg import regression_slopes
-from microveil.core.moments import Array, Moments
+from microveil.core.moments import Moments
 
 DETERMINED = 1e-18
 """Share of variance below which the public columns determine a confidential one: nothing is left to perturb.

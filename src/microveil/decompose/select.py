@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.moments import Array
 from microveil.core.parameters import Step
 
 

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array, Mask
 from microveil.core.dependence import Dependence, LinearRule, find_dependence
 from microveil.core.errors import DataError, MicroveilError
-from microveil.core.moments import Array, moments, pair_moments
+from microveil.core.moments import moments, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
 from microveil.core.table import Table, stratum_rows
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
 from microveil.restore import completed, recalibrated, with_means
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, repr=False)

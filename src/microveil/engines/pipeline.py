@@ -12,9 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import regression_slopes
-from microveil.core.moments import Array, Moments, Pieces, Room, moments
+from microveil.core.moments import Moments, Pieces, Room, moments
 from microveil.core.rng import Streams
 from microveil.core.table import Table
 from microveil.core.threads import in_threads, segments

@@ -10,11 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.parameters import Step
 from microveil.core.rng import Stream
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

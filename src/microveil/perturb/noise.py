@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from microveil.core.arrays import Array
 from microveil.core.parameters import Draws
-from microveil.perturb.base import Array, Column, Perturbation, check_given
+from microveil.perturb.base import Column, Perturbation, check_given
 
 
 class Noise(Perturbation):

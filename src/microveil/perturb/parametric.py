@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.rng import row_blocks
-from microveil.perturb.base import Array, Column, Perturbation
+from microveil.perturb.base import Column, Perturbation
 
 Family = Literal["normal", "logistic", "laplace", "student", "uniform", "gumbel", "gumbel_mirrored", "skew_normal"]
 

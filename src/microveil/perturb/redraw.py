@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from microveil.core.arrays import Array
 from microveil.core.parameters import Draws
-from microveil.perturb.base import Array, Column, Perturbation, check_given
+from microveil.perturb.base import Column, Perturbation, check_given
 
 
 def bandwidth_nrd0(column: Column) -> float:

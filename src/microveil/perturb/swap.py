@@ -6,10 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.parameters import Permutations
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import Array, Column, Perturbation, check_given
+from microveil.perturb.base import Column, Perturbation, check_given
 
 
 class Swap(Perturbation):

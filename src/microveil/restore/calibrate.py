@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from microveil.core.arrays import Array
 from microveil.core.linalg import inverse_square_root, regression_slopes, square_root
-from microveil.core.moments import Array, Moments
+from microveil.core.moments import Moments
 from microveil.core.parameters import Step
 
 

@@ -13,13 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import regression_slopes
-from microveil.core.moments import Array, PairMoments, pair_moments
+from microveil.core.moments import PairMoments, pair_moments
 from microveil.core.rng import Streams
-
-Mask = NDArray[np.bool_]
 
 NEWTON_STEPS = 30
 CG_STEPS = 2_000

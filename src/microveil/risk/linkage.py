@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.measure import Measure
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import worker_count
-
-Array = NDArray[np.float64]
 
 MOST_QUERIES = 2_000
 """Records tried at most; more would only narrow the interval, which is reported."""
