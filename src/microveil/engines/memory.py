@@ -115,37 +115,39 @@ def _run_stratum(
     chosen = dependence.independent
     if not chosen:
         return None
-    core = table.keep(chosen)
-    variance = look.moments.variance[table.public :]
-    if holes is not None:
-        variance = np.array([np.nanvar(column) if _any(column) else 0.0 for column in table.confidential.columns])
-    if holes is None:
-        filled, summary = core, look.moments.select([*range(table.public), *(table.public + j for j in chosen)])
-    else:
-        filled = _filled(core, ~holes[:, chosen], streams, stratum)
-        summary = moments(filled.pieces, filled.count, weights=filled.weights)
     places = _places(sensitive, dependence, table.confidential_names)
-    columns, spectrum = protected(plan, filled, summary, places, streams, stratum, progress)
-    if holes is not None:
-        columns = _with_pair_moments(plan, core, ~holes[:, chosen], columns)
-    released = _put_back(table, dependence, columns)
-    if holes is not None:
-        for j, column in enumerate(released):
-            column[holes[:, j]] = np.nan
+    core = table.keep(chosen)
+    if holes is None:
+        summary = look.moments.select([*range(table.public), *(table.public + j for j in chosen)])
+        columns, spectrum = protected(plan, core, summary, places, streams, stratum, progress)
+        released = _put_back(table, dependence, columns)
+    else:
+        present = ~holes[:, chosen]
+        filled = _filled(core, present, streams, stratum)
+        summary = moments(filled.pieces, filled.count, weights=filled.weights)
+        columns, spectrum = protected(plan, filled, summary, places, streams, stratum, progress)
+        released = _put_back(table, dependence, _with_pair_moments(plan, core, present, columns))
+        for column, hole in zip(released, holes.T, strict=True):
+            column[hole] = np.nan
     return Outcome(
         columns=released,
         perturbed=chosen,
         rules=dependence.rules,
         spectrum=spectrum,
         altered=_altered(spectrum, dependence, len(released)) * table.count,
-        variance=variance * table.count,
+        variance=_variance(table, look) * table.count,
         determined=[chosen[j] for j in spectrum.determined],
         leverage=spectrum.leverage,
     )
 
 
-def _any(column: Array) -> bool:
-    return not bool(np.isnan(column).all())
+def _variance(table: Table, look: Scan) -> Array:
+    """The variance of each confidential column, over the cells present (unweighted where some are missing)."""
+    known = look.moments.variance[table.public :].copy()
+    for j in np.flatnonzero(np.isnan(known)):
+        present = table.confidential.columns[j][~np.isnan(table.confidential.columns[j])]
+        known[j] = present.var() if present.size else 0.0
+    return known
 
 
 def _altered(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
