@@ -144,7 +144,7 @@ def _run_stratum(
 def _variance(table: Table, look: Scan) -> Array:
     """The variance of each confidential column, over the cells present (unweighted where some are missing)."""
     known = look.moments.variance[table.public :].copy()
-    for j in np.flatnonzero(np.isnan(known)):
+    for j in np.flatnonzero(np.isnan(known)).tolist():
         present = table.confidential.columns[j][~np.isnan(table.confidential.columns[j])]
         known[j] = present.var() if present.size else 0.0
     return known
