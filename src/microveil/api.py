@@ -24,7 +24,7 @@ from microveil.data.frames import Frame, open_frame
 from microveil.data.intake import Intake, Rules, take_in
 from microveil.engines import ENGINES, Outcome, Progress, run
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
-from microveil.risk import dbrl
+from microveil.risk import dbrl, leakage_distribution
 
 __all__ = [
     "DEFAULT_METHOD",
@@ -33,6 +33,7 @@ __all__ = [
     "check_target",
     "describe",
     "example_file",
+    "leakage_distribution",
     "method_details",
     "methods",
     "protect",

@@ -53,11 +53,15 @@ def dbrl(original: Matrix, released: Matrix, *, seed: int | None = None) -> Meas
 
 
 def _scaled(original: Matrix, released: Matrix) -> tuple[Array, Array]:
-    before, after = np.column_stack(original.columns), np.column_stack(released.columns)
-    sd = np.nanstd(before, axis=0)
-    used = sd > 0
-    mean, sd = np.nanmean(before, axis=0)[used], sd[used]
-    return np.nan_to_num((before[:, used] - mean) / sd), np.nan_to_num((after[:, used] - mean) / sd)
+    """Both files in units of the original's standard deviation, missing cells at its mean; constant columns dropped."""
+    pairs = []
+    for old, new in zip(original.columns, released.columns, strict=True):
+        present = old[~np.isnan(old)]
+        if present.size and present.max() > present.min():
+            mean, sd = present.mean(), present.std()
+            pairs.append((np.nan_to_num((old - mean) / sd), np.nan_to_num((new - mean) / sd)))
+    before, after = zip(*pairs, strict=True)
+    return np.column_stack(before), np.column_stack(after)
 
 
 def _sample(count: int, seed: int | None) -> NDArray[np.intp]:
