@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from microveil.cli.endings import Stopped
 from microveil.cli.main import main
 
 SENTINEL = "86420.97531"
@@ -86,6 +88,12 @@ OPTIONS = {
     "unknown perturbation": (["--set", "perturb=swop"], "did you mean 'swap'"),
     "not a pair": (["--set", "components"], "--set"),
     "set twice": (["--set", "components=1", "--set", "components=2"], "twice"),
+    "an option as a parameter": (["--set", "seed=3"], "--set: 'seed' is an option of its own; use --seed"),
+    "a role as a parameter": (["--set", "confidential=a"], "--set: 'confidential' is an option of its own"),
+    "the method as a parameter": (["--set", "method=pca"], "use --method"),
+    "the table as a parameter": (["--set", "data=1"], "--set: 'data' is not a parameter of a method"),
+    "the progress as a parameter": (["--set", "progress=1"], "--set: 'progress' is not a parameter"),
+    "the rest as a parameter": (["--set", "params=1"], "--set: 'params' is not a parameter"),
     "negative seed": (["--seed", "-1"], "seed"),
     "seed not a number": (["--seed", "x"], "--seed"),
     "unknown engine": (["--engine", "warp"], "engine"),
@@ -174,6 +182,54 @@ def test_an_existing_output_survives_a_failure(good: Path, tmp_path: Path, capsy
     out.write_text("precious")
     refused(capsys, tmp_path, good, "-o", out, "--set", "components=9")
     assert out.read_text() == "precious"
+
+
+@pytest.mark.parametrize("existing", [True, False])
+@pytest.mark.parametrize("fault", ["polars", "report", "sync", "stopped"])
+def test_a_failing_run_leaves_reports_and_recipes_as_they_were(
+    existing: bool,
+    fault: str,
+    good: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("out.csv", "internal.html", "public.html", "recipe.toml")
+    targets = [tmp_path / "out" / name for name in names]
+    targets[0].parent.mkdir()
+    for path in targets if existing else []:
+        path.write_bytes(b"old\0" + path.name.encode())
+
+    def fail(*_: object, **__: object) -> None:
+        raise {
+            "polars": pl.exceptions.ComputeError(f"cannot convert {SENTINEL}"),
+            "report": OSError(errno.ENOSPC, "No space left on device"),
+            "sync": OSError(errno.EDQUOT, "Disk quota exceeded"),
+            "stopped": Stopped(),
+        }[fault]
+
+    place = {"report": "pathlib.Path.write_text", "sync": "microveil.core.atomic._sync"}
+    monkeypatch.setattr(place.get(fault, "polars.DataFrame.write_csv"), fail)
+    code, out, err = run(
+        capsys, "protect", good, "-o", targets[0], "--report", targets[1], "--public-report", targets[2],
+        "--save-recipe", targets[3], "--set", "perturb=swap",
+    )  # fmt: skip
+    assert (code, out) == (130 if fault == "stopped" else 2, "")
+    assert err.count("\n") == 1
+    assert ".tmp" not in err, "the user knows no temporary file"
+    if fault == "report":
+        assert f"'{targets[1]}' cannot be written (no space left on device); free some space" in err
+    left = {path.name: path.read_bytes() for path in targets[0].parent.iterdir()}
+    assert left == ({name: b"old\0" + name.encode() for name in names} if existing else {})
+
+
+def test_lists_and_bytes_are_refused_for_csv_before_the_long_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in.parquet"
+    pl.DataFrame({"a": [1.0, 2, 4], "b": [3.0, 1, 9], "tags": [[1], [2], [3]]}).write_parquet(source)
+    monkeypatch.setattr("microveil.api.protect", lambda *_, **__: pytest.fail("the long work was begun"))
+    assert "cannot hold column 'tags'" in refused(capsys, tmp_path, source, "-o", tmp_path / "out.csv")
 
 
 def test_an_unforeseen_fault_shows_no_value(

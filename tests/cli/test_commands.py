@@ -155,6 +155,40 @@ def test_describe_shows_codes_and_rules_and_no_value(
     assert next(column for column in told["columns"] if column["name"] == "region")["numeric"] is False
 
 
+def test_describe_counts_missing_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("name,x\na,1\n,2\nb,\n,4\na,5\n")
+    told = json.loads(run(capsys, "describe", source, "--json")[1])["columns"]
+    assert [(column["missing"], column["distinct"]) for column in told] == [(2, 2), (1, 4)]
+
+
+def test_the_help_of_describe_shows_a_dictionary(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = run(capsys, "describe", "--help")[1]
+    lines = [line.strip() for line in printed.splitlines()]
+    first = lines.index("[columns.rd_spending]")
+    shown = tomllib.loads("\n".join(lines[first : first + 5]))
+    assert shown["columns"]["rd_spending"]["special_codes"] == [-9]
+    assert shown["sums"] == [{"total": "turnover", "parts": ["domestic", "export"]}]
+
+
+def test_what_is_kept_is_told_with_weights_and_strata(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*options: str) -> tuple[str, str]:
+        report = tmp_path / "r.html"
+        printed = run(capsys, "protect", survey, "-o", tmp_path / "o.csv", "--public-report", report, *options)[1]
+        return printed, report.read_text()
+
+    printed, report = told("--weight", "weight", "--strata", "region")
+    assert re.search(r"Kept exactly: weighted means .*, in every stratum", printed)
+    assert "weighted column means in every stratum (in standard deviations)" in report
+    assert "weighted variances and covariances in every stratum (" in report
+    printed, report = told()
+    assert "weighted" not in report
+    assert "in every stratum" not in report + printed
+    assert "masked</strong> (original scores, rearranged or blurred)" in report
+
+
 def test_rules_none_treats_codes_as_values(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "o.csv"
     run(capsys, "protect", survey, "-o", out, "--rules", "none", "--quiet")
@@ -168,7 +202,12 @@ def test_methods_lists_every_parameter_with_its_range(capsys: pytest.CaptureFixt
     printed = run(capsys, "methods", "pca")[1]
     for word in ("components", "noise_sd_ratio", "above 0 and at most 10", "bandwidth_ratio", "Calviño"):
         assert word in printed
-    assert json.loads(run(capsys, "methods", "pca", "--json")[1])["id"] == "pca"
+    details = json.loads(run(capsys, "methods", "pca", "--json")[1])
+    assert details["id"] == "pca"
+    names = {parameter["name"] for group in details["parameters"] for parameter in group["parameters"]}
+    assert {"components", "noise_sd_ratio"} <= names
+    assert not {"draws", "permutations"} & names, "these are arrays for tests"
+    assert "for tests" not in printed
 
 
 def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +241,8 @@ def test_a_long_run_shows_progress_on_standard_error_only(tmp_path: Path) -> Non
         env={**os.environ, "FORCE_COLOR": "1"},
     )
     json.loads(result.stdout)
-    assert "perturbing" in result.stderr or "writing" in result.stderr or "done" in result.stderr
+    for step in ("reading the file", "perturbing", "linking records", "writing"):
+        assert step in result.stderr
 
 
 def test_the_output_has_ordinary_permissions(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

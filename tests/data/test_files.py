@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from microveil.core.atomic import atomic_targets
 from microveil.core.errors import DataError, FileError, MicroveilError
 from microveil.data import csv as csv_room
 from microveil.data.files import (
@@ -639,6 +640,70 @@ def test_any_failure_leaves_things_as_they_were(tmp_path, error, exists):
     with pytest.raises(error):
         fail()
     assert [(file, file.read_text()) for file in tmp_path.iterdir()] == ([(path, "old")] if exists else [])
+
+
+def test_files_that_belong_together_appear_together(tmp_path):
+    paths = [tmp_path / name for name in ("report.html", "out.csv")]
+    paths[0].write_text("old")
+    with atomic_targets(paths) as temporaries:
+        for temporary in temporaries:
+            temporary.write_text("new")
+        assert paths[0].read_text() == "old"
+        assert not paths[1].exists()
+    assert [path.read_text() for path in paths] == ["new", "new"]
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+
+
+def test_no_file_is_replaced_before_all_are_on_the_disk(tmp_path, monkeypatch):
+    paths = [tmp_path / name for name in ("report.html", "out.csv")]
+    for path in paths:
+        path.write_text("old")
+    calls = []
+
+    def full(path, _):
+        calls.append(path)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("microveil.core.atomic._sync", full)
+
+    def write() -> None:
+        with atomic_targets(paths):
+            pass
+
+    assert str(paths[1]) in refused(FileError, write)
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(paths, "old")
+
+
+def test_an_error_about_a_temporary_file_names_the_target(tmp_path):
+    paths = [tmp_path / name for name in ("a.html", "b.html")]
+
+    def fail() -> None:
+        with atomic_targets(paths) as (_, second), atomic_target(second):
+            raise OSError(28, "No space left on device")
+
+    assert refused(FileError, fail).startswith(f"'{paths[1]}' cannot be written")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_goes_into_a_given_file_in_the_format_of_its_target(tmp_path):
+    frame = pl.DataFrame({"x": [1, 2]})
+    place = tmp_path / "given.tmp"
+    for name in ("out.csv", "out.tsv", "out.parquet"):
+        write_table(frame, tmp_path / name, FileFormat("csv", ".csv"))
+        write_table(frame, tmp_path / "other" / name, FileFormat("csv", ".csv"), into=place)
+        assert place.read_bytes() == (tmp_path / name).read_bytes()
+    missing = tmp_path / "nowhere" / "given.tmp"
+    message = refused(
+        FileError, lambda: write_table(frame, tmp_path / "o.csv", FileFormat("csv", ".csv"), into=missing)
+    )
+    assert message.startswith(f"'{tmp_path / 'o.csv'}' cannot be written")
+
+
+def test_a_target_that_cannot_hold_the_table_is_refused_in_time(tmp_path):
+    frame = pl.DataFrame({"x": [[1]]})
+    check_target(tmp_path / "o.parquet", frame=frame)
+    assert "'x'" in refused(FileError, lambda: check_target(tmp_path / "o.csv", frame=frame))
 
 
 @pytest.mark.parametrize(("name", "method"), [("out.csv", "write_csv"), ("out.parquet", "write_parquet")])

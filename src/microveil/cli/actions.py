@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from microveil import api
 from microveil.cli import show
-from microveil.core.atomic import atomic_target, check_place
+from microveil.cli.endings import point_of_no_return
+from microveil.core.atomic import atomic_target, atomic_targets, check_place
 from microveil.core.errors import MicroveilError, ParameterError
 from microveil.core.results import Release
 
 DEFAULT_METHOD = api.DEFAULT_METHOD
 LONG = 500_000
-"""Cells from which on a progress bar is shown."""
+"""Cells from which on a progress bar is shown; and bytes of a file, while it is read."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,7 +29,7 @@ class Request:
     source: Path
     output: Path
     method: str = DEFAULT_METHOD
-    settings: list[str] = ()  # type: ignore[assignment]  # an empty tuple serves as an empty list
+    settings: Sequence[str] = ()
     confidential: str | None = None
     public: str | None = None
     strata: str | None = None
@@ -48,9 +49,11 @@ class Request:
 
 def protect(request: Request, *, as_json: bool, quiet: bool) -> None:
     """Protect a file; either everything asked for is written, or nothing is."""
+    parameters = _parameters(request.settings)
     _check_targets(request)
-    frame, file_format = api.read_table(request.source)
-    with _progress(frame.height * frame.width, quiet) as progress:
+    frame, file_format = _read(request.source, quiet)
+    api.check_target(request.output, frame=frame)
+    with _progress(frame.height * frame.width, quiet) as tell:
         release = api.protect(
             frame,
             request.method,
@@ -61,11 +64,15 @@ def protect(request: Request, *, as_json: bool, quiet: bool) -> None:
             seed=request.seed,
             rules=None if request.rules == "none" else request.rules,
             engine=request.engine,
-            progress=progress,
-            **_parameters(request.settings),
+            progress=tell,
+            **parameters,
         )
-    risk = None if quiet else api.quick_risk(frame, release)
-    written = _write_all(request, release, file_format)
+        risk = None
+        if not quiet:
+            tell("linking records", None)
+            risk = api.quick_risk(frame, release)
+        tell("writing", None)
+        written = _write_all(request, release, file_format)
     if as_json:
         _print_json({"output": str(request.output), **show.as_dict(release, risk)})
     elif not quiet:
@@ -76,10 +83,11 @@ def describe(source: Path, save: Path | None, *, as_json: bool) -> None:
     """Describe a file."""
     if save is not None:
         check_place(save, [source])
-    frame, _ = api.read_table(source)
+    frame, _ = _read(source, quiet=False)
     description = api.describe(frame)
     if save is not None:
-        _write_toml(save, description.to_dictionary())
+        with atomic_targets([save], point_of_no_return()) as (temporary,):
+            _write_toml(temporary, description.to_dictionary())
     if as_json:
         _print_json(description.to_dict())
     else:
@@ -94,11 +102,20 @@ def methods(name: str | None, *, as_json: bool) -> None:
         else:
             show.methods(api.methods())
         return
-    details = api.method_details(name)
+    details = _without_test_parameters(api.method_details(name))
     if as_json:
         _print_json(details)
     else:
         show.method(details)
+
+
+def _without_test_parameters(details: dict[str, Any]) -> dict[str, Any]:
+    """Arrays that only tests pass in cannot be given on the command line."""
+    groups = [
+        {**group, "parameters": [parameter for parameter in group["parameters"] if not parameter["for_tests"]]}
+        for group in details["parameters"]
+    ]
+    return {**details, "parameters": groups}
 
 
 def demo(folder: Path) -> None:
@@ -136,23 +153,26 @@ def _check_targets(request: Request) -> None:
         raise ParameterError("two outputs have the same name", "give each a name of its own")
 
 
+def _read(source: Path, quiet: bool) -> tuple[Any, Any]:
+    """The table in a file, and its format."""
+    size = source.stat().st_size if source.is_file() else 0
+    with _progress(size, quiet) as tell:
+        tell("reading the file", None)
+        return api.read_table(source)
+
+
 def _write_all(request: Request, release: Release, file_format: Any) -> list[Path]:
-    """Write the release last: while it is not there, nothing is. What was written before a failure is removed."""
-    written: list[Path] = []
-    try:
+    """Write everything asked for, or nothing: a failure leaves what was there as it was."""
+    targets = [*request.extras, request.output]  # the release takes its place last: while it is not there, nothing is
+    with atomic_targets(targets, point_of_no_return()) as temporaries:
+        place = dict(zip(targets, temporaries, strict=True))
         for path, audience in ((request.report, "internal"), (request.public_report, "public")):
             if path is not None:
-                release.report(path, audience)
-                written.append(path)
+                release.report(place[path], audience)
         if request.recipe is not None:
-            _write_toml(request.recipe, _without_none(release.recipe()))
-            written.append(request.recipe)
-        api.write_table(release.data, request.output, file_format)
-    except BaseException:
-        for path in written:
-            path.unlink(missing_ok=True)
-        raise
-    return [request.output, *written]
+            _write_toml(place[request.recipe], _without_none(release.recipe()))
+        api.write_table(release.data, request.output, file_format, into=place[request.output])
+    return [request.output, *request.extras]
 
 
 def _columns(text: str | None) -> list[str] | None:
@@ -164,7 +184,7 @@ def _columns(text: str | None) -> list[str] | None:
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) if name.strip()]
 
 
-def _parameters(settings: list[str]) -> dict[str, Any]:
+def _parameters(settings: Sequence[str]) -> dict[str, Any]:
     """`--set key=value` pairs; values are read as JSON where they are, as a list where they have commas."""
     parameters: dict[str, Any] = {}
     for setting in settings:
@@ -173,8 +193,17 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
             raise ParameterError(f"--set: '{setting}' is not KEY=VALUE", "for example --set components=3")
         if key.strip() in parameters:
             raise ParameterError(f"--set: '{key.strip()}' is set twice", "set it once")
+        if key.strip() in inspect.signature(api.protect).parameters:
+            raise _no_parameter(key.strip())
         parameters[key.strip()] = _value(value.strip())
     return parameters
+
+
+def _no_parameter(key: str) -> ParameterError:
+    """What `api.protect` takes beside the parameters of the method cannot be set as one of them."""
+    if key in {option.name for option in fields(Request)}:
+        return ParameterError(f"--set: '{key}' is an option of its own", f"use --{key}")
+    return ParameterError(f"--set: '{key}' is not a parameter of a method", "`microveil methods ID` lists them")
 
 
 def _value(text: str) -> Any:
@@ -201,15 +230,14 @@ def _write_toml(path: Path, content: dict[str, Any]) -> None:
 
 
 def _print_json(content: Any) -> None:
-    json.dump(content, sys.stdout, indent=2, allow_nan=False)
-    print()
+    print(json.dumps(content, indent=2, allow_nan=False))
 
 
 @contextmanager
-def _progress(cells: int, quiet: bool) -> Iterator[api.Progress | None]:
+def _progress(size: int, quiet: bool) -> Iterator[show.Tell]:
     """A bar on standard error for work that takes a while; nothing for the rest."""
-    if quiet or cells < LONG:
-        yield None
+    if quiet or size < LONG:
+        yield lambda *_: None
         return
     with show.progress_bar() as tell:
         yield tell

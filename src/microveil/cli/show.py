@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,26 +15,53 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from microveil import api
+from microveil.cli.endings import let_go
 from microveil.core.measure import Measure
 from microveil.core.results import Release
 
 Risk = tuple[Measure, Measure]
 
 
+Tell = Callable[[str, float | None], None]
+"""Takes the name of a step and the share done, None where nobody knows it."""
+
+
+class _PatientConsole(Console):
+    """A console whose reader may go away (`| head`): the work goes on, and what is left to say is not said."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        let_go(sys.stderr if self.stderr else sys.stdout)
+
+
 def _console() -> Console:
     """Standard output; where it is no terminal (a pipe, a log), tables get the room they need."""
-    console = Console(highlight=False, soft_wrap=True)
-    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=160)
+    console = _PatientConsole(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else _PatientConsole(highlight=False, soft_wrap=True, width=160)
 
 
 @contextmanager
-def progress_bar() -> Iterator[api.Progress]:
+def progress_bar() -> Iterator[Tell]:
     """A bar with the time left, on standard error."""
-    console = Console(stderr=True)
+    console = _PatientConsole(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda step, share: bar.update(task, description=step, completed=share)
+    bar = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,  # in a log or a pipe it would leave nothing but empty lines
+        redirect_stdout=False,  # the line that says "stopped" has to come out as it is
+        redirect_stderr=False,
+    )
+    with bar:
+        task = bar.add_task("starting", total=None)
+
+        def tell(step: str, share: float | None) -> None:
+            new = bar.tasks[0].description != step
+            total = None if share is None else 1.0
+            bar.update(task, description=step, total=total, completed=share or 0.0, refresh=new)
+
+        yield tell
 
 
 def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
@@ -63,7 +91,12 @@ def release(result: Release, risk: Risk | None, written: list[Path]) -> None:
     weighted = "weighted " if result.settings["weight"] else ""
     words = {"mean": f"{weighted}means", "covariance": f"{weighted}covariances"}
     kept = ", ".join(f"{words.get(name, name)} (to {max(error, 1e-16):.0e})" for name, error in result.kept.items())
-    console.print(f"[bold]Kept exactly:[/bold] {kept}" if kept else "Kept on average: means, covariances")
+    if kept and result.settings["strata"]:
+        kept += ", in every stratum"
+    if kept:
+        console.print(f"[bold]Kept exactly:[/bold] {kept}")
+    if result.kept_on_average:
+        console.print(f"[bold]Kept on average:[/bold] {', '.join(words[name] for name in result.kept_on_average)}")
     for rule in result.rules:
         console.print(f"  holds in every row: {escape(rule)}")
     if risk is not None:

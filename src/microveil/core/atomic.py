@@ -90,11 +90,12 @@ def atomic_targets(
     Nothing is replaced before every file is complete and on the disk, so a failure leaves all that was there as it
     was. `shield` surrounds the instant of the replacing, which should not be interrupted half-way.
     """
+    for path in paths:
+        check_place(path)
     targets = [_real(path) for path in paths]
     temporaries: list[Path] = []
     try:
         for path, target in zip(paths, targets, strict=True):
-            check_place(path)
             with _told_about(path):
                 temporaries.append(_create(target.parent))
         with _told_about(paths[0]):  # of several, the writers tell their own errors

@@ -55,9 +55,10 @@ def describe_table(frame: Frame) -> Description:
     columns, numbers = [], {}
     for name in frame.names:
         if not frame.is_numeric(name):
-            labels = frame.labels(name)
-            distinct = int(labels.max(initial=-1)) + 1
-            columns.append(ColumnDescription(name, False, None, None, 0, None, distinct))
+            missing = frame.missing(name)
+            # The missing cells are one of the labels, but none of the values.
+            distinct = int(frame.labels(name).max(initial=-1)) + 1 - (missing > 0)
+            columns.append(ColumnDescription(name, False, None, None, missing, None, distinct))
             continue
         values = frame.numbers(name)
         description, clean = _number_column(name, values)

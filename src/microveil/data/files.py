@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import IO, TYPE_CHECKING, Final, Literal
 
 from microveil.core.atomic import atomic_target, cannot, check_place, error_code, shown
 from microveil.core.errors import FileError, did_you_mean, one_of
@@ -56,38 +57,52 @@ def read_table(path: Path) -> tuple[pl.DataFrame, FileFormat]:
     return frame, FileFormat(name, extension, dialect)
 
 
-def write_table(frame: pl.DataFrame, path: Path, like: FileFormat) -> None:
+def write_table(frame: pl.DataFrame, path: Path, like: FileFormat, *, into: Path | None = None) -> None:
     """Write `frame` in the format of the target's extension, whole or not at all.
 
     `like` says how the table was written where it came from. Columns whose values have not changed since come back
-    as the very text they were, and missing cells as they were marked.
+    as the very text they were, and missing cells as they were marked. With `into`, the caller's temporary file is
+    written, which is going to take the place of `path` together with others (see `atomic_targets`).
     """
+    name = _format_of(path)
+    _check_holds(frame, path)
+    try:
+        with atomic_target(path) if into is None else nullcontext(into) as temporary, temporary.open("wb") as file:
+            _write(frame, file, path, _dialect(path, like) if name == "csv" else None)
+    except OSError as error:
+        raise cannot("written", path, error) from None
+
+
+def _write(frame: pl.DataFrame, file: IO[bytes], path: Path, dialect: Dialect | None) -> None:
+    """Write CSV in a dialect, or Parquet."""
     import polars as pl
 
-    name = _format_of(path)
-    if name == "csv" and (names := no_place_in_csv(frame)):
-        raise FileError(f"{shown(path)} cannot hold column {shown(names[0])}", "lists and bytes need a .parquet file")
-    failed = False
-    with atomic_target(path) as temporary, temporary.open("wb") as file:
-        try:
-            if name == "parquet":
-                write_parquet(frame, file)
-            else:
-                write_csv(frame, file, _dialect(path, like))
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            code = error_code(error)
-            if code is not None:  # a full disk, wrapped by polars
-                raise OSError(code, "") from None
-            failed = True
-        if failed:
-            why = f"a column's type has no place in {name}"
-            raise FileError(f"{shown(path)} cannot be written: {why}", "convert it to numbers or text first")
+    try:
+        if dialect is None:
+            write_parquet(frame, file)
+        else:
+            write_csv(frame, file, dialect)
+        return
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        code = error_code(error)
+        if code is not None:  # a full disk, wrapped by polars
+            raise OSError(code, "") from None
+    why = f"a column's type has no place in {_format_of(path)}"
+    raise FileError(f"{shown(path)} cannot be written: {why}", "convert it to numbers or text first")
 
 
-def check_target(path: Path, inputs: Iterable[Path] = ()) -> None:
+def check_target(path: Path, inputs: Iterable[Path] = (), frame: pl.DataFrame | None = None) -> None:
     """Refuse, before the long work, a target that `write_table` could not write or that is one of the inputs."""
     _format_of(path)
     check_place(path, inputs)
+    if frame is not None:
+        _check_holds(frame, path)
+
+
+def _check_holds(frame: pl.DataFrame, path: Path) -> None:
+    """Refuse columns for which the format has no form."""
+    if _format_of(path) == "csv" and (names := no_place_in_csv(frame)):
+        raise FileError(f"{shown(path)} cannot hold column {shown(names[0])}", "lists and bytes need a .parquet file")
 
 
 def _dialect(path: Path, like: FileFormat) -> Dialect:

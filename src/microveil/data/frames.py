@@ -14,11 +14,9 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
 from microveil.data.csv import MISSING
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
 

@@ -1,0 +1,124 @@
+"""The commands and their options, as typer reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from microveil.cli import actions
+
+app = typer.Typer(
+    name="microveil",
+    help="Release numeric microdata that keep their statistics and hide their records. Nothing leaves this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # pretty tracebacks print local variables, and those are people's data
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
+Input = Annotated[Path, typer.Argument(metavar="INPUT", help="A .csv or .parquet file.", show_default=False)]
+
+# \b keeps the lines as they are.
+DICTIONARY = """\b
+A dictionary of the columns, for --rules; --save writes what was found:
+    [columns.rd_spending]
+    special_codes = [-9]
+    [[sums]]
+    total = "turnover"
+    parts = ["domestic", "export"]
+"""
+
+
+@app.command()
+def protect(
+    source: Input,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the protected file goes.", show_default=False)],
+    method: Annotated[str, typer.Option(help="The method; see `microveil methods`.")] = actions.DEFAULT_METHOD,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the method; see `microveil methods ID`."),
+    ] = None,
+    confidential: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
+    ] = None,
+    public: Annotated[
+        str | None, typer.Option(metavar="X,Y", help="Columns that stay, and whose relations to the others stay.")
+    ] = None,
+    strata: Annotated[
+        str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")] = None,
+    rules: Annotated[
+        str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")
+    ] = "infer",
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write the internal report.")] = None,
+    public_report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write the report for the users of the data.")
+    ] = None,
+    save_recipe: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Write the settings, without the seed.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="auto or memory.")] = "auto",
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Protect the confidential columns of a file."""
+    request = actions.Request(
+        source=source,
+        output=output,
+        method=method,
+        settings=settings or [],
+        confidential=confidential,
+        public=public,
+        strata=strata,
+        weight=weight,
+        rules=rules,
+        seed=seed,
+        report=report,
+        public_report=public_report,
+        recipe=save_recipe,
+        engine=engine,
+    )
+    actions.protect(request, as_json=json, quiet=quiet)
+
+
+@app.command(epilog=DICTIONARY)
+def describe(
+    source: Input,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.toml", help="Write codes and sums as a dictionary to edit and pass to --rules."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show columns, domains, special codes and the rules found, without any value."""
+    actions.describe(source, save, as_json=json)
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[ID]", help="A method, to see its parameters.")] = None,
+    json: Json = False,
+) -> None:
+    """List the methods, or the parameters of one."""
+    actions.methods(name, as_json=json)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("demo-output"),
+) -> None:
+    """Protect a bundled business survey and show what was kept and what was hidden."""
+    actions.demo(folder)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    actions.version()

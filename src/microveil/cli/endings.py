@@ -1,0 +1,72 @@
+"""How a run ends early: Ctrl-C, a polite kill, a reader of the output that went away. Light, to be loaded first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """Somebody wants the run to end. Not a KeyboardInterrupt, which typer would take for itself."""
+
+
+def _stop(*_: Any) -> None:
+    raise Stopped
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C and a polite kill raise `Stopped`, so that temporary files are removed on the way out."""
+    # A signal that is ignored (nohup, a job in the background) stays so.
+    before = {number: signal.getsignal(number) for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
+    _handle(before, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def point_of_no_return() -> Iterator[None]:
+    """While files take their places nothing stops; then the work is done, and a signal ends what is left in silence."""
+    ours = [number for number in SIGNALS if signal.getsignal(number) is _stop]
+    _handle(ours, signal.SIG_IGN)
+    try:
+        yield
+    except BaseException:
+        _handle(ours, _stop)
+        raise
+    _handle(ours, signal.SIG_DFL)
+
+
+def deaf() -> None:
+    """The run is ending already: further signals change nothing."""
+    _handle(SIGNALS, signal.SIG_IGN)
+
+
+def _handle(numbers: Any, handler: Any) -> None:
+    for number in numbers:
+        signal.signal(number, handler)
+
+
+def let_go(stream: TextIO) -> None:
+    """Nobody reads this stream any more: send what is left nowhere, or Python complains when it closes it."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def say(line: str) -> None:
+    """One line on standard error, if anybody reads it."""
+    try:
+        print(f"microveil: {' '.join(line.split())}", file=sys.stderr, flush=True)
+    except OSError:
+        let_go(sys.stderr)
