@@ -12,16 +12,21 @@ from microveil.core.atomic import atomic_target
 from microveil.core.results import Release
 
 KIND_MEANING = {
-    "masked": "original scores, in other combinations",
+    "masked": "original scores, rearranged or blurred",
     "hybrid": "partly drawn from a model, partly original",
     "synthetic": "drawn from a model",
 }
 
-STATISTIC_MEANING = {
-    "mean": "column means (in standard deviations)",
-    "covariance": "variances and covariances (over the product of two standard deviations)",
-    "linear rules": "sums and other linear rules between columns (over the size of their terms)",
-}
+
+def statistic_meanings(weighted: bool, by_stratum: bool) -> dict[str, str]:
+    """What the statistics that are kept are, and in which unit their errors are given."""
+    of = "weighted " if weighted else ""
+    where = " in every stratum" if by_stratum else ""
+    return {
+        "mean": f"{of}column means{where} (in standard deviations)",
+        "covariance": f"{of}variances and covariances{where} (over the product of two standard deviations)",
+        "linear rules": "sums and other linear rules between columns (over the size of their terms)",
+    }
 
 
 def write_report(release: Release, path: Path, audience: str) -> None:
@@ -36,7 +41,9 @@ def write_report(release: Release, path: Path, audience: str) -> None:
         release=release,
         internal=audience == "internal",
         kind_meaning=KIND_MEANING[release.kind],
-        statistic_meaning=STATISTIC_MEANING,
+        statistic_meaning=statistic_meanings(
+            weighted=release.settings["weight"] is not None, by_stratum=bool(release.settings["strata"])
+        ),
     )
     with atomic_target(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
