@@ -218,6 +218,13 @@ def test_noise_reaches_the_dose_it_was_asked_for_with_weights() -> None:
         assert dose.achieved == pytest.approx(dose.asked, abs=0.05)
 
 
+def test_a_swap_of_everything_is_asked_in_full_with_weights_and_holes() -> None:
+    data = frame(9, 500).mask(np.random.default_rng(1).random((500, 4)) < 0.1)
+    weights = 1 + 30 * (1 - data["a"].rank(pct=True).fillna(0.5).to_numpy()) ** 2
+    for dose in mv.protect(data.assign(w=weights), weight="w", seed=2).dose.values():
+        assert dose.asked == pytest.approx(1, abs=0.15)
+
+
 def test_huge_weights_are_only_ratios() -> None:
     data = frame()
     weights = np.random.default_rng(1).uniform(1, 3, 300)

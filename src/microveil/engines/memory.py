@@ -142,12 +142,13 @@ def _run_stratum(
 
 
 def _variance(table: Table, look: Scan) -> Array:
-    """The variance of each confidential column, over the cells present (unweighted where some are missing)."""
+    """The variance of each confidential column, over the cells present."""
     known = look.moments.variance[table.public :].copy()
     for j in np.flatnonzero(np.isnan(known)).tolist():
-        present = table.confidential.columns[j][~np.isnan(table.confidential.columns[j])]
-        known[j] = present.var() if present.size else 0.0
-    return known
+        column = table.confidential.columns[j]
+        present = ~np.isnan(column)
+        known[j] = pair_moments(column[:, None], present[:, None], weights=table.weights).covariance[0, 0]
+    return np.nan_to_num(known)
 
 
 def _altered(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
