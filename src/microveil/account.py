@@ -108,7 +108,7 @@ def _about_others(frame: Frame, roles: Roles) -> list[str]:
 
 def _about_components(outcome: Outcome) -> list[str]:
     spectrum = outcome.spectrum
-    said = []
+    said = [spectrum.axes.remark] if spectrum.axes.remark else []
     if spectrum.untouched:
         said.append(
             f"{spectrum.untouched} of {spectrum.axes.count} components are untouched: an intruder can estimate them "

@@ -179,7 +179,8 @@ def _check_fits(plan: Plan, intake: Intake) -> None:
     if table.weights is not None and not plan.exact and not plan.perturb.knows_weights:
         perturb = plan.parameters["perturb"]
         raise ParameterError(
-            f"weight: perturb='{perturb}' keeps weighted moments only with exact=True", "set exact=True, or redraw"
+            f"weight: perturb='{perturb}' keeps weighted moments only with exact=True",
+            "use exact=True, or a method that redraws or keeps moments exactly",
         )
 
 

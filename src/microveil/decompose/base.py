@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.moments import Moments
 from microveil.core.parameters import Step
+from microveil.core.rng import Stream
 
 
 @dataclass(frozen=True, repr=False)
@@ -17,13 +19,14 @@ class Axes:
     """`centred = scores @ loadings`, with `scores = centred @ projection`.
 
     `variance` has the variance of each score, `weights` the share of each column in it as the paper prints it
-    (eigenvectors, for principal components): columns x components.
+    (eigenvectors, for principal components): columns x components. A `remark` is for the owner of the release.
     """
 
     projection: Array
     loadings: Array
     variance: Array
     weights: Array
+    remark: str = ""
 
     @property
     def count(self) -> int:
@@ -35,9 +38,13 @@ class Axes:
         return np.square(self.loadings) * self.variance[:, None] / column_variance
 
 
+Sample = Callable[[int], Array]
+"""At most so many random rows of the centred data, rows x columns; the same whenever asked."""
+
+
 class Decomposition(Step):
-    """Base of all decompositions. They see the moments of the centred data, never the rows."""
+    """Base of all decompositions. They see the moments of the centred data and, if they must, a sample of rows."""
 
     @abstractmethod
-    def fit(self, centred: Moments) -> Axes:
-        """The axes."""
+    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:
+        """The axes; `stream` is for decompositions that start from a random place."""

@@ -10,7 +10,8 @@ from pydantic import Field
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.moments import Moments
-from microveil.decompose.base import Axes, Decomposition
+from microveil.core.rng import Stream
+from microveil.decompose.base import Axes, Decomposition, Sample
 
 ONE_UNIT = 1e5
 """Ratio of standard deviations up to which columns may pass for being in one unit."""
@@ -31,7 +32,7 @@ class PrincipalComponents(Decomposition):
         Field(description="bring the columns to unit variance first; turn it off only if all are in one unit"),
     ] = True
 
-    def fit(self, centred: Moments) -> Axes:
+    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """Eigenvectors of the correlation (or covariance) matrix, as many as the columns have dimensions.
 
         The rank is always decided on columns of unit variance: on raw ones, small units would look like round-off.

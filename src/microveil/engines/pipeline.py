@@ -7,7 +7,7 @@ release overwrites them piece by piece, so the whole takes the size of the input
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,7 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import regression_slopes
 from microveil.core.moments import Moments, Pieces, Room, moments
-from microveil.core.rng import Streams
+from microveil.core.rng import Stream, Streams
 from microveil.core.table import Table
 from microveil.core.threads import in_threads, segments
 from microveil.decompose import Axes, Centre, fit_centre
@@ -70,7 +70,7 @@ def protected(
     centre = _refined(table, fit_centre(summary, table.public))
     determined = centre.determined(summary)
     _check_sensitive(table, sensitive, determined)
-    axes = _axes(plan, centre, determined)
+    axes = _axes(plan, table, centre, determined, streams.stream("decompose", stratum))
     shares = axes.variance_shares(summary.variance[table.public :])
     selected = plan.select.choose(shares, sensitive)
     plan.perturb.check(table.count, len(selected))
@@ -117,7 +117,7 @@ def _check_room(plan: Plan, table: Table, axes: Axes, selected: list[int]) -> No
         )
 
 
-def _axes(plan: Plan, centre: Centre, determined: list[int]) -> Axes:
+def _axes(plan: Plan, table: Table, centre: Centre, determined: list[int], stream: Stream) -> Axes:
     """The axes of the residuals; columns that the public ones determine have no part in any."""
     width = centre.slopes.shape[1]
     free = [j for j in range(width) if j not in set(determined)]
@@ -126,7 +126,16 @@ def _axes(plan: Plan, centre: Centre, determined: list[int]) -> Axes:
             "public: these columns determine every confidential one, so nothing can be hidden",
             "make fewer columns public",
         )
-    return _widened(plan.decompose.fit(centre.centred.select(free)), free, width)
+
+    def sample(most: int) -> Array:
+        rows = np.arange(table.count)
+        if table.count > most:
+            rows = np.unique(stream.child("sample").integers(table.count, most))
+        part = table.take(rows)
+        room = np.empty((centre.shift.size, rows.size))
+        return _centre_off(part, centre, slice(0, rows.size), room)[free].T
+
+    return _widened(plan.decompose.fit(centre.centred.select(free), sample, stream), free, width)
 
 
 def _leverage(table: Table, centre: Centre, summary: Moments) -> int:
@@ -182,7 +191,7 @@ def _widened(axes: Axes, columns: list[int], width: int) -> Axes:
         np.zeros((width, axes.count)),
     )
     projection[columns], loadings[:, columns], weights[columns] = axes.projection, axes.loadings, axes.weights
-    return Axes(projection, loadings, axes.variance, weights)
+    return replace(axes, projection=projection, loadings=loadings, weights=weights)
 
 
 def _scores(table: Table, centre: Centre, axes: Axes, buffer: Array) -> Array:

@@ -1,8 +1,10 @@
 """The methods, by the name a user types. A new one is a line below, and a test of its theorem."""
 
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.decompose import PrincipalComponents
+from microveil.decompose import IndependentComponents, PrincipalComponents
 from microveil.methods.base import Kind, Method, Plan
+
+ALL_SWAPPED = {"perturb": "swap", "components": "all", "sensitive": (), "sensitive_share": 0.8}
 
 METHODS: dict[str, Method] = {
     method.id: method
@@ -15,6 +17,24 @@ METHODS: dict[str, Method] = {
             decompose=PrincipalComponents,
             # One column has no components: the release would be its own values in another order.
             minimum_columns=2,
+        ),
+        Method(
+            id="primp",
+            summary="Swap every independent component; the means are kept exactly, the covariances on average.",
+            reference="Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation, "
+            "Table 2",
+            decompose=IndependentComponents,
+            minimum_columns=2,
+            fixed={**ALL_SWAPPED, "exact": False},
+        ),
+        Method(
+            id="primp_cholesky",
+            summary="Swap every independent component, then restore the covariances exactly.",
+            reference="Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation, the "
+            "hybrid of PRIMP and Cholesky",
+            decompose=IndependentComponents,
+            minimum_columns=2,
+            fixed={**ALL_SWAPPED, "exact": True},
         ),
     ]
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -73,6 +73,8 @@ class Method:
     reference: str
     decompose: type[Decomposition]
     minimum_columns: int = 1
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that make the method what it is; a user cannot set them."""
 
     def steps(self, perturb: str) -> tuple[type[Step], ...]:
         """The steps whose parameters this method takes, with this perturbation."""
@@ -80,6 +82,10 @@ class Method:
 
     def plan(self, given: Mapping[str, Any]) -> Plan:
         """Check the parameters and store them."""
+        for name in given:
+            if name in self.fixed:
+                raise ParameterError(f"{name}: {self.id} has it fixed at {self.fixed[name]!r}", "use another method")
+        given = {**given, **self.fixed}
         choice = {name: value for name, value in given.items() if name == "perturb"}
         perturb = Composed(self.id, [PerturbChoice]).build(choice).step(PerturbChoice).perturb
         composed = Composed(f"{self.id} with perturb='{perturb}'", self.steps(perturb))
@@ -98,8 +104,10 @@ class Method:
 
     def parameters(self) -> list[ParameterGroup]:
         """All parameters in groups: those every perturbation shares, then those of each."""
-        shared = [p for step in (PerturbChoice, Components, ExactMoments, self.decompose) for p in parameters_of(step)]
-        own = [ParameterGroup(name, s.summary(), s.reference, parameters_of(s)) for name, s in PERTURBATIONS.items()]
+        steps = (PerturbChoice, Components, ExactMoments, self.decompose)
+        shared = [p for step in steps for p in parameters_of(step) if p.name not in self.fixed]
+        choices = {name: s for name, s in PERTURBATIONS.items() if self.fixed.get("perturb", name) == name}
+        own = [ParameterGroup(name, s.summary(), s.reference, parameters_of(s)) for name, s in choices.items()]
         return [ParameterGroup("", "", "", shared), *own]
 
     def _explain_strays(self, given: Mapping[str, Any], known: list[str], perturb: str) -> None:
