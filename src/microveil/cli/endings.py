@@ -16,7 +16,12 @@ class Stopped(BaseException):
     """Somebody wants the run to end. Not a KeyboardInterrupt, which typer would take for itself."""
 
 
+def _take_no_notice(*_: Any) -> None:
+    """Not SIG_IGN: Python complains when a signal that has just arrived finds itself ignored."""
+
+
 def _stop(*_: Any) -> None:
+    deaf()  # an impatient second signal must not disturb the clearing up
     raise Stopped
 
 
@@ -37,7 +42,7 @@ def stoppable() -> Iterator[None]:
 def point_of_no_return() -> Iterator[None]:
     """While files take their places nothing stops; then the work is done, and a signal ends what is left in silence."""
     ours = [number for number in SIGNALS if signal.getsignal(number) is _stop]
-    _handle(ours, signal.SIG_IGN)
+    _handle(ours, _take_no_notice)
     try:
         yield
     except BaseException:
@@ -48,7 +53,7 @@ def point_of_no_return() -> Iterator[None]:
 
 def deaf() -> None:
     """The run is ending already: further signals change nothing."""
-    _handle(SIGNALS, signal.SIG_IGN)
+    _handle(SIGNALS, _take_no_notice)
 
 
 def _handle(numbers: Any, handler: Any) -> None:
