@@ -12,7 +12,7 @@ from microveil.core.results import ComponentTable, Dose
 from microveil.core.roles import Roles
 from microveil.data.frames import Frame
 from microveil.data.intake import Intake
-from microveil.engines import Outcome
+from microveil.engines import ROWS_PER_COLUMN, Outcome
 from microveil.methods import Plan
 
 KEPT = 1e-9
@@ -53,6 +53,8 @@ def kept_on_average(plan: Plan, intake: Intake) -> tuple[str, ...]:
     """The statistics that come back on average over repeated releases, if not exactly."""
     if plan.exact or (intake.table.weights is not None and not plan.perturb.knows_weights):
         return ()
+    if intake.present is not None:
+        return ()  # new values do not follow the pattern of the holes, so what is left has other moments
     statistics = () if plan.perturb.keeps_mean else ("mean",)
     return (*statistics, "covariance") if plan.perturb.keeps_variance else statistics
 
@@ -60,11 +62,10 @@ def kept_on_average(plan: Plan, intake: Intake) -> tuple[str, ...]:
 def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, Dose]:
     """Asked and achieved perturbation, column by column."""
     retained = plan.perturb.retained()
-    constant = set(range(len(outcome.columns))) - set(outcome.perturbed) - {rule.column for rule in outcome.rules}
     found = {}
     for j, name in enumerate(intake.table.confidential_names):
         asked, achieved = None, 0.0
-        if j in constant:
+        if j in outcome.constant:
             asked = 0.0
         else:
             achieved = float(np.clip(1 - proof.correlation[j], 0, 2))
@@ -75,16 +76,27 @@ def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict
 
 
 def remarks(
-    plan: Plan, frame: Frame, roles: Roles, intake: Intake, outcome: Outcome, proof: Evidence, dose: Mapping[str, Dose]
+    plan: Plan,
+    frame: Frame,
+    roles: Roles,
+    intake: Intake,
+    outcome: Outcome,
+    proof: Evidence,
+    dose: Mapping[str, Dose],
+    *,
+    rounded: bool,
 ) -> list[str]:
-    """What the owner must know before releasing; none of it tells a confidential value."""
+    """What the owner must know before releasing; none of it tells a confidential value.
+
+    `rounded` says that a column's type holds fewer digits than the values had.
+    """
     return [
         *_about_others(frame, roles),
         *_about_components(outcome),
         *_about_columns(intake, outcome),
         *_about_holes(intake),
         *_about_domains(frame, intake, outcome),
-        *_about_exactness(plan, intake, outcome, proof),
+        *_about_exactness(plan, intake, outcome, proof, rounded),
         *(
             f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
             for name, found in dose.items()
@@ -107,15 +119,15 @@ def _about_others(frame: Frame, roles: Roles) -> list[str]:
 
 
 def _about_components(outcome: Outcome) -> list[str]:
-    spectrum = outcome.spectrum
-    said = [spectrum.axes.remark] if spectrum.axes.remark else []
-    if spectrum.untouched:
+    axes = outcome.spectrum.axes
+    said = [axes.remark] if axes.remark else []
+    if outcome.untouched:
+        of = f" of {axes.count}" if outcome.untouched == outcome.spectrum.untouched else ""
         said.append(
-            f"{spectrum.untouched} of {spectrum.axes.count} components are untouched: an intruder can estimate them "
-            "from the release alone and link records through them; perturb all components unless the receivers are "
-            "trusted"
+            f"{outcome.untouched}{of} components are untouched: an intruder can estimate them from the release alone "
+            "and link records through them; perturb all components unless the receivers are trusted"
         )
-    if spectrum.axes.count == 1:
+    if outcome.single:
         said.append(
             "all protected columns follow one component: each column's values come back, and every record stays whole"
         )
@@ -124,9 +136,7 @@ def _about_components(outcome: Outcome) -> list[str]:
 
 def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     names = intake.table.confidential_names
-    rebuilt = {rule.column for rule in outcome.rules}
-    constant = [names[j] for j in range(len(names)) if j not in rebuilt and j not in outcome.perturbed]
-    said = [f"column '{name}' is constant and passes through as it is" for name in constant]
+    said = [f"column '{names[j]}' is constant and passes through as it is" for j in outcome.constant]
     said += [
         f"column '{names[j]}' follows from the public columns: whoever has them has it too" for j in outcome.determined
     ]
@@ -156,6 +166,13 @@ def _about_holes(intake: Intake) -> list[str]:
         "as they are and enter no statistic (rules=None if it is a value)"
         for name, codes in intake.codes.items()
     ]
+    if intake.present is not None:
+        whole = int(intake.present.all(axis=1).sum())
+        if whole <= ROWS_PER_COLUMN * intake.present.shape[1]:
+            said.append(
+                f"only {whole} rows have no missing cell: sums were looked for among the fullest columns only; declare "
+                "others in rules, or they are not kept"
+            )
     missing = [name for name, holes in intake.holes.items() if holes is not None and name not in intake.codes]
     if missing or intake.codes:
         said.append(
@@ -196,9 +213,11 @@ def _whole(values: Array) -> bool:
     return bool((sample == np.round(sample)).all())
 
 
-def _about_exactness(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> list[str]:
+def _about_exactness(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence, rounded: bool) -> list[str]:
     holes = any(hole is not None for hole in intake.holes.values())
-    reason = "cells are missing" if holes else "the columns have too few digits"
+    reason = "cells are missing" if holes else "the columns or the weights span too many digits"
+    if rounded:
+        reason = "a column is stored with fewer digits than it was computed with"
     return [
         f"{name}: kept to {error:.1e} only, because {reason}"
         for name, error in kept(plan, intake, outcome, proof).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from os import PathLike
 from pathlib import Path
@@ -201,6 +202,10 @@ def _release(
     table = intake.table
     names = table.confidential_names
     stored = [frame.as_stored(name, column) for name, column in zip(names, outcome.columns, strict=True)]
+    rounded = any(new is not old for new, old in zip(stored, outcome.columns, strict=True))
+    for name, column in zip(names, stored if rounded else (), strict=rounded):
+        if np.isinf(column).any():
+            raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
     outcome = dataclasses.replace(outcome, columns=stored)
     proof = evidence(table, stored, intake.present, intake.look.moments)
     dose = account.doses(plan, intake, outcome, proof)
@@ -208,11 +213,11 @@ def _release(
     return Release(
         data=frame.rebuilt(dict(zip(names, stored, strict=True)), changed),
         method=plan.method,
-        kind=plan.kind(outcome.spectrum.untouched),
+        kind=plan.kind(outcome.untouched),
         kept=account.kept(plan, intake, outcome, proof),
         kept_on_average=account.kept_on_average(plan, intake),
         dose=dose,
-        warnings=account.remarks(plan, frame, roles, intake, outcome, proof, dose),
+        warnings=account.remarks(plan, frame, roles, intake, outcome, proof, dose, rounded=rounded),
         rules=[rule.sentence(names) for rule in outcome.rules if rule.exact],
         components=account.component_table(intake, outcome),
         rows=table.count,
@@ -236,7 +241,7 @@ def _settings(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, 
         "public": list(roles.public),
         "strata": list(roles.strata),
         "weight": roles.weight,
-        "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else rules,
+        "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else copy.deepcopy(rules),
         "engine": engine,
         "parameters": parameters,
     }

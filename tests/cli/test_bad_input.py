@@ -56,6 +56,7 @@ FILES = {
     "minus infinity": (f"a,b\n-inf,{SENTINEL}\n3,2\n-inf,1\n7,7\n", "'a' has 2 infinite cells"),
     "duplicate names": (f"a,a\n1,{SENTINEL}\n3,4\n5,1\n7,7\n", "'a'"),
     "ragged rows": (f"a,b\n1,2\n3,4,{SENTINEL}\n5,1\n7,7\n", "line 3"),
+    "a record for a header": (f"Smith,{SENTINEL},7.5\nJones,2.25,3\nMiller,4,5.5\nBrown,1,2\n", "numbers in place"),
     "too large to square": (f"a,b\n1e200,{SENTINEL}\n3,2\n5,1\n7,7\n", "'a'"),
 }
 

@@ -261,3 +261,13 @@ def test_a_comma_in_a_column_name_can_be_quoted(tmp_path: Path, capsys: pytest.C
     out = tmp_path / "o.csv"
     assert run(capsys, "protect", source, "-o", out, "--confidential", '"a, b",d e')[0] == 0
     assert pl.read_csv(out)["c"].to_list() == [2, 9, 7, 1]
+
+
+def test_names_with_spaces_and_years_can_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "o.csv"
+    source.write_text("id, wages,2019,2020\nx,2,3,4\ny,9,1,7\nz,7,2,2\nw,1,8,5\n")
+    arguments = ["--confidential", "wages,2019,2020", "--set", "components=sensitive", "--set", "sensitive=2019"]
+    arguments += ["--set", "exact=false"]
+    code, _, err = run(capsys, "protect", source, "-o", out, *arguments)
+    assert (code, err) == (0, "")
+    assert pl.read_csv(out).columns == ["id", " wages", "2019", "2020"]

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -315,6 +315,7 @@ def test_whatever_the_standard_library_writes_comes_back(tmp_path, columns, sepa
 @given(st.lists(WORDS.filter(lambda name: name.strip()), min_size=2, max_size=5, unique=True))
 @settings(**HERE)
 def test_any_column_names_come_back(tmp_path, names):
+    assume(not csv_room._looks_like_record(["plain", *names]))  # numbers for names are refused
     buffer = io.StringIO(newline="")
     writer = standard_csv.writer(buffer, delimiter="\t", lineterminator="\r\n")
     writer.writerows([["plain", *names], ["1.50"] * (len(names) + 1)])
@@ -434,9 +435,11 @@ def test_a_record_in_place_of_the_header_is_refused_unseen(tmp_path):
         message = refused(DataError, lambda content=content: read_table(save(tmp_path, content)))
         assert "column names" in message
         assert "81234" not in message
-    message = refused(DataError, lambda: read_table(save(tmp_path, b"Ann,81234,81234\n1,2,3\n")))
-    assert "columns 2, 3" in message
-    assert "81234" not in message
+    for content in (b"Ann,81234,81234\n1,2,3\n", b"Ann,7,81234\n1,2,3\n", b"Ann,81234.5\n1,2\n"):
+        message = refused(DataError, lambda content=content: read_table(save(tmp_path, content)))
+        assert "numbers in place of column names" in message
+        assert "81234" not in message
+    assert read_table(save(tmp_path, b"region,2019,2020\n1,2,3\n"))[0].columns == ["region", "2019", "2020"]
 
 
 def test_missing_file_names_its_neighbour(tmp_path):

@@ -37,10 +37,31 @@ def test_a_record_alone_in_a_public_label_is_refused() -> None:
         mv.protect(data, public="g")
 
 
+def test_a_record_alone_in_its_label_within_a_stratum_is_refused() -> None:
+    data = frame().assign(s=np.repeat(["x", "y", "z"], 100), p=["u", "v"] * 150)
+    data.loc[:99, "p"] = "u"
+    data.loc[0, "p"] = "v"
+    with pytest.raises(DataError, match="1 records are alone in what the public columns say"):
+        mv.protect(data, strata="s", public="p")
+
+
+def test_a_record_alone_in_a_numeric_indicator_is_refused() -> None:
+    data = frame().assign(p=0)
+    data.loc[7, "p"] = 1
+    with pytest.raises(DataError, match="alone in what the public columns say"):
+        mv.protect(data, public="p")
+
+
+def test_special_codes_of_a_public_column_are_refused() -> None:
+    data = frame().assign(p=np.arange(300) % 7 - 2)
+    with pytest.raises(ParameterError, match="public column 'p' has special codes"):
+        mv.protect(data, public="p", rules={"columns": {"p": {"special_codes": [-2]}}})
+
+
 def test_a_record_far_out_in_a_public_column_is_pointed_out() -> None:
     data = frame().assign(x=np.random.default_rng(2).normal(size=300))
     assert not any("far out" in warning for warning in mv.protect(data, public="x", seed=1).warnings)
-    data.loc[5, "x"] = 1e4
+    data.loc[5, "x"] = 100.0
     warnings = mv.protect(data, public="x", seed=1).warnings
     assert any(warning.startswith("1 records stand so far out in the public columns") for warning in warnings)
 
@@ -172,6 +193,68 @@ def test_an_error_in_a_stratum_says_so() -> None:
         mv.protect(data, strata="g", components=4)
 
 
+def test_kind_and_warnings_speak_of_every_stratum() -> None:
+    data = frame().assign(g=np.repeat(["large", "small"], [200, 100])).drop(columns="d")
+    data.loc[:199, "c"] = 1.0
+    release = mv.protect(data, strata="g", components=2, perturb="normal", seed=1)
+    assert release.kind == "hybrid", "one of the three components of the small stratum is untouched"
+    assert any(warning.startswith("1 components are untouched") for warning in release.warnings)
+
+
+def test_the_dose_asked_is_a_share_of_the_whole_variance_with_strata() -> None:
+    data = frame().assign(g=np.repeat([0, 1, 2], 100))
+    data[list("abcd")] += 30 * data[["g"]].to_numpy()
+    for dose in mv.protect(data, strata="g", seed=1).dose.values():
+        assert dose.achieved == pytest.approx(dose.asked, abs=0.01)
+
+
+# --- Holes and rules
+
+
+def test_sums_are_found_among_the_fullest_columns_when_few_rows_are_whole() -> None:
+    rng = np.random.default_rng(12)
+    data = pd.DataFrame(amounts(12, 2000, 20).round(2), columns=[f"x{i}" for i in range(20)])
+    data = data.mask((rng.random(data.shape) < 0.2) & ~data.columns.isin(["x0", "x1"]))
+    data["total"] = data["x0"] + data["x1"]
+    release = mv.protect(data, seed=1)
+    assert release.rules == ["total = x0 + x1"]
+    assert np.allclose(release.data["total"], release.data["x0"] + release.data["x1"], rtol=1e-9)
+    assert any("sums were looked for among the fullest columns only" in warning for warning in release.warnings)
+
+
+def test_a_column_constant_among_the_whole_rows_does_no_harm() -> None:
+    rng = np.random.default_rng(13)
+    data = pd.DataFrame(amounts(13, 200, 2), columns=list("ab")).assign(t=lambda f: f["a"] + f["b"], c=5.0)
+    data.loc[:49, "c"] = rng.normal(size=50)
+    data.loc[:49, ["a", "t"]] = np.nan
+    release = mv.protect(data, seed=1)
+    assert release.rules == ["t = a + b"]
+    assert mv.describe(data).rules == ["t = a + b"]
+
+
+def test_nothing_is_said_to_be_kept_on_average_with_missing_cells() -> None:
+    data = frame()
+    assert mv.protect(data, perturb="normal", exact=False, seed=1).kept_on_average == ("mean", "covariance")
+    data.loc[:30, "a"] = np.nan
+    assert mv.protect(data, perturb="normal", exact=False, seed=1).kept_on_average == ()
+
+
+def test_a_sensitive_total_of_totals_stands_for_its_parts() -> None:
+    data = frame().assign(t1=lambda f: f["a"] + f["b"], t=lambda f: f["a"] + f["b"] + f["c"])
+    rules = {"sums": [{"total": "t1", "parts": ["a", "b"]}, {"total": "t", "parts": ["t1", "c"]}]}
+    release = mv.protect(data, rules=rules, components="sensitive", sensitive=["t"], seed=1)
+    assert release.dose["t"].asked > 0.7
+
+
+# --- Types
+
+
+def test_values_that_do_not_fit_their_type_are_refused() -> None:
+    data = np.minimum(6e4 + 3e3 * np.random.default_rng(1).normal(size=(60, 3)), 65000).astype(np.float16)
+    with pytest.raises(DataError, match="does not fit its type"):
+        mv.protect(data, seed=1, perturb="normal")
+
+
 # --- Weights
 
 
@@ -244,12 +327,32 @@ def test_columns_without_a_role_are_named() -> None:
     assert not any("'region' is different" in warning for warning in warnings)
 
 
-@pytest.mark.parametrize("cells", [["2100,82", "17,5", "3,25"], ["<5", "12", "40"], ["1.234,5", "7,1", "2,0"]])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2100,82", "17,5", "3,25"],
+        ["<5", "12", "40"],
+        ["1.234,5", "7,1", "2,0"],
+        ["1 234", "56", "7 890"],
+        ["12.5%", "3 %", "40%"],
+        ["€12.00", "7.50 EUR", "(5)"],
+    ],
+)
 def test_amounts_that_were_read_as_text_are_not_released_in_clear(cells: list[str]) -> None:
     data = pl.DataFrame(amounts(1, 300, 3), schema=list("abc")).with_columns(wages=pl.Series(cells * 100))
     with pytest.raises(DataError, match="'wages' is text, but most of its cells look like numbers"):
         mv.protect(data)
     assert mv.protect(data, confidential=["a", "b", "c"], seed=1).data["wages"].equals(data["wages"])
+
+
+def test_one_cell_like_a_code_does_not_make_amounts_codes() -> None:
+    cells = [str(1000 + 7 * i) for i in range(300)]
+    cells[3] = "007"
+    data = pl.DataFrame(amounts(1, 300, 3), schema=list("abc")).with_columns(wages=pl.Series(cells))
+    with pytest.raises(DataError, match="'wages' is text"):
+        mv.protect(data)
+    codes = pl.Series([f"{i % 90:03d}" for i in range(300)])
+    assert mv.protect(data.with_columns(wages=codes), seed=1).data["wages"].equals(codes.alias("wages"))
 
 
 # --- Messages and reprs
@@ -294,6 +397,15 @@ def test_no_dataclass_that_holds_arrays_prints_them() -> None:
 def test_the_plan_does_not_print_permutations() -> None:
     order = np.random.default_rng(1).permutation(50)[:, None]
     assert str(order[0, 0]) + " " not in repr(METHODS["pca"].plan({"permutations": order, "components": 1}))
+
+
+def test_the_recipe_is_a_copy() -> None:
+    rules = {"columns": {"a": {"special_codes": [1]}}}
+    release = mv.protect(frame(), rules=rules, seed=1)
+    rules["columns"]["a"]["special_codes"].append(5)
+    release.recipe()["parameters"]["perturb"] = "other"
+    assert release.recipe()["rules"]["columns"]["a"]["special_codes"] == [1]
+    assert release.recipe()["parameters"]["perturb"] == "swap"
 
 
 def test_the_recipe_of_rules_none_replays() -> None:

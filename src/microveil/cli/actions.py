@@ -181,7 +181,13 @@ def _columns(text: str | None) -> list[str] | None:
         return None
     import csv
 
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) if name.strip()]
+    try:
+        names = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        raise ParameterError(
+            "a list of columns cannot be read", "separate names by commas, quote those that have one"
+        ) from None
+    return [name for name in names if name.strip()]
 
 
 def _parameters(settings: Sequence[str]) -> dict[str, Any]:
@@ -209,7 +215,7 @@ def _no_parameter(key: str) -> ParameterError:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return [_value(part.strip()) for part in text.split(",")] if "," in text else text
 
 

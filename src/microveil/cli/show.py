@@ -71,6 +71,7 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "kind": release.kind,
         "rows": release.rows,
         "kept": dict(release.kept),
+        "kept_on_average": list(release.kept_on_average),
         "rules": release.rules,
         "dose": {name: dataclasses.asdict(dose) for name, dose in release.dose.items()},
         "altered_variance": release.components.altered_variance,

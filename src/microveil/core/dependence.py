@@ -59,7 +59,7 @@ class LinearRule:
         return _largest_miss(Matrix(columns), self)
 
     def sentence(self, names: Sequence[str]) -> str:
-        """`total = a + b`, as a person would write it; a constant that is no small whole number is not shown."""
+        """`total = a + b`, as a person would write it; the value of a constant comes from the data and is not shown."""
         parts = []
         for j, coefficient in self.terms.items():
             sign = "-" if coefficient < 0 else "+"
@@ -95,7 +95,9 @@ def find_dependence(
     rules = list(declared)
     independent = [j for j in range(width) if j not in left_out]
     if count > width:
-        found = _search(values, whole, summary, independent)
+        # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
+        varying = [j for j in independent if whole.columns[j].max() > whole.columns[j].min()]
+        found = _search(values, whole, summary, varying)
         rules += found
         left_out |= {rule.column for rule in found}
     return Dependence([j for j in range(width) if j not in left_out], rules)

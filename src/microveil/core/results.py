@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
@@ -108,7 +109,7 @@ class Release:
 
     def recipe(self, include_seed: bool = False) -> dict[str, Any]:
         """What replays this release on the same data; only with its seed does it give the same bytes."""
-        recipe = {"recipe": RECIPE_VERSION, **self.settings}
+        recipe = {"recipe": RECIPE_VERSION, **copy.deepcopy(dict(self.settings))}
         return {**recipe, "seed": self.seed} if include_seed else recipe
 
     def report(self, path: str | PathLike[str], audience: str = "internal") -> None:

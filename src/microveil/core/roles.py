@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,8 +80,16 @@ def named(columns: Mapping[str, bool], role: str, choice: Choice) -> tuple[str, 
         elif isinstance(column, str) and column in columns:
             found.append(column)
         else:
-            raise ParameterError(f"{role}: there is no column '{column}'", did_you_mean(str(column), names))
+            found.append(_nearly(column, role, names))
     return tuple(found)
+
+
+def _nearly(column: ColumnId | np.integer[Any], role: str, names: Sequence[str]) -> str:
+    """A year that was read as a number, or a name without the spaces it has in the file."""
+    same = [name for name in names if name.strip() == str(column).strip()]
+    if len(same) != 1 or isinstance(column, bool):
+        raise ParameterError(f"{role}: there is no column '{column}'", did_you_mean(str(column), names))
+    return same[0]
 
 
 def _check_one_role(names: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ def worker_count() -> int:
     asked = os.environ.get("MICROVEIL_THREADS", "").strip()
     if not asked:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not asked.isdigit() or int(asked) < 1:
+    if not (asked.isascii() and asked.isdecimal()) or int(asked) < 1:
         raise ParameterError("MICROVEIL_THREADS must be a whole number of at least 1", "unset it to use all cores")
     return int(asked)
 

@@ -276,13 +276,17 @@ def _check_names(names: list[str], path: Path) -> None:
 
 
 def _looks_like_record(names: list[str]) -> bool:
-    """Whether the header is all numbers, other than the counting ones (0, 1, 2; 2019, 2020) that some tools write."""
-    if not all(_NUMBER.fullmatch(name) or name.strip() in MISSING for name in names) or not any(names):
-        return False
-    if not all(re.fullmatch(r"\d{1,9}", name, re.ASCII) for name in names):
+    """Whether names are numbers, other than the counting ones (0, 1, 2; 2019, 2020) that tools and people write."""
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    blanks = [name for name in names if name.strip() in MISSING]
+    if blanks and any(names) and len(numbers) + len(blanks) == len(names):
         return True
-    counted = [int(name) for name in names]
-    return counted != list(range(counted[0], counted[0] + len(names)))
+    if not numbers:
+        return False
+    if not all(re.fullmatch(r"\d{1,9}", name, re.ASCII) for name in numbers):
+        return True
+    counted = [int(name) for name in numbers]
+    return counted != list(range(counted[0], counted[0] + len(counted)))
 
 
 def _listed(repeated: Mapping[str, list[int]], limit: int = 5) -> str:

@@ -21,6 +21,8 @@ from microveil.data.csv import MISSING
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
 
 _SAMPLE: Final = 1000
+_CODES: Final = 0.05  # share of cells like 007 that makes a column one of codes; fewer are slips of the pen
+_TRIMMINGS: Final = re.compile(r"[\s\u00a0\u202f\u2019'*%€$£()]|EUR|USD|GBP|CHF", re.IGNORECASE)
 _LEADING_ZERO: Final = re.compile(r"[<>]?=?\s*[+-]?0[0-9]")
 # A number as people type it: either sign of decimals, either sign of thousands, '<5' for a cell that was blurred.
 _TYPED_NUMBER: Final = re.compile(
@@ -165,7 +167,8 @@ class NumpyFrame(Frame):
     def as_stored(self, name: str, values: Array) -> Array:
         if self.data.dtype.kind != "f" or self.data.dtype == np.float64:
             return values
-        return values.astype(self.data.dtype).astype(np.float64)
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
+            return values.astype(self.data.dtype).astype(np.float64)
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         dtype = self.data.dtype if self.data.dtype.kind == "f" else np.dtype(np.float64)
@@ -264,7 +267,10 @@ class NarwhalsFrame(Frame):
         return np.cumsum(used, dtype=np.intp)[ranks] - 1
 
     def as_stored(self, name: str, values: Array) -> Array:
-        return values.astype(np.float32).astype(np.float64) if self.schema[name] == nw.Float32 else values
+        if self.schema[name] != nw.Float32:
+            return values
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
+            return values.astype(np.float32).astype(np.float64)
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]
@@ -329,8 +335,8 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
 
 
 def _mostly_numbers(cells: Iterable[Any]) -> bool:
-    """Whether at least half of the cells are numbers or read like one, and none reads like a code such as 007."""
-    present = numbers = 0
+    """Whether at least half of the cells are numbers or read like one, and hardly any like a code such as 007."""
+    present = numbers = codes = 0
     for cell in cells:
         if not isinstance(cell, str):
             present += 1
@@ -339,8 +345,8 @@ def _mostly_numbers(cells: Iterable[Any]) -> bool:
         text = cell.strip()
         if text in MISSING:
             continue
-        if _LEADING_ZERO.match(text):
-            return False
         present += 1
+        text = _TRIMMINGS.sub("", text)  # 1 234, 12.5 %, (5), 12.00 EUR
+        codes += _LEADING_ZERO.match(text) is not None
         numbers += _TYPED_NUMBER.fullmatch(text) is not None
-    return 0 < present <= 2 * numbers
+    return 0 < present <= 2 * numbers and codes < _CODES * present

@@ -68,6 +68,11 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
         found = _codes_in(table, look, number) if inferred else dictionary.codes(name)
         if found:
             codes[name] = found
+    for name in table.names[: table.public]:
+        if dictionary.codes(name):
+            raise ParameterError(
+                f"rules: public column '{name}' has special codes", "leave it out of public, or recode them first"
+            )
     public_codes = {table.names[j]: _codes_in(table, look, j) for j in range(table.public)} if inferred else {}
     if codes:
         table = _without_codes(table, codes)

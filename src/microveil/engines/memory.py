@@ -23,13 +23,17 @@ from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
 from microveil.restore import completed, recalibrated, with_means
 
+ROWS_PER_COLUMN = 3
+"""Rows without holes for each column that rules are looked for among."""
+
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
     """Released columns and what happened on the way; numbers count the confidential columns.
 
     `altered` and `variance` are, per column, the variance in perturbed components and the whole (sums over rows).
-    With strata they are added up; the spectrum shown is that of the largest stratum.
+    `untouched` is the number of components left as they are, `single` tells of records that have one component only.
+    With strata the spectrum is that of the largest, and the other figures are the worst, or the sums, of all.
     """
 
     columns: list[Array]
@@ -40,6 +44,14 @@ class Outcome:
     variance: Array
     determined: list[int]
     leverage: int
+    untouched: int
+    single: bool
+
+    @property
+    def constant(self) -> list[int]:
+        """Columns that came through because they are constant."""
+        moved = {*self.perturbed, *(rule.column for rule in self.rules)}
+        return [j for j in range(len(self.columns)) if j not in moved]
 
 
 def run(
@@ -69,11 +81,11 @@ def run(
         except MicroveilError as error:
             raise type(error)(f"in a stratum of {rows.size} rows: {error.problem}", error.hint) from None
         progress("protecting strata", (number + 1) / len(members))
-    return _joined(table, members, parts, rules)
+    return _joined(table, look, members, parts, rules)
 
 
 def _joined(
-    table: Table, members: list[NDArray[np.intp]], parts: list[Outcome | None], rules: list[LinearRule]
+    table: Table, look: Scan, members: list[NDArray[np.intp]], parts: list[Outcome | None], rules: list[LinearRule]
 ) -> Outcome:
     """The strata in one: only rules of the whole table are told of, and a column is constant if it is everywhere."""
     columns = [np.array(column) for column in table.confidential.columns]
@@ -90,9 +102,11 @@ def _joined(
         rules=rules,
         spectrum=max(outcomes, key=lambda part: part.columns[0].size).spectrum,
         altered=np.sum([part.altered for part in outcomes], axis=0),
-        variance=np.sum([part.variance for part in outcomes], axis=0),
+        variance=_variance(table, look) * table.count,
         determined=sorted({j for part in outcomes for j in part.determined}),
         leverage=sum(part.leverage for part in outcomes),
+        untouched=max(part.untouched for part in outcomes),
+        single=any(part.single for part in outcomes),
     )
 
 
@@ -138,6 +152,8 @@ def _run_stratum(
         variance=_variance(table, look) * table.count,
         determined=[chosen[j] for j in spectrum.determined],
         leverage=spectrum.leverage,
+        untouched=spectrum.untouched,
+        single=spectrum.axes.count == 1,
     )
 
 
@@ -173,23 +189,38 @@ def _holes(table: Table, look: Scan) -> Mask | None:
 def _dependence(table: Table, look: Scan, holes: Mask | None, declared: Sequence[LinearRule]) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them."""
     varying = [j - table.public for j in look.varying() if j >= table.public]
-    place = {j: at for at, j in enumerate(varying)}
+    among = varying if holes is None else _searchable(varying, holes, declared)
+    place = {j: at for at, j in enumerate(among)}
     rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
-    values = table.confidential.select(varying)
-    whole, summary = values, look.moments.select([table.public + j for j in varying])
+    values = table.confidential.select(among)
+    whole, summary = values, look.moments.select([table.public + j for j in among])
     if holes is not None:
-        whole = values.take(np.flatnonzero(~holes[:, varying].any(axis=1)))
+        whole = values.take(np.flatnonzero(~holes[:, among].any(axis=1)))
     if (holes is not None or table.weights is not None) and whole.shape[0]:
         summary = moments(whole.piece, whole.shape[0])  # a rule is about rows: each counts once
     found = find_dependence(values, summary, rules, whole)
-    back = dict(enumerate(varying))
-    return Dependence([back[j] for j in found.independent], [rule.renumbered(back) for rule in found.rules])
+    back = dict(enumerate(among))
+    left_out = {back[rule.column] for rule in found.rules}
+    return Dependence([j for j in varying if j not in left_out], [rule.renumbered(back) for rule in found.rules])
+
+
+def _searchable(varying: list[int], holes: Mask, declared: Sequence[LinearRule]) -> list[int]:
+    """Columns to look for rules among: those with the fewest holes, as long as enough rows are whole in all of them."""
+    chosen = sorted({j for rule in declared for j in (rule.column, *rule.terms)} & set(varying))
+    broken = holes[:, chosen].any(axis=1)
+    for j in sorted(varying, key=lambda j: int(holes[:, j].sum())):
+        wider = broken | holes[:, j]
+        if j not in chosen and np.count_nonzero(~wider) > ROWS_PER_COLUMN * (len(chosen) + 1):
+            chosen, broken = [*chosen, j], wider
+    return sorted(chosen)
 
 
 def _places(sensitive: Sequence[int], dependence: Dependence, names: Sequence[str]) -> list[int]:
     """Sensitive columns by their place among the perturbed ones; a rebuilt column stands for its terms."""
     terms = {rule.column: list(rule.terms) for rule in dependence.rules}
-    wanted = [j for column in sensitive for j in terms.get(column, [column])]
+    wanted = list(sensitive)
+    while any(j in terms for j in wanted):
+        wanted = [k for j in wanted for k in terms.get(j, [j])]
     place = {j: at for at, j in enumerate(dependence.independent)}
     for j in wanted:
         if j not in place:
@@ -199,7 +230,7 @@ def _places(sensitive: Sequence[int], dependence: Dependence, names: Sequence[st
 
 def _filled(core: Table, present: Mask, streams: Streams, stratum: int) -> Table:
     """The perturbed columns without holes."""
-    values, known = _with_public(core, core.confidential.columns, present)
+    values, known = _beside_public(core, core.confidential.columns, present)
     filled = completed(values, known, core.weights, streams, stratum)
     return core.with_confidential(list(filled[:, core.public :].T))
 
@@ -208,8 +239,8 @@ def _with_pair_moments(plan: Plan, core: Table, present: Mask, columns: list[Arr
     """The released columns with the moments that the cells present had, among themselves and with public columns."""
     if not (plan.exact or plan.perturb.keeps_mean):
         return columns
-    original, known = _with_public(core, core.confidential.columns, present)
-    released, _ = _with_public(core, columns, present)
+    original, known = _beside_public(core, core.confidential.columns, present)
+    released, _ = _beside_public(core, columns, present)
     target = pair_moments(original, known, weights=core.weights)
     if plan.exact:
         restored = recalibrated(released, known, target, core.weights, fixed=core.public)
@@ -218,7 +249,7 @@ def _with_pair_moments(plan: Plan, core: Table, present: Mask, columns: list[Arr
     return list(np.ascontiguousarray(restored[:, core.public :].T))
 
 
-def _with_public(core: Table, columns: Sequence[Array], present: Mask) -> tuple[Array, Mask]:
+def _beside_public(core: Table, columns: Sequence[Array], present: Mask) -> tuple[Array, Mask]:
     """Public columns, which have no holes, and others side by side, rows x columns."""
     known = np.hstack([np.ones((core.count, core.public), dtype=bool), present])
     return np.column_stack([*core.values.columns[: core.public], *columns]), known

@@ -45,6 +45,9 @@ FEW_ROWS = 20
 HIGH_LEVERAGE = 0.9
 """Share of a record's own weight in its fitted value from which on the public columns all but tell its values."""
 
+ALONE = 1 - 1e-9
+"""Leverage of a record that the fit must pass through: the only one of its label, in its stratum say."""
+
 
 @dataclass(frozen=True, repr=False)
 class Spectrum:
@@ -76,6 +79,8 @@ def protected(
     plan.perturb.check(table.count, len(selected))
     _check_room(plan, table, axes, selected)
 
+    leverage = _leverage(table, centre, summary)
+
     progress("finding scores", 0.2)
     buffer = np.empty((centre.slopes.shape[1], table.count))
     scores = _scores(table, centre, axes, buffer)
@@ -96,7 +101,7 @@ def protected(
         )
     progress("writing columns", 0.85)
     _join(table, centre, axes, buffer, fix)
-    return list(buffer), Spectrum(axes, selected, shares, determined, notes, _leverage(table, centre, summary))
+    return list(buffer), Spectrum(axes, selected, shares, determined, notes, leverage)
 
 
 def _check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -> None:
@@ -145,11 +150,18 @@ def _leverage(table: Table, centre: Centre, summary: Moments) -> int:
         return 0
     inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
     shift, offset = centre.shift[:public, None], centre.offset[:public, None]
-    high = 0
+    high = alone = 0
     for piece in (piece for pieces in segments(table.count, public) for piece in pieces):
         x = table.pieces(piece)[:public] - shift - offset
         weight = 1.0 if table.weights is None else table.weights[piece]
-        high += int(np.count_nonzero(weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0)) > HIGH_LEVERAGE))
+        leverage = weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0))
+        high += int(np.count_nonzero(leverage > HIGH_LEVERAGE))
+        alone += int(np.count_nonzero(leverage > ALONE))
+    if alone:
+        raise DataError(
+            f"public: {alone} records are alone in what the public columns say, and would be released as they are",
+            "group rare values, or make fewer columns public",
+        )
     return high
 
 

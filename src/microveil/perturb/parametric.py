@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
@@ -75,6 +75,7 @@ class Parametric(Perturbation):
 
     families: Annotated[
         tuple[Family, ...],
+        BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
         Field(
             min_length=1,
             description="families to choose from",

@@ -28,7 +28,7 @@ class LeakageDistribution:
 
     def __post_init__(self) -> None:
         for name, value, least in (("n", self.n, 1), ("m", self.m, 2)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
                 raise ParameterError(f"{name}: must be a whole number of at least {least}", f"give {name} >= {least}")
 
     def pmf(self, k: int) -> float:
