@@ -223,6 +223,7 @@ def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys:
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "version")[1].strip() == mv.__version__
+    assert run(capsys, "--version") == (0, f"{mv.__version__}\n", "")
     assert "protect" in run(capsys)[1]
     help_text = run(capsys, "protect", "--help")[1]
     for option in ("--confidential", "--public", "--strata", "--weight", "--seed", "--report", "--json", "--quiet"):

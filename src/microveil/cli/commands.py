@@ -32,6 +32,21 @@ A dictionary of the columns, for --rules; --save writes what was found:
 """
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        actions.version()
+        raise typer.Exit
+
+
+@app.callback()
+def microveil(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
 @app.command()
 def protect(
     source: Input,

@@ -6,7 +6,7 @@ released parts. Candidates come from the correlation matrix; whether one really 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -77,6 +77,16 @@ class Dependence:
 
     independent: list[int]
     rules: list[LinearRule] = field(default_factory=list)
+
+
+def in_order(rules: Sequence[LinearRule], known: Collection[int]) -> tuple[list[LinearRule], list[LinearRule]]:
+    """The rules so that none comes before its terms (a total may be the sum of totals), and those in a circle."""
+    told, ordered, pending = set(known), [], list(rules)
+    while ready := [rule for rule in pending if rule.terms.keys() <= told]:
+        ordered += ready
+        told |= {rule.column for rule in ready}
+        pending = [rule for rule in pending if rule not in ready]
+    return ordered, pending
 
 
 def find_dependence(

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from microveil.core.arrays import Array
-from microveil.core.dependence import LinearRule
+from microveil.core.dependence import LinearRule, in_order
 from microveil.core.errors import DataError, FileError, ParameterError, did_you_mean
 
 NEGATIVE_CODES = frozenset(
@@ -100,20 +100,20 @@ def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ..
 
     Looked for only where an extreme of the column could be one, so a clean column costs nothing.
     """
-    found: list[float] = []
-    if minimum in NEGATIVE_CODES:
-        rest = values
-        while (low := float(np.nanmin(rest, initial=np.inf))) in NEGATIVE_CODES:
-            found.append(low)
-            rest = rest[rest != low]
-        # -9 among other negative numbers is a number.
-        if rest.size == 0 or np.nanmin(rest) < 0 or any(np.count_nonzero(values == code) < REPEATS for code in found):
-            found = []
-    if maximum in HIGH_CODES and np.count_nonzero(values == maximum) >= REPEATS:
-        rest = values[(values != maximum) & ~np.isin(values, found)]
-        if rest.size and maximum > 2 * np.nanmax(np.abs(rest), initial=0.0):
-            found.append(maximum)
-    return tuple(sorted(found))
+    if minimum not in NEGATIVE_CODES and maximum not in HIGH_CODES:
+        return ()
+    present, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    found: list[int] = []
+    below = np.flatnonzero(present < 0).tolist()
+    # -9 among other negative numbers is a number, and a column of codes only has no values to set apart from them.
+    if below and all(present[k] in NEGATIVE_CODES and counts[k] >= REPEATS for k in below) and present[-1] >= 0:
+        found = below
+    top = present.size - 1
+    if maximum in HIGH_CODES and counts[top] >= REPEATS:
+        rest = np.delete(present, [*found, top])
+        if rest.size and maximum > 2 * np.abs(rest).max():
+            found = [*found, top]
+    return tuple(float(present[k]) for k in found)
 
 
 def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:
@@ -149,13 +149,7 @@ def _check_no_circle(rules: Sequence[LinearRule], names: Sequence[str]) -> None:
     totals = {rule.column for rule in rules}
     if len(totals) < len(rules):
         raise ParameterError("rules: a total is declared twice", "declare each total once")
-    known = set(range(len(names))) - totals
-    pending = list(rules)
-    while pending:
-        ready = [rule for rule in pending if rule.terms.keys() <= known]
-        if not ready:
-            raise ParameterError(
-                f"rules: the sum for '{names[pending[0].column]}' goes round in a circle", "declare totals of parts"
-            )
-        known |= {rule.column for rule in ready}
-        pending = [rule for rule in pending if rule not in ready]
+    _, circular = in_order(rules, set(range(len(names))) - totals)
+    if circular:
+        name = names[circular[0].column]
+        raise ParameterError(f"rules: the sum for '{name}' goes round in a circle", "declare totals of parts")

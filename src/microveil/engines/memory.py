@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.dependence import Dependence, LinearRule, find_dependence
+from microveil.core.dependence import Dependence, LinearRule, find_dependence, in_order
 from microveil.core.errors import DataError, MicroveilError
 from microveil.core.moments import moments, pair_moments
 from microveil.core.rng import Streams
@@ -170,7 +170,7 @@ def _variance(table: Table, look: Scan) -> Array:
 def _altered(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
     """The variance of each column in the perturbed components; a rebuilt column has what its terms add up to."""
     loadings = dict(zip(dependence.independent, spectrum.axes.loadings.T, strict=True))
-    for rule in _in_order(dependence.rules, set(loadings)):
+    for rule in in_order(dependence.rules, loadings.keys())[0]:
         loadings[rule.column] = np.sum([c * loadings[j] for j, c in rule.terms.items()], axis=0)
     chosen = spectrum.selected
     altered = np.zeros(width)
@@ -258,18 +258,6 @@ def _beside_public(core: Table, columns: Sequence[Array], present: Mask) -> tupl
 def _put_back(table: Table, dependence: Dependence, columns: list[Array]) -> list[Array]:
     """Perturbed, rebuilt and constant columns in the order of the table."""
     new = dict(zip(dependence.independent, columns, strict=True))
-    for rule in _in_order(dependence.rules, set(new)):
+    for rule in in_order(dependence.rules, new.keys())[0]:
         new[rule.column] = rule.rebuilt(new)
     return [new[j] if j in new else np.array(column) for j, column in enumerate(table.confidential.columns)]
-
-
-def _in_order(rules: Sequence[LinearRule], known: set[int]) -> list[LinearRule]:
-    """The rules so that none comes before its terms: a declared total may be the sum of other totals."""
-    ordered: list[LinearRule] = []
-    pending = list(rules)
-    while pending:
-        rule = next(rule for rule in pending if rule.terms.keys() <= known)
-        ordered.append(rule)
-        known = known | {rule.column}
-        pending.remove(rule)
-    return ordered
