@@ -23,11 +23,11 @@ SMALL_STRATUM = 10
 SAMPLE = 1_000
 
 
-def component_table(intake: Intake, outcome: Outcome) -> ComponentTable:
-    """The components with their weights on the perturbed columns."""
-    names, spectrum = intake.table.confidential_names, outcome.spectrum
+def component_table(outcome: Outcome) -> ComponentTable:
+    """The components with their weights on the perturbed columns; with strata, of the largest stratum."""
+    spectrum = outcome.spectrum
     return ComponentTable(
-        columns=tuple(names[j] for j in outcome.perturbed),
+        columns=spectrum.columns,
         variance=spectrum.axes.variance,
         weights=spectrum.axes.weights,
         variance_shares=spectrum.shares.T,

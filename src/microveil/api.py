@@ -219,7 +219,7 @@ def _release(
         dose=dose,
         warnings=account.remarks(plan, frame, roles, intake, outcome, proof, dose, rounded=rounded),
         rules=[rule.sentence(names) for rule in outcome.rules if rule.exact],
-        components=account.component_table(intake, outcome),
+        components=account.component_table(outcome),
         rows=table.count,
         settings=settings,
         seed=seed,

@@ -168,6 +168,8 @@ def test_a_column_constant_in_the_largest_stratum_only_is_not_called_constant() 
     release = mv.protect(data, strata="g", seed=1)
     assert not any("constant" in warning for warning in release.warnings)
     assert release.dose["c"].cells_changed == pytest.approx(1 / 3)
+    assert release.components.columns == ("a", "b", "d"), "the components shown are those of the largest stratum"
+    assert release.components.weights.shape == (3, 3)
     assert (release.data.loc[:199, "c"] == 5).all()
 
 

@@ -53,6 +53,7 @@ ALONE = 1 - 1e-9
 class Spectrum:
     """The components of a release: which there were, which were perturbed, and what each column owes to them."""
 
+    columns: tuple[str, ...]
     axes: Axes
     selected: list[int]
     shares: Array
@@ -101,7 +102,7 @@ def protected(
         )
     progress("writing columns", 0.85)
     _join(table, centre, axes, buffer, fix)
-    return list(buffer), Spectrum(axes, selected, shares, determined, notes, leverage)
+    return list(buffer), Spectrum(table.confidential_names, axes, selected, shares, determined, notes, leverage)
 
 
 def _check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -> None:
