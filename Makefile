@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint types bench docs clean
+.PHONY: help demo test lint types bench docs clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -15,11 +15,8 @@ help: ## show this list
 demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and hidden
 	@$(BIN)/microveil demo
 
-test: $(VENV)/.installed-dev ## run all tests (but the slow studies)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
-
-slow: $(VENV)/.installed-dev ## run the slow studies
-	$(BIN)/python -m pytest -n 2 -m slow
+test: $(VENV)/.installed-dev ## run all tests
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 	$(BIN)/ruff check .
