@@ -61,11 +61,11 @@ def kept_on_average(plan: Plan, intake: Intake) -> tuple[str, ...]:
 
 def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, Dose]:
     """Asked and achieved perturbation, column by column."""
-    retained = plan.perturb.retained()
+    retained, constant = plan.perturb.retained(), set(outcome.constant)
     found = {}
     for j, name in enumerate(intake.table.confidential_names):
         asked, achieved = None, 0.0
-        if j in outcome.constant:
+        if j in constant:
             asked = 0.0
         else:
             achieved = float(np.clip(1 - proof.correlation[j], 0, 2))
@@ -76,12 +76,11 @@ def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict
 
 
 def remarks(
-    plan: Plan,
     frame: Frame,
     roles: Roles,
     intake: Intake,
     outcome: Outcome,
-    proof: Evidence,
+    kept: Mapping[str, float],
     dose: Mapping[str, Dose],
     *,
     rounded: bool,
@@ -96,7 +95,7 @@ def remarks(
         *_about_columns(intake, outcome),
         *_about_holes(intake),
         *_about_domains(frame, intake, outcome),
-        *_about_exactness(plan, intake, outcome, proof, rounded),
+        *_about_exactness(intake, kept, rounded),
         *(
             f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
             for name, found in dose.items()
@@ -213,13 +212,8 @@ def _whole(values: Array) -> bool:
     return bool((sample == np.round(sample)).all())
 
 
-def _about_exactness(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence, rounded: bool) -> list[str]:
-    holes = any(hole is not None for hole in intake.holes.values())
-    reason = "cells are missing" if holes else "the columns or the weights span too many digits"
+def _about_exactness(intake: Intake, kept: Mapping[str, float], rounded: bool) -> list[str]:
+    reason = "cells are missing" if intake.present is not None else "the columns or the weights span too many digits"
     if rounded:
         reason = "a column is stored with fewer digits than it was computed with"
-    return [
-        f"{name}: kept to {error:.1e} only, because {reason}"
-        for name, error in kept(plan, intake, outcome, proof).items()
-        if not error <= KEPT
-    ]
+    return [f"{name}: kept to {error:.1e} only, because {reason}" for name, error in kept.items() if not error <= KEPT]

@@ -174,9 +174,8 @@ def _check_fits(plan: Plan, intake: Intake) -> None:
         )
     if not any(j >= table.public for j in intake.look.varying()):
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
-    given = [name for name in ("permutations", "draws") if plan.parameters.get(name) is not None]
-    if given and table.strata is not None:
-        raise ParameterError(f"{given[0]}: does not go with strata", "use one or the other")
+    if plan.given_draws and table.strata is not None:
+        raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")
     if table.weights is not None and not plan.exact and not plan.perturb.knows_weights:
         perturb = plan.parameters["perturb"]
         raise ParameterError(
@@ -208,16 +207,17 @@ def _release(
             raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
     outcome = dataclasses.replace(outcome, columns=stored)
     proof = evidence(table, stored, intake.present, intake.look.moments)
+    kept = account.kept(plan, intake, outcome, proof)
     dose = account.doses(plan, intake, outcome, proof)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     return Release(
         data=frame.rebuilt(dict(zip(names, stored, strict=True)), changed),
         method=plan.method,
         kind=plan.kind(outcome.untouched),
-        kept=account.kept(plan, intake, outcome, proof),
+        kept=kept,
         kept_on_average=account.kept_on_average(plan, intake),
         dose=dose,
-        warnings=account.remarks(plan, frame, roles, intake, outcome, proof, dose, rounded=rounded),
+        warnings=account.remarks(frame, roles, intake, outcome, kept, dose, rounded=rounded),
         rules=[rule.sentence(names) for rule in outcome.rules if rule.exact],
         components=account.component_table(outcome),
         rows=table.count,
@@ -228,13 +228,8 @@ def _release(
 
 
 def _settings(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, Any]:
-    """What a recipe holds: everything but the seed and the arrays that tests pass in."""
-    secret = {"permutations", "draws"}
-    parameters = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in plan.parameters.items()
-        if name not in secret
-    }
+    """What a recipe holds: everything but the seed."""
+    parameters = {name: list(value) if isinstance(value, tuple) else value for name, value in plan.parameters.items()}
     return {
         "method": plan.method,
         "confidential": list(roles.confidential),

@@ -10,7 +10,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import Moments, Room, add_up, moments, pair_moments
-from microveil.core.table import Matrix, Table, stratum_rows
+from microveil.core.table import Matrix, Table, rows_by_group
 from microveil.core.threads import segments
 
 SAME = 1e-9
@@ -41,7 +41,7 @@ def evidence(original: Table, released: Sequence[Array], present: Mask | None, b
     if original.strata is None:
         return whole
     parts = []
-    for rows in stratum_rows(original.strata):
+    for rows in rows_by_group(original.strata):
         holes = None if present is None else present[rows]
         part = original.take(rows)
         look = moments(part.pieces, part.count, weights=part.weights)
@@ -94,9 +94,8 @@ def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed
 
 def _evidence_with_holes(original: Table, released: Sequence[Array], present: Mask) -> Evidence:
     public, weights = original.public, original.weights
-    known = np.hstack([np.ones((original.count, public), dtype=bool), present])
-    before = np.column_stack(original.values.columns)
-    after = np.column_stack([*original.values.columns[:public], *released])
+    before, known = original.beside_public(original.confidential.columns, present)
+    after, _ = original.beside_public(released, present)
     width = before.shape[1]
     both = pair_moments(np.hstack([before, after]), np.hstack([known, known]), weights=weights)
     old, new = both.covariance[:width, :width], both.covariance[width:, width:]

@@ -67,13 +67,14 @@ class ComponentTable:
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row per column and component, for a frame or a plot."""
+        weight_shares = self.weight_shares
         return [
             {
                 "column": column,
                 "component": k,
                 "perturbed": k in self.perturbed,
                 "weight": float(self.weights[v, k]),
-                "weight_share": float(self.weight_shares[v, k]),
+                "weight_share": float(weight_shares[v, k]),
                 "variance_share": float(self.variance_shares[v, k]),
             }
             for v, column in enumerate(self.columns)

@@ -104,7 +104,7 @@ def shuffle_bucket(values: NDArray[np.float64], generator: np.random.Generator) 
 
 def warm_up() -> None:
     """Compile the loops for large columns, or load them if they are compiled already."""
-    from microveil.core import _shuffle_kernels  # noqa: F401
+    from microveil.core import _shuffle_kernels  # noqa: F401 - importing compiles
 
 
 def _random_words(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.moments import Pieces
 
 
@@ -91,12 +91,17 @@ class Table:
         """The table with other values in its confidential columns."""
         return replace(self, values=Matrix([*self.values.columns[: self.public], *columns]))
 
+    def beside_public(self, columns: Sequence[Array], present: Mask) -> tuple[Array, Mask]:
+        """Public columns, which have no holes, and others that have some, rows x columns; and which cells are there."""
+        known = np.hstack([np.ones((self.count, self.public), dtype=bool), present])
+        return np.column_stack([*self.values.columns[: self.public], *columns]), known
+
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Some of the rows, as a table without strata."""
         weights = None if self.weights is None else self.weights[rows]
         return Table(self.values.take(rows), self.names, self.public, weights)
 
 
-def stratum_rows(strata: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The rows of each stratum, in row order."""
-    return np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1])
+def rows_by_group(groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The rows of each group (numbered from 0, none empty), in row order."""
+    return np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Intake:
     holes: dict[str, Mask | None]
     declared: list[LinearRule]
 
-    @property
+    @cached_property
     def present(self) -> Mask | None:
         """Where confidential cells have a value, rows x columns; None when all have."""
         if all(hole is None for hole in self.holes.values()):

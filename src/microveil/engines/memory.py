@@ -18,7 +18,7 @@ from microveil.core.errors import DataError, MicroveilError
 from microveil.core.moments import moments, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
-from microveil.core.table import Table, stratum_rows
+from microveil.core.table import Table, rows_by_group
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
 from microveil.restore import completed, recalibrated, with_means
@@ -73,7 +73,7 @@ def run(
         return whole
     rules = _dependence(table, look, _holes(table, look), declared).rules
     parts = []
-    members = stratum_rows(table.strata)
+    members = rows_by_group(table.strata)
     for number, rows in enumerate(members):
         part = table.take(rows)
         try:
@@ -230,7 +230,7 @@ def _places(sensitive: Sequence[int], dependence: Dependence, names: Sequence[st
 
 def _filled(core: Table, present: Mask, streams: Streams, stratum: int) -> Table:
     """The perturbed columns without holes."""
-    values, known = _beside_public(core, core.confidential.columns, present)
+    values, known = core.beside_public(core.confidential.columns, present)
     filled = completed(values, known, core.weights, streams, stratum)
     return core.with_confidential(list(filled[:, core.public :].T))
 
@@ -239,20 +239,14 @@ def _with_pair_moments(plan: Plan, core: Table, present: Mask, columns: list[Arr
     """The released columns with the moments that the cells present had, among themselves and with public columns."""
     if not (plan.exact or plan.perturb.keeps_mean):
         return columns
-    original, known = _beside_public(core, core.confidential.columns, present)
-    released, _ = _beside_public(core, columns, present)
+    original, known = core.beside_public(core.confidential.columns, present)
+    released, _ = core.beside_public(columns, present)
     target = pair_moments(original, known, weights=core.weights)
     if plan.exact:
         restored = recalibrated(released, known, target, core.weights, fixed=core.public)
     else:
         restored = with_means(released, known, target, core.weights)
     return list(np.ascontiguousarray(restored[:, core.public :].T))
-
-
-def _beside_public(core: Table, columns: Sequence[Array], present: Mask) -> tuple[Array, Mask]:
-    """Public columns, which have no holes, and others side by side, rows x columns."""
-    known = np.hstack([np.ones((core.count, core.public), dtype=bool), present])
-    return np.column_stack([*core.values.columns[: core.public], *columns]), known
 
 
 def _put_back(table: Table, dependence: Dependence, columns: list[Array]) -> list[Array]:

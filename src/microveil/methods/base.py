@@ -46,6 +46,8 @@ class Plan:
     perturb: Perturbation
     exact: bool
     parameters: Mapping[str, Any]
+    given_draws: Mapping[str, Any]
+    """Arrays that stand in for random draws: for tests only, and secret, as they undo a release."""
 
     def kind(self, untouched: int) -> Kind:
         """What the release is to be called (Calviño 2017, §3.2)."""
@@ -76,9 +78,10 @@ class Method:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that make the method what it is; a user cannot set them."""
 
-    def steps(self, perturb: str) -> tuple[type[Step], ...]:
-        """The steps whose parameters this method takes, with this perturbation."""
-        return (PerturbChoice, Components, ExactMoments, self.decompose, PERTURBATIONS[perturb])
+    @property
+    def shared_steps(self) -> tuple[type[Step], ...]:
+        """The steps whose parameters this method takes with every perturbation."""
+        return (PerturbChoice, Components, ExactMoments, self.decompose)
 
     def plan(self, given: Mapping[str, Any]) -> Plan:
         """Check the parameters and store them."""
@@ -88,24 +91,26 @@ class Method:
         given = {**given, **self.fixed}
         choice = {name: value for name, value in given.items() if name == "perturb"}
         perturb = Composed(self.id, [PerturbChoice]).build(choice).step(PerturbChoice).perturb
-        composed = Composed(f"{self.id} with perturb='{perturb}'", self.steps(perturb))
+        composed = Composed(f"{self.id} with perturb='{perturb}'", (*self.shared_steps, PERTURBATIONS[perturb]))
         self._explain_strays(given, composed.names, perturb)
         if given.get("permutations") is not None:
             given = {"exact": False, **given}
         built = composed.build(given)
+        values = {name: value for step in built.values() for name, value in step.model_dump().items()}
+        for_tests = {p.name for step in composed.steps for p in parameters_of(step) if p.for_tests}
         return Plan(
             method=self.id,
             decompose=built.step(self.decompose),
             select=built.step(Components),
             perturb=built.step(PERTURBATIONS[perturb]),
             exact=built.step(ExactMoments).exact,
-            parameters={name: value for step in built.values() for name, value in step.model_dump().items()},
+            parameters={name: value for name, value in values.items() if name not in for_tests},
+            given_draws={name: values[name] for name in for_tests if values[name] is not None},
         )
 
     def parameters(self) -> list[ParameterGroup]:
         """All parameters in groups: those every perturbation shares, then those of each."""
-        steps = (PerturbChoice, Components, ExactMoments, self.decompose)
-        shared = [p for step in steps for p in parameters_of(step) if p.name not in self.fixed]
+        shared = [p for step in self.shared_steps for p in parameters_of(step) if p.name not in self.fixed]
         choices = {name: s for name, s in PERTURBATIONS.items() if self.fixed.get("perturb", name) == name}
         own = [ParameterGroup(name, s.summary(), s.reference, parameters_of(s)) for name, s in choices.items()]
         return [ParameterGroup("", "", "", shared), *own]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.parameters import Step
+from microveil.core.parameters import Draws, Step
 from microveil.core.rng import Stream
 
 
@@ -26,12 +27,12 @@ class Column:
     weights: Array | None = None
     notes: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """The mean, weighted if there are weights."""
         return float(np.average(self.values, weights=self.weights))
 
-    @property
+    @cached_property
     def sd(self) -> float:
         """The population standard deviation, weighted if there are weights."""
         return math.sqrt(float(np.average(np.square(self.values - self.mean), weights=self.weights)))
@@ -76,6 +77,20 @@ class Perturbation(Step):
 
     def check(self, rows: int, columns: int) -> None:
         """Refuse parameters that do not fit a table of this size."""
+
+
+class NormalPerturbation(Perturbation):
+    """Base of perturbations that draw normal deviates, which tests may give instead."""
+
+    draws: Draws = None
+
+    def deviates(self, column: Column) -> Array:
+        """Standard normal deviates for a column."""
+        return column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
+
+    def check(self, rows: int, columns: int) -> None:
+        """Given draws must fit."""
+        check_given("draws", self.draws, rows, columns)
 
 
 def check_given(name: str, given: NDArray[np.generic] | None, rows: int, columns: int) -> None:

@@ -8,11 +8,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from microveil.core.arrays import Array
-from microveil.core.parameters import Draws
-from microveil.perturb.base import Column, Perturbation, check_given
+from microveil.perturb.base import Column, NormalPerturbation
 
 
-class Noise(Perturbation):
+class Noise(NormalPerturbation):
     """Add normal noise whose standard deviation is a share of the component's.
 
     Calviño (2017), §3.2. The sum is brought back to the component's variance, so that covariances hold on
@@ -25,18 +24,12 @@ class Noise(Perturbation):
         float,
         Field(gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"),
     ] = 0.5
-    draws: Draws = None
 
     def apply(self, column: Column) -> Array:
         """(z + ratio sd N(0, 1)) / sqrt(1 + ratio²) about the mean."""
-        noise = column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
-        blurred = (column.values - column.mean) + self.noise_sd_ratio * column.sd * noise
+        blurred = (column.values - column.mean) + self.noise_sd_ratio * column.sd * self.deviates(column)
         return column.mean + blurred * self.retained()
 
     def retained(self) -> float:
         """1/sqrt(1 + ratio²)."""
         return 1 / math.sqrt(1 + self.noise_sd_ratio**2)
-
-    def check(self, rows: int, columns: int) -> None:
-        """Given draws must fit."""
-        check_given("draws", self.draws, rows, columns)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
-from microveil.core.parameters import Draws
-from microveil.perturb.base import Column, Perturbation, check_given
+from microveil.perturb.base import Column, NormalPerturbation
 
 
 def bandwidth_nrd0(column: Column) -> float:
@@ -26,7 +25,7 @@ def bandwidth_nrd0(column: Column) -> float:
     return float(0.9 * spread * n**-0.2)
 
 
-class Redraw(Perturbation):
+class Redraw(NormalPerturbation):
     """Draw from the smoothed empirical distribution: a random old value plus a little normal noise.
 
     Calviño (2017), §4.2, after Fienberg (1994). The noise has the bandwidth of a kernel density estimate;
@@ -40,13 +39,11 @@ class Redraw(Perturbation):
     bandwidth_ratio: Annotated[
         float, Field(ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)")
     ] = 1.0
-    draws: Draws = None
 
     def apply(self, column: Column) -> Array:
         """A bootstrap sample plus h N(0, 1)."""
-        n = column.values.size
-        noise = column.stream.normal(n) if self.draws is None else self.draws[:, column.position]
-        return column.values[self._donors(column)] + self.bandwidth_ratio * bandwidth_nrd0(column) * noise
+        h = self.bandwidth_ratio * bandwidth_nrd0(column)
+        return column.values[self._donors(column)] + h * self.deviates(column)
 
     def _donors(self, column: Column) -> NDArray[np.intp]:
         """The rows of a bootstrap sample, from a stream beside that of the noise."""
@@ -57,24 +54,13 @@ class Redraw(Perturbation):
         rows: NDArray[np.intp] = np.searchsorted(cumulated, stream.uniform(n) * cumulated[-1], side="right")
         return np.minimum(rows, n - 1)
 
-    def check(self, rows: int, columns: int) -> None:
-        """Given draws must fit."""
-        check_given("draws", self.draws, rows, columns)
 
-
-class Normal(Perturbation):
+class Normal(NormalPerturbation):
     """Draw from the normal distribution with the component's mean and variance."""
 
     reference: ClassVar[str] = "Calviño (2017), §3.2 (random scores)"
     replaces: ClassVar[bool] = True
 
-    draws: Draws = None
-
     def apply(self, column: Column) -> Array:
         """The mean plus sd N(0, 1)."""
-        noise = column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
-        return column.mean + column.sd * noise
-
-    def check(self, rows: int, columns: int) -> None:
-        """Given draws must fit."""
-        check_given("draws", self.draws, rows, columns)
+        return column.mean + column.sd * self.deviates(column)

@@ -18,6 +18,7 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import regression_slopes
 from microveil.core.moments import PairMoments, pair_moments
 from microveil.core.rng import Streams
+from microveil.core.table import rows_by_group
 
 NEWTON_STEPS = 30
 CG_STEPS = 2_000
@@ -41,8 +42,7 @@ def completed(values: Array, present: Mask, weights: Array | None, streams: Stre
     for j in np.flatnonzero(~present.all(axis=0)):
         luck[:, j] = streams.stream("missing", stratum, int(j)).normal(values.shape[0])
     patterns, which = np.unique(present, axis=0, return_inverse=True)
-    members = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(np.bincount(which.ravel()))[:-1])
-    for there, rows in zip(patterns, members, strict=True):
+    for there, rows in zip(patterns, rows_by_group(which.ravel()), strict=True):
         if there.all():
             continue
         slopes = regression_slopes(correlation[np.ix_(there, there)], correlation[np.ix_(there, ~there)])
