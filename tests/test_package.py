@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import checkout
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
 
 LOOK = """
 import json, sys, time
@@ -33,15 +31,7 @@ def test_importing_is_fast_and_loads_nothing_heavy() -> None:
 
 @pytest.fixture
 def checker() -> ModuleType:
-    path = ROOT / "scripts" / "check_imports.py"
-    if not path.exists():
-        pytest.skip("scripts/ is not there (an installed package)")
-    spec = importlib.util.spec_from_file_location("check_imports", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return checkout.script("check_imports")
 
 
 def test_no_room_imports_an_outer_one(checker: ModuleType) -> None:

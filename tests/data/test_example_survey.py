@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from importlib.resources import files
-from pathlib import Path
 from types import ModuleType
 
+import checkout
 import numpy as np
 import polars as pl
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_example_survey.py"
 SURVEY = files("microveil.examples") / "business_survey.csv"
 
 NUMERIC = [
@@ -49,14 +47,7 @@ def answers(survey: pl.DataFrame) -> pl.DataFrame:
 
 @pytest.fixture
 def script() -> ModuleType:
-    if not SCRIPT.is_file():
-        pytest.skip("the scripts folder is not here: this is not a checkout of the repository")
-    spec = importlib.util.spec_from_file_location("make_example_survey", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return checkout.script("make_example_survey")
 
 
 def kurtosis(values: np.ndarray) -> float:
