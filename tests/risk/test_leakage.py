@@ -1,4 +1,4 @@
-"""Hsu and Chen's leakage, with Theorem 1 corrected."""
+"""Hsu and Chen's leakage, with Theorem 1 corrected, and records that come back nearly."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import math
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import microveil as mv
-from microveil.errors import ParameterError
+from microveil.errors import DataError, ParameterError
+from microveil.risk import expected_near_returns
 
 
 def enumerated(n: int, m: int) -> dict[int, Fraction]:
@@ -76,3 +78,35 @@ def test_published_monte_carlo_figures() -> None:
 def test_what_makes_no_sense_is_refused(n: object, m: object) -> None:
     with pytest.raises(ParameterError, match="whole number"):
         mv.leakage_distribution(n, m)  # type: ignore[arg-type]
+
+
+def test_near_returns_without_a_box_are_the_theorems_mean() -> None:
+    scores = np.random.default_rng(1).normal(size=(30, 3))
+    found = expected_near_returns(scores, 0.0)
+    assert found.per_record == pytest.approx(np.full(30, 30.0**-2))
+    assert found.expected == pytest.approx(mv.leakage_distribution(30, 3).mean)
+    assert expected_near_returns(scores, 1e9).expected == 30 * 30
+
+
+@pytest.mark.parametrize("eps", [0.05, 0.3])
+def test_near_returns_are_those_of_a_simulation(eps: float) -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.lognormal(size=(150, 3))
+    width = eps * scores.std(axis=0)
+    expected = expected_near_returns(scores, eps)
+    counts, hits = [], np.zeros(150)
+    for _ in range(400):
+        swapped = np.column_stack([rng.permutation(column) for column in scores.T])
+        near = (np.abs(scores[:, None] - swapped[None]) <= width).all(axis=2)
+        counts.append(near.sum())
+        hits += near.any(axis=1)
+    assert expected.expected == pytest.approx(np.mean(counts), abs=4 * np.std(counts) / np.sqrt(400))
+    # Of one record it is a Poisson approximation: right on average to a few per cent.
+    assert expected.risk.sum() == pytest.approx(hits.sum() / 400, rel=0.1)
+
+
+def test_near_returns_refuse_holes_and_negative_boxes() -> None:
+    with pytest.raises(DataError, match="scores"):
+        expected_near_returns(np.array([[1.0, np.nan]]), 0.1)
+    with pytest.raises(ParameterError, match="eps"):
+        expected_near_returns(np.ones((3, 2)), -0.1)

@@ -1,35 +1,46 @@
-"""Distance-based record linkage: doing nothing scores 1, an unrelated shuffle scores chance."""
+"""Record linkage: doing nothing scores 1, an unrelated shuffle scores chance, and each attack beats what it should."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference import tarragona
 from scipy.stats import binomtest
 
 import microveil as mv
+from microveil.core.measure import Gauge
 from microveil.core.table import Matrix
-from microveil.risk import dbrl
-from microveil.risk.linkage import MOST_QUERIES, binomial_interval
+from microveil.risk import (
+    dbrl,
+    known_columns_linkage,
+    mahalanobis_linkage,
+    optimal_linkage,
+    rank_linkage,
+)
+from microveil.risk import linkage as linkage_module
+from microveil.risk.shares import FEWEST_TRIED, binomial_interval, sampled_rows
+
+ATTACKS = [dbrl, mahalanobis_linkage, rank_linkage, optimal_linkage, known_columns_linkage]
 
 
 def matrix(values: np.ndarray) -> Matrix:
     return Matrix(list(values.T))
 
 
-def test_doing_nothing_links_every_record() -> None:
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
+def test_doing_nothing_links_every_record(attack: Gauge) -> None:
     data = np.random.default_rng(1).lognormal(size=(500, 5))
-    found = dbrl(matrix(data), matrix(data))
+    found = attack(matrix(data), matrix(data), seed=1)
     assert found.value == found.high == 1.0
     assert found.low > 0.99
     assert found.chance == 1 / 500
 
 
-def test_an_unrelated_shuffle_scores_chance() -> None:
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
+def test_an_unrelated_shuffle_scores_chance(attack: Gauge) -> None:
     rng = np.random.default_rng(2)
-    data = rng.lognormal(size=(1500, 4))
+    data = rng.lognormal(size=(900, 4))
     shuffled = np.column_stack([rng.permutation(column) for column in data.T])
-    found = dbrl(matrix(data), matrix(shuffled))
+    found = attack(matrix(data), matrix(shuffled), seed=1)
     assert found.low <= found.chance <= found.high
 
 
@@ -54,13 +65,29 @@ def test_units_do_not_matter_and_missing_cells_are_no_hits() -> None:
     assert dbrl(matrix(blank), matrix(blank)).value < 0.02
 
 
-def test_many_records_are_sampled_and_repeatable() -> None:
+def test_a_record_nothing_is_known_of_is_no_hit() -> None:
     rng = np.random.default_rng(5)
-    data = rng.normal(size=(MOST_QUERIES + 3000, 3))
+    data = rng.normal(size=(60, 4))
+    data[7] = np.nan  # the only record at the mean, and nearest to its own release, which is there too
+    for attack in ATTACKS:
+        assert attack(matrix(data), matrix(data), seed=1).value == pytest.approx(59 / 60), attack.id
+    alone = np.full((40, 3), np.nan)
+    for attack in ATTACKS:
+        assert attack(matrix(rng.normal(size=(40, 3))), matrix(alone), seed=1).value == 0, attack.id
+
+
+def test_many_records_are_sampled_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sampled_rows(20_000, 1).size == 20_000
+    assert sampled_rows(10**6, 1).size == FEWEST_TRIED
+    assert np.unique(sampled_rows(10**5, 1)).size == 4_000
+    monkeypatch.setattr(linkage_module, "sampled_rows", lambda count, seed: sampled_rows(count, seed, pairs=1))
+    rng = np.random.default_rng(5)
+    data = rng.normal(size=(FEWEST_TRIED + 3000, 3))
     noisy = data + 0.2 * rng.normal(size=data.shape)
-    first, second = (dbrl(matrix(data), matrix(noisy), seed=9) for _ in range(2))
-    assert first == second
+    first, second, other = (dbrl(matrix(data), matrix(noisy), seed=s) for s in (9, 9, 10))
+    assert first == second != other
     assert first.low < first.value < first.high
+    assert "an estimate from 2000 of 5000 records" in first.note
 
 
 def test_the_interval_is_that_of_clopper_and_pearson() -> None:
@@ -69,22 +96,75 @@ def test_the_interval_is_that_of_clopper_and_pearson() -> None:
         assert binomial_interval(hits, tries) == pytest.approx((exact.low, exact.high), abs=1e-12)
 
 
-@pytest.mark.parametrize(("components", "published"), [(1, 0.3642), (3, 0.0974), (8, 0.0052), (13, 0.0012)])
-def test_the_papers_linkage_on_tarragona(components: int, published: float) -> None:
-    # Calviño (2017), Table 4, swapping the first components; means over 100 draws there, over 12 here.
-    _, data = tarragona()
-    found = [
-        dbrl(matrix(data), matrix(mv.protect(data, components=components, exact=False, seed=s, rules=None).data)).value
-        for s in range(12)
-    ]
-    assert np.mean(found) == pytest.approx(published, abs=0.01)
-
-
 def test_fewer_components_swapped_link_more_on_our_own_data() -> None:
     rng = np.random.default_rng(6)
     data = rng.lognormal(size=(600, 8)) @ (np.eye(8) + 0.2)
     found = [
-        dbrl(matrix(data), matrix(mv.protect(data, components=c, exact=False, seed=1).data)).value for c in (1, 4, 8)
+        dbrl(matrix(data), matrix(mv.protect(data, "pca", components=c, exact=False, seed=1).data)).value
+        for c in (1, 4, 8)
     ]
     assert found[0] > found[1] > found[2]
     assert found[2] < 0.02
+
+
+def correlated(rows: int, seed: int) -> np.ndarray:
+    """Two columns that nearly agree, and a third."""
+    rng = np.random.default_rng(seed)
+    data = rng.normal(size=(rows, 3))
+    data[:, 1] = data[:, 0] + 0.05 * data[:, 1]
+    return data
+
+
+def test_whitened_distances_see_what_runs_against_the_correlation() -> None:
+    # Noise along the common direction hides the records from plain distances, and leaves the difference as it was.
+    data = correlated(400, 7)
+    noise = np.random.default_rng(8).normal(size=400)
+    released = data + np.column_stack([noise, noise, np.zeros(400)])
+    plain, whitened = (attack(matrix(data), matrix(released)).value for attack in (dbrl, mahalanobis_linkage))
+    assert whitened > 2 * plain
+
+
+def test_whitened_distances_are_those_of_the_textbook() -> None:
+    from scipy.spatial.distance import cdist
+
+    data = correlated(150, 9)
+    released = data + 0.1 * np.random.default_rng(10).normal(size=data.shape)
+    distance = cdist(data, released, "mahalanobis", VI=np.linalg.inv(np.cov(data.T)))
+    expected = (distance.argmin(axis=1) == np.arange(150)).mean()
+    assert mahalanobis_linkage(matrix(data), matrix(released)).value == pytest.approx(expected)
+
+
+def test_ranks_do_not_mind_a_monotone_transformation() -> None:
+    data = np.random.default_rng(11).normal(size=(300, 3))
+    bent = np.exp(3 * data)
+    assert rank_linkage(matrix(data), matrix(bent)).value == 1
+    assert dbrl(matrix(data), matrix(bent)).value < 0.2
+
+
+def test_one_to_one_is_the_best_assignment_and_ties_are_no_hits() -> None:
+    # Two originals have the same nearest release, and only one of them may have it.
+    data = np.array([[0.0], [1.0], [10.0], [20.0]])
+    released = np.array([[0.9], [1.2], [10.0], [20.0]])
+    assert dbrl(matrix(data), matrix(released)).value == 0.75
+    assert optimal_linkage(matrix(data), matrix(released), seed=1).value == 1
+    flat = np.repeat([0.0, 1.0], 50)[:, None]
+    assert optimal_linkage(matrix(flat), matrix(flat), seed=1).value == pytest.approx(2 / 100)
+
+
+def test_one_to_one_is_tried_on_a_sample_when_there_are_many() -> None:
+    data = np.random.default_rng(12).normal(size=(2500, 2))
+    found = optimal_linkage(matrix(data), matrix(data), seed=3)
+    assert found.value == 1
+    assert "an estimate from 2000 of 2500 records" in found.note
+
+
+def test_the_curve_of_known_columns_rises_to_full_knowledge() -> None:
+    rng = np.random.default_rng(13)
+    data = rng.normal(size=(300, 6))
+    released = data + 0.3 * rng.normal(size=data.shape)
+    found = known_columns_linkage(matrix(data), matrix(released), seed=1)
+    curve = list(found.parts.values())
+    assert list(found.parts) == [f"{size} known" for size in range(1, 7)]
+    assert curve == sorted(curve)
+    assert curve[0] < 0.05 < 0.5 < curve[-1]
+    assert curve[-1] == found.value == dbrl(matrix(data), matrix(released)).value

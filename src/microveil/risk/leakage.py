@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from microveil.core.errors import ParameterError
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError
 
 NEGLIGIBLE = 1e-18
 """Terms of the alternating sum below this share of the first no longer change its last digit."""
@@ -51,19 +54,20 @@ class LeakageDistribution:
     @property
     def risk(self) -> float:
         """P{N > 0} (Theorem 2), summed without taking P{N = 0} from 1, where all digits would be lost."""
-        terms = self._terms(0)
-        next(terms)
-        return -math.fsum(terms)
+        return -math.fsum(self._terms(0, first=1))
 
-    def _terms(self, k: int) -> Iterator[float]:
-        """The terms of the sum, by a running logarithm: factorials of n itself have lost their digits at n = 1e9."""
+    def _terms(self, k: int, first: int = 0) -> Iterator[float]:
+        """The terms from l = `first`, by a running logarithm: factorials of n itself lose their digits at n = 1e9."""
         power = self.m - 2
         logarithm = -math.lgamma(k + 1) - power * sum(math.log(self.n - i) for i in range(k))
-        first = logarithm
+        largest = None
         for l in range(self.n - k + 1):  # noqa: E741 - the paper's letter
             if l:
                 logarithm -= math.log(l) + power * math.log(self.n - k - l + 1)
-            if logarithm < first + math.log(NEGLIGIBLE):
+            if l < first:
+                continue
+            largest = logarithm if largest is None else largest
+            if logarithm < largest + math.log(NEGLIGIBLE):
                 return
             yield math.exp(logarithm) if l % 2 == 0 else -math.exp(logarithm)
 
@@ -71,3 +75,49 @@ class LeakageDistribution:
 def leakage_distribution(n: int, m: int) -> LeakageDistribution:
     """Records returned by m independent swaps of n records: `.pmf(k)`, `.mean`, `.variance`, `.risk`."""
     return LeakageDistribution(n, m)
+
+
+@dataclass(frozen=True, repr=False)
+class NearReturns:
+    """How many released records are expected in a small box around each original, after every component was swapped.
+
+    `per_record` is λ_i; their sum `expected` is the exact mean number of (original, released) pairs that near.
+    """
+
+    per_record: Array
+
+    @property
+    def expected(self) -> float:
+        """Expected number of pairs of an original and a released record within each other's box."""
+        return float(self.per_record.sum())
+
+    @property
+    def risk(self) -> Array:
+        """For each original, the probability (nearly) that some released record comes that near: 1 - exp(-λ_i)."""
+        return -np.expm1(-self.per_record)
+
+
+def expected_near_returns(scores: Array, eps: float) -> NearReturns:
+    """Near leakage: the theorem counts records that come back whole; records that come back nearly tell as much.
+
+    With the components swapped independently, a released record lies within ±eps (in standard deviations of each
+    component) of original i with probability prod_c p_ic, where p_ic is the share of values of component c within eps
+    of i's own. So λ_i = n prod_c p_ic released records are expected there. For eps = 0 and distinct values the sum of
+    the λ_i is n^(2-m), the mean of Theorem 1.
+
+    Args:
+        scores: the components, records x components, without missing cells.
+        eps: half-width of the box in standard deviations (divisor n) of each component.
+    """
+    if scores.ndim != 2 or not scores.size or not np.isfinite(scores).all():
+        raise DataError("scores: must be a table of finite numbers", "leave out records with missing cells")
+    if not eps >= 0:
+        raise ParameterError("eps: must be at least 0", "give a share of a standard deviation, such as 0.1")
+    count = scores.shape[0]
+    expected = np.full(count, float(count))
+    for column in scores.T:
+        ordered = np.sort(column)
+        width = eps * column.std()
+        near = np.searchsorted(ordered, column + width, "right") - np.searchsorted(ordered, column - width, "left")
+        expected *= near / count
+    return NearReturns(expected)

@@ -1,0 +1,60 @@
+"""Shares of records that an attack gets right, with their intervals, and the sample of records that is tried."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.measure import Reading, gauge
+from microveil.core.rng import Streams
+
+CONFIDENCE = 0.95
+
+FEWEST_TRIED = 2_000
+PAIRS = 400_000_000
+"""Records are all tried as long as there are no more pairs (original, released) than this, a second of work or so;
+with more rows a random sample is, never smaller than `FEWEST_TRIED`: more would only narrow the interval."""
+
+attack = partial(gauge, better="low", range=(0.0, 1.0))
+"""Declares an attack: what it measures is a share of records or values, and less of it is better."""
+
+
+def sampled_rows(count: int, seed: int | None, *, pairs: int = PAIRS, fewest: int = FEWEST_TRIED) -> NDArray[np.intp]:
+    """The originals an attack is tried on: all of them, or a random sample when there are many."""
+    most = max(fewest, pairs // count)
+    if count <= most:
+        return np.arange(count)
+    chosen = Streams.from_seed(seed).stream("records tried").generator().choice(count, most, replace=False)
+    return np.sort(chosen)
+
+
+def share_of(
+    hits: float, tried: int, *, chance: float | None, of: int = 0, note: str = "", parts: dict[str, float] | None = None
+) -> Reading:
+    """The share of right guesses; `of` is the number of records the sample was drawn from."""
+    low, high = binomial_interval(hits, tried)
+    sample = f"an estimate from {tried} of {of} records, drawn at random" if of > tried else ""
+    return Reading(
+        hits / max(tried, 1),
+        low,
+        high,
+        chance,
+        note="; ".join(sentence for sentence in (sample, note) if sentence),
+        parts=parts or {},
+    )
+
+
+def binomial_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The exact (Clopper-Pearson) interval of a share.
+
+    Hits may be fractions, if each try earns something between 0 and 1: its variance is then at most that of a hit or
+    miss with the same mean, so the interval is rather too wide than too narrow.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence) / 2
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, max(tries - hits, 0) + 1, tail))
+    high = 1.0 if hits >= tries else float(betaincinv(hits + 1, tries - hits, 1 - tail))
+    return low, high

@@ -1,0 +1,131 @@
+"""The intruder who looks from another angle: linkage in the directions that a method left alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.linalg import rank_of, sorted_eigen
+from microveil.core.measure import Reading, scales, standardised
+from microveil.core.rng import Stream, Streams
+from microveil.core.table import Matrix
+from microveil.risk.linkage import known_together, links_of
+from microveil.risk.neighbours import Links
+from microveil.risk.shares import PAIRS, attack, sampled_rows, share_of
+
+SHUFFLES = 200
+"""Row-permuted releases the best-of-many chance level is measured on."""
+
+MOST_SIZES = 16
+ALL_COLUMNS = "all columns"
+ICA_ROWS = 20_000
+ICA_ITERATIONS = 500
+
+
+@attack(
+    "share of records linked by an intruder who searches the release's principal and independent components for the "
+    "directions that link best",
+    cost="slow",
+    paired=True,
+)
+def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Reading:
+    """Linkage in the best of many subspaces.
+
+    The intruder knows how such releases are made: some components of the data are perturbed, others hardly or not at
+    all. The components can be read off the release itself, as its correlations are (nearly) those of the original. So
+    the intruder computes the principal components of the *release*, and its independent components by FastICA,
+    projects the known originals and the released records on them, and tries: the leading k, the trailing k and each
+    single component, of both kinds, each component in units of its own spread, beside the plain linkage of `dbrl`. The
+    share linked in the best of these is reported, as if the intruder had a few known pairs to find out which is best.
+
+    The best of many tries is higher than one try even if nothing is there to be found. So chance is measured: the same
+    search in releases whose rows are permuted (which changes neither axes nor neighbours, only whose record is whose),
+    mean over 200 of them. The interval is that of the best subspace taken by itself.
+    """
+    if not scales(released):
+        guesses = 0.0 if all(np.isnan(column).all() for column in released.columns) else 1.0
+        count = released.shape[0]
+        return share_of(guesses, count, chance=1 / count, note="the release is constant: there is nothing to link by")
+    after, before = standardised(released, original)  # on the scale of the release, which is all the intruder has
+    known = known_together(before, after)
+    before, after = np.nan_to_num(before), np.nan_to_num(after)
+    streams = Streams.from_seed(seed)
+    tried = sampled_rows(len(before), seed, pairs=PAIRS // 20)
+    found = {ALL_COLUMNS: links_of(*standardised(original, released), tried)}
+    for name, both in _subspaces(before, after, streams.stream("axes")):
+        found[name] = links_of(*both, tried, known)
+    best = max(found, key=lambda name: found[name].hits)
+    luck = _by_luck(list(found.values()), len(after), known[tried], streams.stream("shuffles"))
+    return share_of(
+        found[best].hits,
+        tried.size,
+        chance=float(luck.mean()),
+        of=len(before),
+        note=f"links best in {best}, of {len(found)} subspaces tried",
+        parts={
+            ALL_COLUMNS: found[ALL_COLUMNS].hits / tried.size,
+            "95 % of shuffled releases": float(np.quantile(luck, 0.95)),
+        },
+    )
+
+
+def _subspaces(before: Array, after: Array, stream: Stream) -> Iterator[tuple[str, tuple[Array, Array]]]:
+    """Names of subspaces, with both files projected on them."""
+    values, vectors = sorted_eigen(after.T @ after / len(after))
+    rank = rank_of(values)
+    principal = vectors[:, :rank] / np.sqrt(values[:rank])
+    kinds = {"principal": principal}
+    if 1 < rank < len(after):
+        kinds["independent"] = principal @ _rotation(after @ principal, stream)
+    for kind, axes in kinds.items():
+        projected, onto = before @ axes, after @ axes
+        for name, chosen in _selections(rank, kind):
+            yield name, (projected[:, chosen], onto[:, chosen])
+
+
+def _selections(count: int, kind: str) -> Iterator[tuple[str, slice]]:
+    """Single, leading and trailing components. Of many components not every k is tried: the next is nearly as good."""
+    for k in range(count):
+        yield f"{kind} component {k + 1}", slice(k, k + 1)
+    steps = range(1, count + 1) if count <= MOST_SIZES else np.geomspace(1, count, MOST_SIZES)
+    for k in sorted({round(step) for step in steps} - {1}):
+        yield f"the first {k} {kind} components", slice(0, k)
+        if k < count:
+            yield f"the last {k} {kind} components", slice(count - k, count)
+
+
+def _rotation(white: Array, stream: Stream) -> Array:
+    """The rotation to independent components, least normal first. Not converged is as good: any axes may be tried."""
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
+    generator = stream.generator()
+    rows = generator.permutation(len(white))[:ICA_ROWS]
+    start = generator.standard_normal((white.shape[1], white.shape[1]))
+    model = FastICA(whiten=False, max_iter=ICA_ITERATIONS, w_init=start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(white[rows])
+    left, _, right = np.linalg.svd(model.components_.T)
+    rotation: Array = left @ right
+    # |x| has the mean sqrt(2/pi) if x is normal: how far it is away says how much a component stands out.
+    strangeness = np.abs(np.abs(white[rows] @ rotation).mean(axis=0) - np.sqrt(2 / np.pi))
+    return rotation[:, np.argsort(-strangeness, kind="stable")]
+
+
+def _by_luck(found: list[Links], count: int, known: Mask, stream: Stream) -> Array:
+    """The best share over the subspaces in each of many releases with permuted rows.
+
+    Neighbours stay what they are under a permutation; so no search is repeated, and it is only counted how often the
+    neighbour found happens to be the record's own.
+    """
+    nearest = np.stack([links.nearest for links in found])
+    generator = stream.generator()
+    best = np.empty(SHUFFLES)
+    for shuffle in range(SHUFFLES):
+        own = generator.choice(count, nearest.shape[1], replace=False)
+        best[shuffle] = ((nearest == own) & known).mean(axis=1).max()
+    return best

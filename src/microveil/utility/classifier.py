@@ -1,0 +1,95 @@
+"""A classifier that tries to tell originals from released records, and is no fool like a logistic regression."""
+
+from __future__ import annotations
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from microveil.core.arrays import Array
+from microveil.core.measure import Reading, gauge, standardised
+from microveil.core.rng import Stream, Streams
+from microveil.core.table import Matrix
+
+FOLDS = 5
+ROUNDS = 60
+MOST_ROWS = 10_000
+"""Records of each file that take part: enough to see what there is to be seen."""
+
+
+@gauge(
+    "probability that boosted trees rank a released record above an original one: .5 if they cannot tell them apart",
+    better="low",
+    range=(0.5, 1),
+    cost="slow",
+)
+def classifier_auc(original: Matrix, released: Matrix, *, seed: int | None = None) -> Reading:
+    """Out-of-fold area under the curve of gradient-boosted trees.
+
+    Both files are put together and cut into five folds, a record and its release in the same one; trees that have
+    learnt from four folds say of the fifth which records were released. It sees what `propensity_2` cannot: data with
+    exact moments and wrong shapes.
+
+    Values that stand in both files would push the figure below one half, which is an artefact and no quality. So every
+    value is moved at random within half the gap to its neighbours in both files together: copies no longer coincide,
+    and the distribution stays. What is left below one half is raised to it (the part "raw" has it as it was), and
+    chance is measured: the same classifier on two disjoint random halves of the original. The interval is Hanley and
+    McNeil's (1982) at 95 %. Of more than 10,000 records a random sample takes part.
+    """
+    streams = Streams.from_seed(seed)
+    before, after = standardised(original, released)
+    order = streams.stream("records").generator().permutation(max(len(before), len(after)))
+    old, new = (side[order[order < len(side)][:MOST_ROWS]] for side in (before, after))
+    raw = _area(old, new, streams.stream("classifier"))
+    half = len(old) // 2
+    null = _area(old[:half], old[half : 2 * half], streams.stream("null")) if half >= FOLDS else 0.5
+    area, margin = max(raw, 0.5), 1.96 * _standard_error(max(raw, 1 - raw), len(old), len(new))
+    sampled = max(len(before), len(after)) > MOST_ROWS
+    notes = [f"from {len(old)} and {len(new)} records drawn at random"] if sampled else []
+    if raw < 0.5:
+        notes.append("it was below one half: many values of the original stand in the release")
+    return Reading(
+        area, max(area - margin, 0.5), min(area + margin, 1.0), null, note="; ".join(notes), parts={"raw": raw}
+    )
+
+
+def _area(old: Array, new: Array, stream: Stream) -> float:
+    """The area under the curve of predictions for records that were not learnt from."""
+    from scipy.stats import rankdata
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    generator = stream.generator()
+    values = _apart(np.vstack([old, new]), generator)
+    labels = np.repeat([0, 1], [len(old), len(new)])
+    fold = np.concatenate([np.arange(len(old)), np.arange(len(new))]) % FOLDS
+    scores = np.full(labels.size, 0.5)
+    # Trees of a few thousand rows are made of very short parallel stretches; on busy cores threads only wait there.
+    with threadpool_limits(limits=1, user_api="openmp"):
+        for number in range(FOLDS):
+            learnt, asked = fold != number, fold == number
+            if asked.any() and np.unique(labels[learnt]).size == 2:
+                model = HistGradientBoostingClassifier(
+                    max_iter=ROUNDS, early_stopping=False, random_state=int(generator.integers(2**31))
+                )
+                scores[asked] = model.fit(values[learnt], labels[learnt]).predict_proba(values[asked])[:, 1]
+    ranks = rankdata(scores)[labels == 1]
+    return float((ranks.mean() - (len(new) + 1) / 2) / len(old))
+
+
+def _apart(values: Array, generator: np.random.Generator) -> Array:
+    """Every value moved at random, up to the middle of the gap to its neighbours, so that copies do not coincide."""
+    moved = values.copy()
+    for column in moved.T:
+        there = ~np.isnan(column)
+        distinct, which = np.unique(column[there], return_inverse=True)
+        if distinct.size > 1:
+            gap = np.diff(distinct) / 2
+            down, up = np.concatenate([gap[:1], gap])[which], np.concatenate([gap, gap[-1:]])[which]
+            column[there] += generator.uniform(-down, up)
+    return moved
+
+
+def _standard_error(area: float, old: int, new: int) -> float:
+    """Hanley and McNeil's standard error of an area under the curve."""
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    variance = area * (1 - area) + (new - 1) * (q1 - area**2) + (old - 1) * (q2 - area**2)
+    return float(np.sqrt(max(variance, 0.0) / (old * new)))

@@ -1,0 +1,50 @@
+"""Extreme values: who is the largest is no secret, so how large must be one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from microveil.core.table import Matrix
+from microveil.risk import extreme_disclosure
+
+
+def column(values: object) -> Matrix:
+    return Matrix([np.asarray(values, dtype=float)])
+
+
+def test_keeping_the_values_in_any_order_gives_all_away() -> None:
+    rng = np.random.default_rng(1)
+    data = rng.lognormal(size=(200, 3))
+    shuffled = np.column_stack([rng.permutation(values) for values in data.T])
+    found = extreme_disclosure(Matrix(list(data.T)), Matrix(list(shuffled.T)))
+    assert found.value == 1
+    assert found.low > 0.85  # of 30 values
+
+
+def test_five_per_cent_is_the_limit_at_both_ends() -> None:
+    data = np.arange(1.0, 101.0)
+    assert extreme_disclosure(column(data), column(data * 1.049)).value == 1
+    assert extreme_disclosure(column(data), column(data * 1.051)).value == 0
+    assert extreme_disclosure(column(-data), column(-data * 1.051)).value == 0
+    half = np.where(data > 50, data * 1.2, data)
+    assert extreme_disclosure(column(data), column(half)).value == 0.5
+
+
+def test_a_value_many_share_is_nobodys_secret() -> None:
+    data = np.concatenate([np.zeros(50), np.arange(1.0, 51.0)])  # the smallest are all zero: only the largest count
+    blurred = data * np.where(data >= 50, 2.0, 1.0)
+    assert extreme_disclosure(column(data), column(data)).value == 1
+    assert extreme_disclosure(column(data), column(blurred)).value == pytest.approx(4 / 5)
+    flat = extreme_disclosure(column(np.repeat([0.0, 1.0], 30)), column(np.repeat([0.0, 1.0], 30)))
+    assert flat.value == 0
+    assert "shared" in flat.note
+
+
+def test_missing_cells_are_not_extremes() -> None:
+    data = np.arange(1.0, 101.0)
+    holes = data.copy()
+    holes[-3:] = np.nan
+    assert extreme_disclosure(column(holes), column(holes)).value == 1
+    assert extreme_disclosure(column(data), column(np.full(100, np.nan))).value == 0
+    assert extreme_disclosure(column(data), column([100.0])).value == pytest.approx(1 / 10)

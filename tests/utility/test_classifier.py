@@ -1,0 +1,79 @@
+"""The classifier sees what propensity scores cannot, and is not fooled by values that stand in both files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import microveil as mv
+from microveil.core.table import Matrix
+from microveil.utility import classifier_auc, propensity_2
+from microveil.utility.classifier import _apart
+
+Array = NDArray[np.float64]
+
+
+def matrix(values: Array) -> Matrix:
+    return Matrix(list(values.T))
+
+
+def table(seed: int, rows: int = 500) -> Array:
+    return np.random.default_rng(seed).lognormal(size=(rows, 4)) @ (np.eye(4) + 0.3)
+
+
+def test_exact_moments_with_another_shape_are_told_apart() -> None:
+    data = table(1)
+    released = mv.protect(data, "pca", perturb="normal", exact=True, seed=1, rules=None).data
+    assert propensity_2(matrix(data), matrix(released)).value < 1e-12
+    found = classifier_auc(matrix(data), matrix(released), seed=1)
+    assert found.value > 0.85
+    assert found.low > found.chance
+
+
+def test_two_samples_of_one_population_and_copies_are_not() -> None:
+    for released in (table(3), table(2)):  # another sample, and the very same values
+        found = classifier_auc(matrix(table(2)), matrix(released), seed=1)
+        assert found.value < 0.58
+        assert found.low <= found.value <= found.high
+        assert found.chance == pytest.approx(0.5, abs=0.1)
+
+
+def test_shuffled_columns_are_told_apart_though_every_value_is_a_copy() -> None:
+    rng = np.random.default_rng(4)
+    data = table(5)
+    shuffled = np.column_stack([rng.permutation(column) for column in data.T])
+    assert classifier_auc(matrix(data), matrix(shuffled), seed=1).value > 0.7
+
+
+def test_a_figure_below_one_half_is_raised_and_said() -> None:
+    # Independent columns: a shuffle changes nothing, but copies in other rows mislead the trees.
+    data = np.random.default_rng(6).normal(size=(300, 2))
+    rng = np.random.default_rng(7)
+    for _ in range(6):
+        shuffled = np.column_stack([rng.permutation(column) for column in data.T])
+        found = classifier_auc(matrix(data), matrix(shuffled), seed=1)
+        if found.parts["raw"] < 0.5:
+            break
+    assert found.parts["raw"] < 0.5 == found.value == found.low
+    assert "below one half" in found.note
+
+
+def test_values_are_moved_within_their_gaps_only() -> None:
+    rng = np.random.default_rng(8)
+    values = np.column_stack([rng.integers(0, 5, 200).astype(float), rng.normal(size=200)])
+    values[3, 0] = np.nan
+    moved = _apart(values, rng)
+    there = ~np.isnan(values[:, 0])
+    assert np.isnan(moved[3, 0])
+    assert np.abs(moved - values)[there, 0].max() <= 0.5
+    assert np.unique(moved[there, 0]).size == there.sum()
+    assert (np.argsort(moved[:, 1]) == np.argsort(values[:, 1])).all()
+
+
+def test_large_files_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from microveil.utility import classifier
+
+    monkeypatch.setattr(classifier, "MOST_ROWS", 100)
+    found = classifier_auc(matrix(table(9)), matrix(table(10, 300)), seed=1)
+    assert "from 100 and 100 records" in found.note

@@ -1,0 +1,87 @@
+"""Biases of moments, Kolmogorov-Smirnov and IL1s beside scipy, sdcMicro and figures worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from reference import reference_file
+from scipy.stats import ks_2samp, kurtosis, skew
+
+from microveil.core.table import Matrix
+from microveil.utility import il1s, ks, kurtosis_bias, mean_bias, skewness_bias, variance_bias
+
+Array = NDArray[np.float64]
+
+
+def matrix(values: Array) -> Matrix:
+    return Matrix(list(values.T))
+
+
+def pair(seed: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    data = rng.lognormal(size=(200, 3)) + np.array([5, 0, -9])
+    return data, data + rng.normal(size=data.shape)
+
+
+def test_biases_are_relative_changes_of_textbook_moments() -> None:
+    data, released = pair(1)
+    for measure, moment in (
+        (mean_bias, lambda x: x.mean(axis=0)),
+        (variance_bias, lambda x: x.var(axis=0)),
+        (skewness_bias, lambda x: skew(x, axis=0)),
+        (kurtosis_bias, lambda x: kurtosis(x, axis=0, fisher=False)),
+    ):
+        old, new = moment(data), moment(released)
+        expected = np.mean(np.abs(new - old) / np.abs(old))
+        assert measure(matrix(data), matrix(released)).value == pytest.approx(expected, rel=1e-10), measure.id
+
+
+def test_versions_of_the_mean_bias_are_in_standard_deviations() -> None:
+    data = np.array([[-1.0, 9.0], [1.0, 11.0]])  # means 0 and 10, standard deviations 1
+    found = mean_bias(matrix(data), matrix(data + 0.5))
+    assert found.value == np.inf  # a mean of zero has no relative change
+    assert found.parts["absolute"] == found.parts["largest"] == pytest.approx(0.5)
+    assert found.parts["floored"] == pytest.approx((0.5 / 0.05 + 0.5 / 10) / 2)
+    assert mean_bias(matrix(data), matrix(data)).value == 0
+
+
+def test_ks_is_scipys() -> None:
+    data, released = pair(2)
+    data[:, 1], released[:, 1] = np.round(data[:, 1]), np.round(released[:, 1])
+    expected = [ks_2samp(old, new).statistic for old, new in zip(data.T, released[:150].T, strict=True)]
+    found = ks(matrix(data), matrix(released[:150]))
+    assert found.value == pytest.approx(np.mean(expected))
+    assert found.parts["largest"] == pytest.approx(max(expected))
+    assert f"in column {int(np.argmax(expected))}" in found.note
+
+
+def test_chance_of_ks_is_that_of_two_samples() -> None:
+    rng = np.random.default_rng(3)
+    found = [ks(*(matrix(rng.normal(size=(1000, 4))) for _ in range(2))) for _ in range(50)]
+    # The limit is approached from below: the distance of finite samples takes steps.
+    assert np.mean([measure.value for measure in found]) == pytest.approx(found[0].chance, rel=0.06)
+
+
+def test_il1s_by_hand() -> None:
+    data = np.array([[0.0, 0.0], [2.0, 20.0], [4.0, 40.0]])  # s = 2 and 20
+    released = data + np.array([[1.0, 0.0], [0.0, -10.0], [0.0, 0.0]])
+    assert il1s(matrix(data), matrix(released)).value == pytest.approx((0.5 + 0.5) / np.sqrt(2) / 6)
+    holes = data.copy()
+    holes[0, 0] = np.nan  # of the five cells left one moved; s of the first column is now √2
+    assert il1s(matrix(holes), matrix(released)).value == pytest.approx(0.5 / np.sqrt(2) / 5)
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("mdav_Tarragona_k3.csv", 0.10072832374706078),
+        ("addnoise_correlated2_Tarragona_delta0.1.csv", 0.056219307121005237),
+        ("addnoise_additive_Tarragona_noise50.csv", 0.28081541433377533),
+    ],
+)
+def test_il1s_is_that_of_sdcmicro(file: str, expected: float) -> None:
+    # sdcMicro 5.8.1; its "IL1s" lacks the factor 1/(np), which the figures here have.
+    data = np.loadtxt(reference_file("Tarragona.csv"), delimiter=",", skiprows=1)
+    released = np.loadtxt(reference_file(f"../golden/sdcmicro/{file}"), delimiter=",", skiprows=1)[:, -13:]
+    assert il1s(matrix(data), matrix(released)).value == pytest.approx(expected, rel=1e-12)
