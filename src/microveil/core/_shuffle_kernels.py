@@ -7,12 +7,11 @@ Indices are unsigned: numba then leaves out the test for negative ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
+
+from microveil.core.compiled import compiled
 
 _readonly_values = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_digits = types.Array(types.uint16, 1, "C", readonly=True)
@@ -21,26 +20,14 @@ _values = types.float64[::1]
 _positions = types.uint64[::1]
 
 
-def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile now, and keep the result on disk where there is a folder for it (a locked-down container has none)."""
-
-    def decorate(loop: Callable[..., Any]) -> Any:
-        try:
-            return njit(signature, cache=True, nogil=True)(loop)
-        except RuntimeError:
-            return njit(signature, nogil=True)(loop)
-
-    return decorate
-
-
-@_compiled(types.void(_readonly_digits, _positions))
+@compiled(types.void(_readonly_digits, _positions))
 def count(digits: NDArray[np.uint16], sizes: NDArray[np.uint64]) -> None:
     """Add the number of rows of each bucket to `sizes`."""
     for digit in digits:
         sizes[digit] += np.uint64(1)
 
 
-@_compiled(types.void(_readonly_values, _readonly_digits, _positions, _values))
+@compiled(types.void(_readonly_values, _readonly_digits, _positions, _values))
 def scatter(
     values: NDArray[np.float64], digits: NDArray[np.uint16], next_free: NDArray[np.uint64], out: NDArray[np.float64]
 ) -> None:
@@ -52,7 +39,7 @@ def scatter(
         next_free[digit] = position + np.uint64(1)
 
 
-@_compiled(types.uint64(_values, _readonly_draws, types.uint64))
+@compiled(types.uint64(_values, _readonly_draws, types.uint64))
 def fisher_yates(values: NDArray[np.float64], draws: NDArray[np.uint32], unplaced: int) -> int:
     """Fill the places below `unplaced` from the last to the first, one draw each; return how many are left.
 

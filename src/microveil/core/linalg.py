@@ -50,6 +50,23 @@ def square_root(symmetric: Array) -> Array:
     return root
 
 
+def triangular_root(symmetric: Array) -> Array:
+    """R with R'R = the matrix, upper triangular, its diagonal not negative; for a matrix positive up to round-off.
+
+    By way of the symmetric root, because the usual algorithm breaks down where the matrix is nearly singular.
+    """
+    _, upper = np.linalg.qr(square_root(symmetric))
+    root: Array = upper * np.where(np.diagonal(upper) < 0, -1.0, 1.0)[:, None]
+    return root
+
+
+def nearest_rotation(matrix: Array) -> Array:
+    """The orthogonal matrix nearest to a square one (its polar factor)."""
+    left, _, right = np.linalg.svd(matrix)
+    rotation: Array = left @ right
+    return rotation
+
+
 def regression_slopes(xx: Array, xy: Array) -> Array:
     """Least-squares slopes of y on x from their cross-products.
 
@@ -63,3 +80,12 @@ def regression_slopes(xx: Array, xy: Array) -> Array:
     kept = vectors[:, : rank_of(values)]
     slopes: Array = ((kept / values[: kept.shape[1]]) @ kept.T @ (xy / norm[:, None])) / norm[:, None]
     return slopes
+
+
+def nearest_correlation(matrix: Array) -> Array:
+    """Correlations that need not fit together, made to: clip what is negative, restore the diagonal."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    clipped = (vectors * np.clip(values, 1e-12, None)) @ vectors.T
+    scale = np.sqrt(np.diagonal(clipped))
+    nearest: Array = clipped / np.outer(scale, scale)
+    return nearest

@@ -1,0 +1,19 @@
+"""Compiling a loop once, for the modules of compiled loops (which are imported late, as numba is slow to load)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile now, and keep the result on disk where there is a place for it (a locked-down container has none)."""
+    from numba import njit
+
+    def decorate(loop: Callable[..., Any]) -> Any:
+        try:
+            return njit(signature, cache=True, nogil=True)(loop)
+        except (RuntimeError, OSError):
+            return njit(signature, nogil=True)(loop)
+
+    return decorate
