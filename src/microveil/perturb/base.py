@@ -47,6 +47,13 @@ class Column:
         found: Array = self.values[order[np.minimum(places, order.size - 1)]]
         return found
 
+    def brought_to_own_moments(self, drawn: Array) -> Array:
+        """Values drawn elsewhere, shifted and stretched to exactly this column's mean and standard deviation."""
+        centred = drawn - np.average(drawn, weights=self.weights)
+        spread = math.sqrt(float(np.average(np.square(centred), weights=self.weights)))
+        brought: Array = self.mean + centred * (self.sd / spread)
+        return brought
+
 
 class Perturbation(Step):
     """Base of all perturbations of one column.
@@ -62,10 +69,16 @@ class Perturbation(Step):
     """True when the mean of the column comes back exactly (up to round-off)."""
 
     keeps_variance: ClassVar[bool] = True
-    """True when the variance comes back on average."""
+    """True when the variance comes back on average, and uncorrelated columns stay so on average."""
 
     knows_weights: ClassVar[bool] = True
     """False when survey weights play no part, so that weighted moments are not even kept on average."""
+
+    random: ClassVar[bool] = True
+    """False when a column always comes out the same, so that the seed plays no part."""
+
+    permutes: ClassVar[bool] = False
+    """True when every order of the values is equally likely: what `leakage_distribution` is about."""
 
     @abstractmethod
     def apply(self, column: Column) -> Array:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
-from microveil.perturb.base import Column, NormalPerturbation
+from microveil.core.shuffle import shuffled
+from microveil.perturb.base import Column, NormalPerturbation, Perturbation
 
 
 def bandwidth_nrd0(column: Column) -> float:
@@ -43,16 +44,32 @@ class Redraw(NormalPerturbation):
     def apply(self, column: Column) -> Array:
         """A bootstrap sample plus h N(0, 1)."""
         h = self.bandwidth_ratio * bandwidth_nrd0(column)
-        return column.values[self._donors(column)] + h * self.deviates(column)
+        return column.values[_donors(column)] + h * self.deviates(column)
 
-    def _donors(self, column: Column) -> NDArray[np.intp]:
-        """The rows of a bootstrap sample, from a stream beside that of the noise."""
-        stream, n = column.stream.child("donors"), column.values.size
-        if column.weights is None:
-            return stream.integers(n, n)
-        cumulated = np.cumsum(column.weights)
-        rows: NDArray[np.intp] = np.searchsorted(cumulated, stream.uniform(n) * cumulated[-1], side="right")
-        return np.minimum(rows, n - 1)
+
+class Bootstrap(Perturbation):
+    """Draw from the old values with replacement.
+
+    The smoothed redraw without its noise: every value is one that was there. The variance of the new mean about the
+    old one is that of a sample mean, sd²/n. With survey weights, heavy records are drawn more often.
+    """
+
+    reference: ClassVar[str] = "Efron (1979)"
+    replaces: ClassVar[bool] = True
+
+    def apply(self, column: Column) -> Array:
+        """A bootstrap sample."""
+        return column.values[_donors(column)]
+
+
+def _donors(column: Column) -> NDArray[np.intp]:
+    """The rows of a bootstrap sample, from a stream beside that of any noise."""
+    stream, n = column.stream.child("donors"), column.values.size
+    if column.weights is None:
+        return stream.integers(n, n)
+    cumulated = np.cumsum(column.weights)
+    rows: NDArray[np.intp] = np.searchsorted(cumulated, stream.uniform(n) * cumulated[-1], side="right")
+    return np.minimum(rows, n - 1)
 
 
 class Normal(NormalPerturbation):
@@ -64,3 +81,36 @@ class Normal(NormalPerturbation):
     def apply(self, column: Column) -> Array:
         """The mean plus sd N(0, 1)."""
         return column.mean + column.sd * self.deviates(column)
+
+
+class Uniform(Perturbation):
+    """Draw from the uniform distribution with the component's mean and variance.
+
+    The seeds of the Cholesky method in Hsu and Chen (2008), §5.
+    """
+
+    reference: ClassVar[str] = "Hsu and Chen (2008), §5"
+    replaces: ClassVar[bool] = True
+
+    def apply(self, column: Column) -> Array:
+        """The mean plus sd times a uniform deviate of unit variance."""
+        return column.mean + column.sd * math.sqrt(12) * (column.stream.uniform(column.values.size) - 0.5)
+
+
+class VanDerWaerden(Perturbation):
+    """Put the n quantiles of a normal distribution in random order, with the component's mean and variance.
+
+    The quantiles are those of i/(n + 1), i = 1 ... n: normal scores without the luck of a draw, only their order is
+    random. With survey weights, mean and variance are the weighted ones in the order that was drawn.
+    """
+
+    reference: ClassVar[str] = "van der Waerden (1952); Iman and Conover (1982)"
+    replaces: ClassVar[bool] = True
+    keeps_mean: ClassVar[bool] = True
+
+    def apply(self, column: Column) -> Array:
+        """Normal scores in random order."""
+        from scipy.special import ndtri
+
+        n = column.values.size
+        return column.brought_to_own_moments(shuffled(ndtri(np.arange(1, n + 1) / (n + 1)), column.stream))

@@ -23,6 +23,7 @@ class Swap(Perturbation):
     reference: ClassVar[str] = "Calviño (2017), §3.1"
     keeps_mean: ClassVar[bool] = True
     knows_weights: ClassVar[bool] = False
+    permutes: ClassVar[bool] = True
 
     permutations: Permutations = None
 
