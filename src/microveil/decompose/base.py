@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.moments import Moments
@@ -20,6 +22,11 @@ class Axes:
 
     `variance` has the variance of each score, `weights` the share of each column in it as the paper prints it
     (eigenvectors, for principal components): columns x components. A `remark` is for the owner of the release.
+    Components that are `reserved` are never perturbed: the decomposition was told to leave them alone.
+    `noise` (columns of noise x components) adds to the scores that much of columns of noise with unit variance, which
+    are uncorrelated with all data; as the loadings undo it, the identity holds. Where the last components are what no
+    other shares with a column, `rest_of` names these columns in their order. Where `sets_moments`, exact moments are
+    those that the axes ask for (uncorrelated scores with `variance`), and not those the scores have.
     """
 
     projection: Array
@@ -27,11 +34,25 @@ class Axes:
     variance: Array
     weights: Array
     remark: str = ""
+    reserved: tuple[int, ...] = ()
+    noise: Array | None = None
+    rest_of: tuple[int, ...] = ()
+    sets_moments: bool = False
 
     @property
     def count(self) -> int:
         """The number of components."""
         return int(self.loadings.shape[0])
+
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        """The columns that have a part in some component; public columns determine the others."""
+        return np.flatnonzero(self.loadings.any(axis=0))
+
+    @property
+    def shared(self) -> int:
+        """The number of components that are not the rest of a column."""
+        return self.count - len(self.rest_of)
 
     def variance_shares(self, column_variance: Array) -> Array:
         """How much of each column's variance sits in each component: components x columns."""
@@ -44,6 +65,17 @@ Sample = Callable[[int], Array]
 
 class Decomposition(Step):
     """Base of all decompositions. They see the moments of the centred data and, if they must, a sample of rows."""
+
+    centres: ClassVar[bool] = True
+    """False when the components are the values themselves; nothing is then taken off them, if nothing needs to be."""
+
+    reports_near_returns: ClassVar[bool] = False
+    """True when independent components are swapped for the sake of leakage, so that near-returns can be told."""
+
+    @property
+    def uncorrelated(self) -> bool:
+        """False when the components may be correlated, so that perturbing them one by one changes the covariances."""
+        return True
 
     @abstractmethod
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:

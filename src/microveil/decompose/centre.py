@@ -40,6 +40,11 @@ class Centre:
         again = fit_centre(measured, self.public)
         return replace(self, slopes=self.slopes + again.slopes, centred=again.centred)
 
+    def nothing(self) -> Centre:
+        """The same, with nothing taken off: for values that are to come back to the last digit."""
+        zero = np.zeros_like(self.shift)
+        return replace(self, shift=zero, offset=zero)
+
     def determined(self, summary: Moments) -> list[int]:
         """Confidential columns (numbered among themselves) that the public ones determine."""
         left = np.diagonal(self.centred.comoment)

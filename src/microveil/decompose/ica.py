@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.linalg import inverse_square_root
+from microveil.core.linalg import inverse_square_root, nearest_rotation
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.decompose.base import Axes, Decomposition, Sample
@@ -37,10 +37,12 @@ class IndependentComponents(Decomposition):
     FastICA finds the rotation that makes the components least normal. The rotation is forced to be orthogonal, so that
     the sources are exactly uncorrelated with unit variance. If it does not converge, two more starts are tried, and the
     least normal result is used with a warning: any rotation restores the data, only a worse one mixes the sources.
-    With fewer `sources` than dimensions, the principal components beyond them stay as they are and count as components.
+    With fewer `sources` than dimensions, the principal components beyond them are components too: perturbed like the
+    sources, or kept, which hands them to anyone who looks for them.
     """
 
     reference: ClassVar[str] = "Hsu and Chen (2008), Table 2; Hyvärinen (1999)"
+    reports_near_returns: ClassVar[bool] = True
 
     sources: Annotated[
         Literal["all"] | Annotated[int, Field(ge=2)],
@@ -50,6 +52,20 @@ class IndependentComponents(Decomposition):
             json_schema_extra={"allowed": "all, or a number from 2"},
         ),
     ] = "all"
+    rest: Annotated[
+        Literal["perturb", "keep"],
+        Field(
+            description="what happens to the principal components beyond the sources: the same as to the sources, or "
+            "nothing, with a warning",
+            json_schema_extra={"allowed": "perturb or keep"},
+        ),
+    ] = "perturb"
+
+    @model_validator(mode="after")
+    def _keeping_needs_a_rest(self) -> Self:
+        if self.rest == "keep" and self.sources == "all":
+            raise ValueError("nothing is left to keep when all dimensions are sources")
+        return self
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:
         """Whiten by principal components, rotate by FastICA."""
@@ -71,6 +87,7 @@ class IndependentComponents(Decomposition):
             variance=np.ones(principal.count),
             weights=(principal.weights * scale) @ rotation,
             remark=remark,
+            reserved=tuple(range(count, principal.count)) if self.rest == "keep" else (),
         )
 
 
@@ -104,8 +121,7 @@ def _fast_ica(white: Array, generator: np.random.Generator) -> tuple[Array, bool
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words, after the last start
         model.fit(white)
-    left, _, right = np.linalg.svd(model.components_.T)
-    return left @ right, model.n_iter_ < ITERATIONS
+    return nearest_rotation(model.components_.T), model.n_iter_ < ITERATIONS
 
 
 def _negentropy(sources: Array) -> float:

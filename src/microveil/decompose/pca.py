@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.moments import Moments
@@ -37,19 +38,27 @@ class PrincipalComponents(Decomposition):
 
         The rank is always decided on columns of unit variance: on raw ones, small units would look like round-off.
         """
-        correlation = centred.covariance / np.outer(centred.sd, centred.sd)
-        values, vectors = sorted_eigen(correlation)
-        rank = rank_of(values)
-        unit = centred.sd
-        if not self.standardise:
-            if unit.max() > ONE_UNIT * unit.min():
-                raise ParameterError("standardise: the columns are not in one unit", "leave it on, or rescale them")
-            values, vectors = sorted_eigen(centred.covariance)
-            unit = np.ones_like(unit)
-        values, vectors = values[:rank], vectors[:, :rank]
-        return Axes(
-            projection=vectors / unit[:, None],
-            loadings=vectors.T * unit,
-            variance=np.clip(values, 0, None),
-            weights=vectors,
-        )
+        standard = standard_axes(centred)
+        if self.standardise:
+            return standard
+        if centred.sd.max() > ONE_UNIT * centred.sd.min():
+            raise ParameterError("standardise: the columns are not in one unit", "leave it on, or rescale them")
+        return _axes(centred.covariance, np.ones_like(centred.sd), standard.count)
+
+
+def standard_axes(centred: Moments) -> Axes:
+    """The principal components of standardised columns, without those that are round-off."""
+    return _axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
+
+
+def _axes(covariance: Array, unit: Array, rank: int | None = None) -> Axes:
+    """Eigenvectors of the covariance matrix of columns in these units, as many as it has dimensions or as are asked."""
+    values, vectors = sorted_eigen(covariance)
+    rank = rank_of(values) if rank is None else rank
+    values, vectors = values[:rank], vectors[:, :rank]
+    return Axes(
+        projection=vectors / unit[:, None],
+        loadings=vectors.T * unit,
+        variance=np.clip(values, 0, None),
+        weights=vectors,
+    )

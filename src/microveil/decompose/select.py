@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.parameters import Step
+from microveil.core.table import Matrix
+from microveil.decompose.base import Axes
 
 
-def _components(value: Any) -> Any:
+@dataclass(frozen=True, repr=False)
+class Offer:
+    """What a selection chooses from.
+
+    `shares` is components x columns, the share of each column's variance; `sensitive` numbers the columns. `without`
+    gives the `original` with some components taken out of it. A selection may leave `remarks` for the owner of the
+    release and `notes` on single components.
+    """
+
+    axes: Axes
+    shares: Array
+    columns: tuple[str, ...]
+    sensitive: list[int]
+    original: Matrix
+    without: Callable[[list[int]], Matrix]
+    remarks: list[str] = field(default_factory=list)
+    notes: dict[int, str] = field(default_factory=dict)
+
+
+class Selection(Step):
+    """Base of all selections."""
+
+    @property
+    def sensitive_columns(self) -> tuple[int | str, ...]:
+        """The columns the user called sensitive."""
+        return ()
+
+    def turned(self, axes: Axes, sensitive: list[int], covariance: Array) -> Axes:  # noqa: ARG002 - for those who turn
+        """The axes to choose from, for selections that turn them first; `covariance` is that of the centred data."""
+        return axes
+
+    @abstractmethod
+    def choose(self, offer: Offer) -> list[int]:
+        """Numbers of the components to perturb, counted from 0."""
+
+
+def _whole_numbers(value: Any) -> Any:
     """Accept numpy integers and arrays, refuse true/false (which Python counts as 1 and 0)."""
     if isinstance(value, np.ndarray | np.integer):
         value = value.tolist()
@@ -21,15 +62,46 @@ def _components(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-class Components(Step):
+def _columns(value: Any) -> Any:
+    """One column may come without a list around it; true is not a column."""
+    columns = [value] if isinstance(value, str | int | np.integer) else value
+    if isinstance(columns, list | tuple) and any(isinstance(column, bool) for column in columns):
+        raise ValueError("true and false are not columns")
+    return columns
+
+
+whole_numbers = BeforeValidator(_whole_numbers)
+Numbers = Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...]
+"""The first few components, or a list of them counted from 0."""
+
+Columns = Annotated[tuple[int | str, ...], BeforeValidator(_columns)]
+
+
+def numbered(name: str, chosen: Any, count: int) -> list[int]:
+    """The first few of `count` components, or those listed, for the parameter of this name."""
+    if isinstance(chosen, int):
+        if chosen > count:
+            raise ParameterError(f"{name}: {chosen} asked, but there are {count}", "ask for fewer")
+        return list(range(chosen))
+    listed = list(chosen)
+    if not listed:
+        raise ParameterError(f"{name}: the list is empty", "name at least one component, counted from 0")
+    if max(listed) >= count:
+        raise ParameterError(f"{name}: there is no component {max(listed)}", f"they are counted from 0 to {count - 1}")
+    if len(set(listed)) < len(listed):
+        raise ParameterError(f"{name}: a component is listed twice", "list each once")
+    return listed
+
+
+class Components(Selection):
     """Choose the components to perturb: all, the first few, a list, or those that carry sensitive columns.
 
     Calviño (2017), §3 and §4.2.
     """
 
     components: Annotated[
-        Literal["all", "sensitive"] | Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...],
-        BeforeValidator(_components),
+        Literal["all", "sensitive"] | Numbers,
+        whole_numbers,
         Field(
             description="which components to perturb: all of them, the first c, a list counted from 0, or the largest "
             "carriers of each sensitive column",
@@ -37,7 +109,7 @@ class Components(Step):
         ),
     ] = "all"
     sensitive: Annotated[
-        tuple[int | str, ...],
+        Columns,
         Field(
             description="columns that need protection most, for components='sensitive'",
             json_schema_extra={"allowed": "a list of columns"},
@@ -52,15 +124,6 @@ class Components(Step):
         ),
     ] = 0.8
 
-    @field_validator("sensitive", mode="before")
-    @classmethod
-    def _columns(cls, value: Any) -> Any:
-        """One column may come without a list around it; true is not a column."""
-        columns = [value] if isinstance(value, str | int | np.integer) else value
-        if isinstance(columns, list | tuple) and any(isinstance(column, bool) for column in columns):
-            raise ValueError("true and false are not columns")
-        return columns
-
     @model_validator(mode="after")
     def _share_needs_sensitive(self) -> Self:
         if (
@@ -70,32 +133,21 @@ class Components(Step):
             raise ValueError("sensitive_share goes with components='sensitive' only")
         return self
 
-    def choose(self, shares: Array, sensitive: list[int]) -> list[int]:
-        """Component numbers; `shares` is components x columns, the share of each column's variance."""
-        count = shares.shape[0]
+    @property
+    def sensitive_columns(self) -> tuple[int | str, ...]:
+        """As given."""
+        return self.sensitive
+
+    def choose(self, offer: Offer) -> list[int]:
+        """As asked."""
+        count = offer.axes.count
         if self.components == "sensitive":
-            return self._carrying(shares, sensitive)
-        if sensitive:
+            return self._carrying(offer.shares, offer.sensitive)
+        if offer.sensitive:
             raise ParameterError("sensitive: goes with components='sensitive' only", "set components='sensitive'")
         if self.components == "all":
             return list(range(count))
-        if isinstance(self.components, int):
-            if self.components > count:
-                raise ParameterError(f"components: {self.components} asked, but there are {count}", "ask for fewer")
-            return list(range(self.components))
-        return self._listed(count)
-
-    def _listed(self, count: int) -> list[int]:
-        listed = list(self.components) if isinstance(self.components, tuple) else []
-        if not listed:
-            raise ParameterError("components: the list is empty", "name at least one component, counted from 0")
-        if max(listed) >= count:
-            raise ParameterError(
-                f"components: there is no component {max(listed)}", f"they are counted from 0 to {count - 1}"
-            )
-        if len(set(listed)) < len(listed):
-            raise ParameterError("components: a component is listed twice", "list each once")
-        return listed
+        return numbered("components", self.components, count)
 
     def _carrying(self, shares: Array, sensitive: list[int]) -> list[int]:
         """The largest carriers of each sensitive column, until the share is reached."""

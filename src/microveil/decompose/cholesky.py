@@ -1,0 +1,52 @@
+"""Triangular axes: the Cholesky factor of the covariance matrix (Hsu and Chen 2008, after Mateo-Sanz et al. 2004)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.linalg import RANK_TOLERANCE
+from microveil.core.moments import Moments
+from microveil.core.rng import Stream
+from microveil.decompose.base import Axes, Decomposition, Sample
+
+
+class Cholesky(Decomposition):
+    """Each component is what a column adds to those before it, at unit variance (Gram-Schmidt, in the order given).
+
+    X - E = G L' with C = L L' the covariance matrix and L lower triangular (Theorem 4). L is found on columns of unit
+    variance; a column that those before it explain adds no component, but keeps its row of L (generalised Cholesky).
+    """
+
+    reference: ClassVar[str] = "Hsu and Chen (2008), Theorem 4 and Table 3"
+
+    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
+        """The generalised Cholesky factor and its inverse."""
+        sd = centred.sd
+        factor, pivots = generalised_cholesky(centred.covariance / np.outer(sd, sd))
+        projection = np.zeros((sd.size, len(pivots)))
+        projection[pivots] = np.linalg.inv(factor[pivots]).T / sd[pivots, None]
+        return Axes(
+            projection=projection,
+            loadings=factor.T * sd,
+            variance=np.ones(len(pivots)),
+            weights=factor,
+        )
+
+
+def generalised_cholesky(correlation: Array) -> tuple[Array, list[int]]:
+    """L with L L' = correlation, a column for each pivot, and the pivots: columns that earlier ones do not explain."""
+    left = correlation.copy()
+    columns, pivots = [], []
+    for j in range(left.shape[0]):
+        unexplained = left[j, j]
+        if unexplained <= RANK_TOLERANCE**2 * left.shape[0]:
+            continue
+        column = left[:, j] / np.sqrt(unexplained)
+        column[:j] = 0.0  # what is left there is round-off
+        left = left - np.outer(column, column)
+        columns.append(column)
+        pivots.append(j)
+    return np.column_stack(columns), pivots
