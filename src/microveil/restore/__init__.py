@@ -1,6 +1,25 @@
-"""Restorations: what makes a release exact again after the perturbation."""
+"""Restorations: what a release gets back after the perturbation."""
 
-from microveil.restore.calibrate import Correction, ExactMoments, correction
+from microveil.restore.arrange import Settled, arrange, calibrate, mapped
+from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
+from microveil.restore.marginals import Marginal, Marginals
 from microveil.restore.missing import completed, recalibrated, with_means
+from microveil.restore.rules import Enforcement, enforced
 
-__all__ = ["Correction", "ExactMoments", "completed", "correction", "recalibrated", "with_means"]
+__all__ = [
+    "Correction",
+    "Enforcement",
+    "ExactMoments",
+    "Marginal",
+    "Marginals",
+    "Root",
+    "Settled",
+    "arrange",
+    "calibrate",
+    "completed",
+    "correction",
+    "enforced",
+    "mapped",
+    "recalibrated",
+    "with_means",
+]

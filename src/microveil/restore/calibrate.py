@@ -1,22 +1,30 @@
 """Exact moments: the perturbed scores get back the means, variances and zero correlations they had.
 
-Of all ways to do it, this one moves the scores least: what they share with the untouched components (and the
-public columns) is taken out, and the symmetric square root brings the rest to the variances it must have.
+What they share with the untouched components (and the public columns) is taken out, and the rest is brought to the
+covariance it must have: by the linear map that moves the scores least, or one score after the other (Gram-Schmidt).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
-from microveil.core.linalg import inverse_square_root, regression_slopes, square_root
+from microveil.core.linalg import (
+    inverse_square_root,
+    nearest_rotation,
+    regression_slopes,
+    square_root,
+    triangular_root,
+)
 from microveil.core.moments import Moments
 from microveil.core.parameters import Step
+
+Root = Literal["symmetric", "triangular"]
 
 
 class ExactMoments(Step):
@@ -29,6 +37,20 @@ class ExactMoments(Step):
             "this is asked for"
         ),
     ] = True
+    root: Annotated[
+        Root,
+        Field(
+            description="how exact moments are restored: symmetric moves the components least, triangular "
+            "orthogonalises them one after the other (Gram-Schmidt)",
+            json_schema_extra={"allowed": "symmetric or triangular"},
+        ),
+    ] = "symmetric"
+
+    @model_validator(mode="after")
+    def _root_needs_exact(self) -> Self:
+        if not self.exact and self.root != type(self).model_fields["root"].default:
+            raise ValueError("root goes with exact=True only")
+        return self
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +62,9 @@ class Correction:
     condition: float
 
 
-def correction(now: Moments, target: Moments, public: int, perturbed: list[int]) -> Correction:
+def correction(
+    now: Moments, target: Moments, public: int, perturbed: list[int], root: Root = "symmetric"
+) -> Correction:
     """The map that gives the perturbed scores the moments they had.
 
     Both summaries are of the public columns followed by the scores: as they are `now`, and as they were. What the
@@ -54,8 +78,8 @@ def correction(now: Moments, target: Moments, public: int, perturbed: list[int])
     old_slopes, old_left = _residual(target.covariance, fixed, moved)
     scale = np.sqrt(np.diagonal(target.covariance)[moved])
     units = np.outer(scale, scale)
-    shrink, condition = inverse_square_root(left / units)
-    stretch = (shrink @ square_root(old_left / units)) / scale[:, None] * scale
+    between, condition = _map_between(left / units, old_left / units, root)
+    stretch = between / scale[:, None] * scale
 
     new = moved - public
     matrix = np.zeros((width, width - public))
@@ -66,6 +90,21 @@ def correction(now: Moments, target: Moments, public: int, perturbed: list[int])
     constant = np.zeros(width - public)
     constant[new] = target.mean[moved] - now.mean @ matrix[:, new]
     return Correction(constant, matrix, condition)
+
+
+def _map_between(now: Array, then: Array, root: Root) -> tuple[Array, float]:
+    """T with T' now T = then, and the condition number of `now`.
+
+    With any roots N and M of the two, N^-1 Q M is such a map for every rotation Q. With symmetric roots and the Q that
+    makes it symmetric too, it is the one that moves the scores least; with triangular roots and no Q, Gram-Schmidt.
+    """
+    shrink, condition = inverse_square_root(now)
+    if not np.isfinite(condition):
+        return shrink, condition
+    if root == "triangular":
+        return np.asarray(np.linalg.solve(triangular_root(now), triangular_root(then)), dtype=np.float64), condition
+    goal = square_root(then)
+    return shrink @ nearest_rotation(square_root(now) @ goal) @ goal, condition
 
 
 def _residual(covariance: Array, fixed: NDArray[np.intp], moved: NDArray[np.intp]) -> tuple[Array, Array]:

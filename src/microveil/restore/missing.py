@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.linalg import regression_slopes
+from microveil.core.linalg import nearest_correlation, regression_slopes
 from microveil.core.moments import PairMoments, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.table import rows_by_group
@@ -36,7 +36,7 @@ def completed(values: Array, present: Mask, weights: Array | None, streams: Stre
     """The table without holes."""
     pairs = pair_moments(values, present, weights=weights)
     scale = np.where(pairs.sd > 0, pairs.sd, 1.0)
-    correlation = _nearest_correlation(np.nan_to_num(pairs.covariance / np.outer(scale, scale)))
+    correlation = nearest_correlation(np.nan_to_num(pairs.covariance / np.outer(scale, scale)))
     filled = np.where(present, (values - pairs.mean) / scale, 0.0)
     luck = np.zeros_like(filled)
     for j in np.flatnonzero(~present.all(axis=0)):
@@ -51,15 +51,6 @@ def completed(values: Array, present: Mask, weights: Array | None, streams: Stre
         root = directions * np.sqrt(np.clip(spread, 0, None))
         filled[np.ix_(rows, ~there)] = filled[np.ix_(rows, there)] @ slopes + luck[np.ix_(rows, ~there)] @ root.T
     return np.where(present, values, pairs.mean + filled * scale)
-
-
-def _nearest_correlation(matrix: Array) -> Array:
-    """Correlations from different rows need not fit together; clip what is negative, restore the diagonal."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    clipped = (vectors * np.clip(values, 1e-12, None)) @ vectors.T
-    scale = np.sqrt(np.diagonal(clipped))
-    nearest: Array = clipped / np.outer(scale, scale)
-    return nearest
 
 
 def with_means(values: Array, present: Mask, target: PairMoments, weights: Array | None) -> Array:

@@ -1,0 +1,113 @@
+"""Each column its own distribution again, and the relations between them too: what can be done is tried and measured.
+
+Columns are mapped one by one, which breaks a sum that holds in most rows but not in all. Where there is such a sum,
+the gap is mapped in the place of the total. Which way is better depends on the data: how well a logistic regression
+tells the results from the original, and how much of its statistics is lost, decides, and not the name of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.dependence import LinearRule
+from microveil.core.moments import moments
+from microveil.core.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
+from microveil.core.rng import Stream
+from microveil.core.table import Matrix, Table
+from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
+from microveil.utility import pil, propensity_3
+
+UNSETTLED = 0.1
+"""Difference of correlations from which on it is asked whether the columns would be better left free."""
+
+OWED = 0.9
+"""Share of rows from which on a sum is a rule with errors, and its users must find it again; below, it is a relation
+like others, and worth what other measures say."""
+
+
+@dataclass(frozen=True, repr=False)
+class Restored:
+    """Released columns, how near their correlations came, and sums that hold in most rows and still do.
+
+    Without exchanges nobody has looked how near they came.
+    """
+
+    columns: list[Array]
+    settled: Settled | None
+    near_rules: Sequence[LinearRule] = ()
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Restored:
+        """The same, with rules of columns that have other numbers elsewhere."""
+        return replace(self, near_rules=[rule.renumbered(numbers) for rule in self.near_rules])
+
+
+def restored(
+    step: Marginals, table: Table, perturbed: Callable[[], list[Array]], present: Mask | None, stream: Stream
+) -> Restored | None:
+    """The best of the ways to give the columns their distributions back; None if they are better left free.
+
+    `perturbed` gives the perturbed columns, the same whenever asked: each way uses them up.
+    """
+    if step.marginals == "smoothed" and not step.smooths(table.count):
+        return None
+    if not step.exchange:
+        return Restored(mapped(perturbed(), _marginals(step, table, present, stream)), None)
+    summary = moments(table.confidential.piece, table.count)
+    rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
+    plain = _mapped(step, table, perturbed, present, stream, ())
+    if step.marginals == "original" or not (rules or _unsettled(plain)):
+        return plain
+    sums = [rule for rule in rules if is_sum(rule)]
+    owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]
+    ways = [plain, *([_mapped(step, table, perturbed, present, stream, rules)] if rules else [])]
+    losses = [_loss(table, way.columns, owed) for way in ways]
+    best = ways[int(np.argmin(losses))]
+    # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
+    if table.weights is None and min(losses) > _loss(table, perturbed(), owed):
+        return None
+    still = [rule for rule in sums if min(_shares_met(table, best.columns, rule)) >= HOLDS]
+    return replace(best, near_rules=still)
+
+
+def _mapped(
+    step: Marginals,
+    table: Table,
+    perturbed: Callable[[], list[Array]],
+    present: Mask | None,
+    stream: Stream,
+    rules: Sequence[LinearRule],
+) -> Restored:
+    """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
+    original = table.with_confidential(gaps(table.confidential.columns, rules))
+    marginals = _marginals(step, original, present, stream)
+    found, settled = arrange(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
+    return Restored(without_gaps(found, rules), settled)
+
+
+def _marginals(step: Marginals, table: Table, present: Mask | None, stream: Stream) -> list[Marginal]:
+    """The values each released column will have."""
+    return [
+        step.of(column, None if present is None else present[:, j], stream.child(f"smooth {j}"))
+        for j, column in enumerate(table.confidential.columns)
+    ]
+
+
+def _unsettled(way: Restored) -> bool:
+    return way.settled is not None and max(way.settled.correlation, way.settled.rank_correlation) > UNSETTLED
+
+
+def _loss(table: Table, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
+    """What can be told from the original, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
+    original, released = table.confidential, Matrix(columns)
+    told, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
+    shares = (_shares_met(table, columns, rule) for rule in owed)
+    return told + lost + max((before - after for before, after in shares), default=0.0)
+
+
+def _shares_met(table: Table, columns: Sequence[Array], rule: LinearRule) -> tuple[float, float]:
+    """In what share of the rows a rule holds, before and after."""
+    return share_met(table.confidential.columns, rule), share_met(columns, rule)

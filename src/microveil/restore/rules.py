@@ -1,0 +1,98 @@
+"""Rules of single columns, enforced on the release: bounds, step, and the share of zeros.
+
+What is learnt from the data gives way to statistics that the method keeps exactly; what the user declares does not.
+Either way the cost shows: the moments of the release are measured after this step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.domain import Domain
+from microveil.core.moments import moments
+from microveil.core.table import Matrix
+
+ROUND_OFF = 1e-12
+"""A cell that moves by less, for the last digit of 0.1 + 0.2, has not been moved."""
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """What rules have cost: columns that were changed, and how far that moved means and covariances (in sd)."""
+
+    columns: frozenset[int]
+    cells: int
+    mean: float
+    covariance: float
+
+    def beside(self, other: Enforcement) -> Enforcement:
+        """Both, of two strata: cells add up, and the worse cost counts."""
+        return Enforcement(
+            self.columns | other.columns,
+            self.cells + other.cells,
+            max(self.mean, other.mean),
+            max(self.covariance, other.covariance),
+        )
+
+
+def enforced(
+    columns: Sequence[Array], domains: Sequence[Domain], present: Mask | None, weights: Array | None
+) -> tuple[list[Array], Enforcement | None]:
+    """The columns with values that their domains allow: rounded, cut off, and with as many zeros as there were.
+
+    With it comes the cost, or None if all values were allowed already. Cells that are not `present` are left alone.
+    """
+    there = [None] * len(columns) if present is None else list(present.T)
+    new = [_where_there(*those) for those in zip(columns, domains, there, strict=True)]
+    moved = [
+        int(np.count_nonzero(np.abs(after - before) > ROUND_OFF * np.abs(after)))
+        for before, after in zip(columns, new, strict=True)
+    ]
+    if not any(moved):
+        return new, None
+    count = columns[0].size
+    old_moments, new_moments = (moments(Matrix(those).piece, count, weights=weights) for those in (columns, new))
+    sd = np.where(old_moments.sd > 0, old_moments.sd, 1.0)
+    return new, Enforcement(
+        columns=frozenset(np.flatnonzero(moved).tolist()),
+        cells=sum(moved),
+        mean=float(np.abs((new_moments.mean - old_moments.mean) / sd).max()),
+        covariance=float(np.abs((new_moments.covariance - old_moments.covariance) / np.outer(sd, sd)).max()),
+    )
+
+
+def _where_there(column: Array, domain: Domain, there: Mask | None) -> Array:
+    if there is None or there.all():
+        return _enforced(column, domain)
+    out = column.copy()
+    out[there] = _enforced(column[there], domain)
+    return out
+
+
+def _enforced(column: Array, domain: Domain) -> Array:
+    if domain == Domain():
+        return column
+    values = domain.allowed(column)
+    return values if domain.zeros is None else _with_zeros(column, values, domain, domain.zeros)
+
+
+def _with_zeros(column: Array, values: Array, domain: Domain, share: float) -> Array:
+    """The cells nearest to zero become zero, until there are as many as before; other zeros, the least value beside it.
+
+    Where zero is the least value of the column, what a method has put below it comes first.
+    """
+    distance = column if domain.minimum == 0 else -column if domain.maximum == 0 else np.abs(column)
+    order = np.argsort(distance, kind="stable")
+    wanted = round(share * column.size)
+    out = values.copy()
+    out[order[:wanted]] = 0.0
+    excess = order[wanted:][out[order[wanted:]] == 0]
+    beside = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
+    if excess.size and np.isfinite(beside):
+        below = domain.maximum == 0 if domain.minimum == 0 or domain.maximum == 0 else column[excess] < 0
+        out[excess] = np.where(below, -beside, beside)
+    return out

@@ -1,0 +1,236 @@
+"""Which record gets which value: values stay the column's, correlations of all kinds come back, public columns stay."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import rankdata, spearmanr
+
+from microveil.core.rng import Stream, Streams
+from microveil.core.table import Matrix, Table
+from microveil.restore import Marginal, Settled, _arrange_kernels, arrange, calibrate
+from microveil.restore.arrange import _layers, mid_ranks
+
+Array = NDArray[np.float64]
+ROWS, WIDTH = 500, 5
+
+
+def stream(seed: int = 1) -> Stream:
+    return Streams.from_seed(seed).stream("arrange")
+
+
+def values(seed: int = 0, rows: int = ROWS, columns: int = WIDTH) -> Array:
+    rng = np.random.default_rng(seed)
+    return np.exp(rng.standard_normal((rows, 1)) + 0.7 * rng.standard_normal((rows, columns)))
+
+
+def table(data: Array, public: int = 0, weights: Array | None = None) -> Table:
+    names = tuple(f"c{j}" for j in range(data.shape[1]))
+    return Table(Matrix([np.ascontiguousarray(column) for column in data.T]), names, public, weights)
+
+
+def arranged(original: Table, present: NDArray[np.bool_] | None = None, seed: int = 1) -> tuple[Array, Settled]:
+    """From columns in random order, each on its own."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.permutation(column) for column in original.confidential.columns]
+    masks = [None] * len(columns) if present is None else list(present.T)
+    marginals = [
+        Marginal(np.sort(c)) if mask is None or mask.all() else Marginal(np.sort(c[mask]), np.sort(c[~mask]), mask)
+        for c, mask in zip(original.confidential.columns, masks, strict=True)
+    ]
+    found, settled = arrange(columns, marginals, original, present, stream(seed))
+    return np.column_stack(found), settled
+
+
+def worst(before: Array, after: Array) -> tuple[float, float]:
+    """The largest differences of Pearson's and of Spearman's correlations."""
+    pearson = np.abs(np.corrcoef(before.T) - np.corrcoef(after.T)).max()
+    return float(pearson), float(np.abs(spearmanr(before)[0] - spearmanr(after)[0]).max())
+
+
+def test_correlations_of_values_and_ranks_come_back_from_independent_columns() -> None:
+    data = values()
+    found, settled = arranged(table(data))
+    assert (np.sort(found, axis=0) == np.sort(data, axis=0)).all()
+    pearson, spearman = worst(data, found)
+    assert pearson <= 0.005
+    assert spearman <= 0.005
+    assert settled.correlation == pytest.approx(pearson, abs=1e-6)
+    assert settled.rank_correlation == pytest.approx(spearman, abs=1e-6)
+    assert np.mean(found == data) <= 0.02
+
+
+def test_a_widening_comes_back_too() -> None:
+    """Uncorrelated columns whose spreads go together: seen in the squares only."""
+    rng = np.random.default_rng(3)
+    spread = np.exp(0.8 * rng.standard_normal((800, 1)))
+    data = spread * rng.standard_normal((800, 3))
+    found, _ = arranged(table(data))
+    before, after = (np.corrcoef(np.square(rankdata(side, axis=0) - 400.5).T)[0, 1] for side in (data, found))
+    assert before > 0.3
+    assert after == pytest.approx(before, abs=0.02)
+    before, after = (np.corrcoef(np.abs(side).T)[0, 1] for side in (data, found))
+    assert after > before / 2
+
+
+def test_public_columns_stay_and_keep_their_correlations() -> None:
+    data = values()
+    original = table(data, public=2)
+    found, _ = arranged(original)
+    assert found.shape == (ROWS, WIDTH - 2)
+    pearson, spearman = worst(data, np.hstack([data[:, :2], found]))
+    assert max(pearson, spearman) <= 0.005
+
+
+def test_with_weights_it_is_the_weighted_moments_that_come_back() -> None:
+    data = values()
+    weights = np.random.default_rng(1).choice([0.2, 1.0, 5.0], ROWS)
+    found, _ = arranged(table(data, weights=weights))
+    sd = data.std(axis=0)
+    means = [np.average(side, axis=0, weights=weights) for side in (data, found)]
+    assert (np.abs(means[1] - means[0]) <= 0.02 * sd).all()
+    unweighted = [
+        np.average(side, axis=0, weights=weights) for side in (data, np.random.default_rng(2).permutation(data))
+    ]
+    assert (np.abs(unweighted[1] - unweighted[0]) > 0.02 * sd).any()
+    covariances = [np.cov(side.T, aweights=weights) for side in (data, found)]
+    assert (np.abs(covariances[1] - covariances[0]) <= 0.05 * np.outer(sd, sd)).all()
+
+
+def test_missing_cells_exchange_nothing_with_those_present() -> None:
+    data = values()
+    present = np.random.default_rng(4).random(data.shape) > 0.3
+    # The larger the first column, the more likely the second is missing: what is kept is also who has an answer.
+    present[:, 1] &= ~((data[:, 0] > np.median(data[:, 0])) & (np.arange(ROWS) % 2 == 0))
+    data = np.where(present, data, 1e6 + data)  # what fills the holes must not leak out of them
+    found, _ = arranged(table(data), present)
+    for j in range(WIDTH):
+        there = present[:, j]
+        assert (np.sort(found[there, j]) == np.sort(data[there, j])).all()
+        assert (np.sort(found[~there, j]) == np.sort(data[~there, j])).all()
+    both = present[:, 0]
+    before, after = (np.corrcoef(side[both, 0], present[both, 1])[0, 1] for side in (data, found))
+    assert before < -0.15
+    assert after == pytest.approx(before, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        np.where(np.arange(ROWS) < 2, 1.0, 0.0),
+        np.where(np.arange(ROWS) % 2, 1.0, -1.0),
+        1e9 + 1e-6 * values(7)[:, 0],
+        1e-150 * values(7)[:, 0],
+        np.where(np.arange(ROWS) == 3, 1e140, values(7)[:, 0]),
+    ],
+    ids=["rare", "two values", "far from zero", "tiny", "one enormous"],
+)
+def test_odd_columns_do_no_harm_to_others(odd: Array) -> None:
+    data = np.column_stack([values(), odd])
+    found, _ = arranged(table(data))
+    assert (np.sort(found, axis=0) == np.sort(data, axis=0)).all()
+    assert max(worst(data[:, :WIDTH], found[:, :WIDTH])) <= 0.03
+
+
+def test_a_column_far_from_zero_keeps_its_correlations() -> None:
+    """A spread of a billionth of the mean is a spread."""
+    data = values()
+    data[:, 2] = 1e9 + 1e-3 * data[:, 2]
+    found, _ = arranged(table(data))
+    shift = np.array([0, 0, 1e9, 0, 0])
+    assert max(worst(data - shift, found - shift)) <= 0.005
+
+
+def test_equal_columns_stay_nearly_equal() -> None:
+    data = values()
+    data[:, 1] = data[:, 0]
+    found, _ = arranged(table(data))
+    assert np.corrcoef(found[:, 0], found[:, 1])[0, 1] > 0.95
+
+
+def test_few_rows_and_more_columns_than_rows_are_arranged_somehow() -> None:
+    for rows, columns in ((3, 2), (5, 9), (20, 30)):
+        data = values(rows=rows, columns=columns)
+        found, settled = arranged(table(data))
+        assert (np.sort(found, axis=0) == np.sort(data, axis=0)).all()
+        assert np.isfinite([settled.correlation, settled.rank_correlation]).all()
+
+
+def test_the_original_is_not_touched() -> None:
+    data = values()
+    before = data.copy()
+    original = table(data, public=1)
+    arranged(original)
+    assert (np.column_stack(list(original.values.columns)) == before).all()
+
+
+def test_seeds_repeat_and_differ() -> None:
+    original = table(values())
+    assert (arranged(original)[0] == arranged(original)[0]).all()
+    assert (arranged(original, seed=1)[0] != arranged(original, seed=2)[0]).mean() > 0.9
+
+
+@pytest.mark.parametrize("rows", [ROWS, 10_000])
+def test_the_number_of_threads_plays_no_part(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("MICROVEIL_THREADS", threads)
+        found.append(arranged(table(values(rows=rows)))[0])
+    assert (found[0] == found[1]).all()
+
+
+def test_among_many_columns_fewer_exchanges_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs more with the square of their number; without a limit a hundred columns took minutes."""
+    arrange_module = importlib.import_module("microveil.restore.arrange")
+    monkeypatch.setattr(arrange_module, "PATIENCE", 10**9)
+    tried = {}
+    for columns in (13, 39):
+        calls: list[int] = []
+        monkeypatch.setattr(_arrange_kernels, "exchange", lambda *_, calls=calls: calls.append(1))
+        monkeypatch.setattr(arrange_module, "PROPOSALS", 200 * 13 * 270)
+        arranged(table(values(rows=200, columns=columns)))
+        tried[columns] = len(calls)
+    assert tried == {13: 270, 39: 10}
+
+
+# --- Its pieces
+
+
+@pytest.mark.parametrize("column", [values()[:, 0], np.round(values()[:, 0]), np.zeros(9), np.array([2.0])])
+def test_ranks_are_the_usual_ones(column: Array) -> None:
+    assert (mid_ranks(column) == rankdata(column)).all()
+
+
+def test_layers_have_mean_zero_and_variance_one() -> None:
+    for column in (values()[:, 0], np.round(values()[:, 0]), 1e9 + 1e-3 * values()[:, 0]):
+        for layer in _layers(column):
+            assert np.mean(layer) == pytest.approx(0, abs=1e-4)
+            assert np.std(layer) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_column_of_two_values_has_no_square_of_its_own() -> None:
+    flag = np.where(np.arange(100) % 2, 1.0, 0.0)
+    value, rank, square, _ = _layers(flag)
+    assert (value == rank).all()
+    assert square == 0.0
+    assert all(layer == 0.0 for layer in _layers(np.full(10, 3.0)))
+
+
+def test_calibration_gives_back_moments_also_with_public_columns() -> None:
+    data = values()
+    for weights in (None, np.random.default_rng(1).uniform(1, 9, ROWS)):
+        original = table(data, public=2, weights=weights)
+        columns = [np.random.default_rng(j).permutation(c) for j, c in enumerate(original.confidential.columns)]
+        assert calibrate(columns, original)
+        now = np.column_stack([data[:, :2], *columns])
+        for moment in (lambda v, w: np.average(v, axis=0, weights=w), lambda v, w: np.cov(v.T, aweights=w)):
+            assert np.allclose(moment(now, weights), moment(data, weights), rtol=1e-9, atol=1e-9)
+
+
+def test_collinear_columns_are_not_calibrated() -> None:
+    data = values()
+    columns = [data[:, 0].copy() for _ in range(WIDTH)]
+    assert not calibrate(columns, table(data))
