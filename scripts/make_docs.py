@@ -75,6 +75,15 @@ def benchmarks_page() -> str:
                 f"| {case['rows']:,} x {case['columns']} | {name} | {row['cpu_s']:.3f} | {row['cpu_ratio']:.2f} | "
                 f"{row['wall_s']:.3f} | {row['wall_ratio']:.2f} | {row['times_input']:.1f} | {limit} |"
             )
+    veil = results.get("veil")
+    if veil:
+        lines += [
+            "",
+            f"`veil` on {veil['rows']:,} x {veil['columns']} skewed, correlated columns: {veil['cpu_s']:.0f} CPU "
+            f"seconds ({veil['cpu_ratio']:.0f} times the numpy floor of `pca` on the same data), {veil['wall_s']:.0f} "
+            f"seconds on the clock, {veil['times_input']:.1f} times the input in memory. Limits: {veil['limit']:.0f} "
+            "CPU seconds, 8 times.",
+        ]
     return "\n".join([*lines, ""])
 
 

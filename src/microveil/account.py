@@ -8,17 +8,26 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.evidence import Evidence
-from microveil.core.results import ComponentTable, Dose
+from microveil.core.results import ComponentTable, Dose, Leakage
 from microveil.core.roles import Roles
+from microveil.core.table import Matrix
 from microveil.data.frames import Frame
 from microveil.data.intake import Intake
 from microveil.engines import ROWS_PER_COLUMN, Outcome
 from microveil.methods import Plan
+from microveil.risk import leakage_distribution
+from microveil.utility import ks, rank_correlation_difference
 
 KEPT = 1e-9
 """A promised statistic that is further off than this (in standard deviations) is pointed out."""
 
+NEARLY = 0.25
+"""A statistic that came back no nearer than this is not among those that are kept, but pointed out."""
+
 NO_EFFECT = 0.01
+ENOUGH_ROWS = 100
+"""Rows from which on a correlation by accident is no reason for a small dose."""
+
 SMALL_STRATUM = 10
 SAMPLE = 1_000
 
@@ -33,35 +42,61 @@ def component_table(outcome: Outcome) -> ComponentTable:
         variance_shares=spectrum.shares.T,
         perturbed=tuple(spectrum.selected),
         notes=spectrum.notes,
+        names=spectrum.names,
     )
+
+
+def leakage(plan: Plan, intake: Intake, outcome: Outcome) -> Leakage | None:
+    """How many records come back whole when each component is swapped on its own (Hsu and Chen 2008).
+
+    Components that stay are one more, as what they hold of a record stays together.
+    """
+    swapped, untouched = len(outcome.spectrum.selected), outcome.untouched > 0
+    if not plan.perturb.permutes or plan.maps_values or intake.table.strata is not None or swapped + untouched < 2:
+        return None
+    whole = leakage_distribution(intake.table.count, swapped + untouched)
+    return Leakage(whole.mean, whole.risk, outcome.spectrum.near_returns)
 
 
 def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, float]:
     """The statistics the method promises, with the error that was reached."""
     statistics = {}
-    if plan.exact or (plan.perturb.keeps_mean and intake.table.weights is None):
+    mapped, knows_weights = outcome.restored is not None, intake.table.weights is None or plan.perturb.knows_weights
+    arranged = outcome.restored is not None and outcome.restored.settled is not None
+    if plan.exact or arranged or (plan.perturb.keeps_mean and knows_weights and not mapped):
         statistics["mean"] = proof.mean_error
-    if plan.exact:
+    if plan.exact or arranged:
         statistics["covariance"] = proof.covariance_error
+    if mapped:
+        original, released = intake.table.confidential, Matrix(outcome.columns)
+        statistics["rank correlation"] = rank_correlation_difference(original, released).value
+        statistics["distribution"] = ks(original, released).parts["largest"]
+    if mapped and not plan.exact:
+        statistics = {name: error for name, error in statistics.items() if error <= NEARLY}
     exact = [rule for rule in outcome.rules if rule.exact]
     if exact:
         statistics["linear rules"] = max(rule.worst_error(outcome.columns) for rule in exact)
     return statistics
 
 
-def kept_on_average(plan: Plan, intake: Intake) -> tuple[str, ...]:
+def kept_on_average(plan: Plan, intake: Intake, outcome: Outcome) -> tuple[str, ...]:
     """The statistics that come back on average over repeated releases, if not exactly."""
-    if plan.exact or (intake.table.weights is not None and not plan.perturb.knows_weights):
+    if plan.exact or outcome.restored is not None or outcome.enforcement is not None:
+        return ()  # measured and told with the figure that was reached, or no longer what the method alone gives
+    if intake.table.weights is not None and not plan.perturb.knows_weights:
         return ()
     if intake.present is not None:
         return ()  # new values do not follow the pattern of the holes, so what is left has other moments
     statistics = () if plan.perturb.keeps_mean else ("mean",)
-    return (*statistics, "covariance") if plan.perturb.keeps_variance else statistics
+    return (*statistics, "covariance") if plan.covariance_on_average else statistics
 
 
 def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, Dose]:
     """Asked and achieved perturbation, column by column."""
     retained, constant = plan.perturb.retained(), set(outcome.constant)
+    # A ratio has no share of its own, and columns whose factors and rest overlap have more than one.
+    overlap = bool(outcome.spectrum.axes.rest_of) and not plan.decompose.uncorrelated
+    vague = set(range(len(outcome.columns))) if overlap else {rule.column for rule in outcome.ratios}
     found = {}
     for j, name in enumerate(intake.table.confidential_names):
         asked, achieved = None, 0.0
@@ -69,13 +104,23 @@ def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict
             asked = 0.0
         else:
             achieved = float(np.clip(1 - proof.correlation[j], 0, 2))
-            if retained is not None and outcome.variance[j] > 0:
+            if retained is not None and outcome.variance[j] > 0 and j not in vague:
                 asked = float(min(outcome.altered[j] / outcome.variance[j], 1.0) * (1 - retained))
         found[name] = Dose(asked, achieved, float(proof.changed[j]))
     return found
 
 
+def rules(intake: Intake, outcome: Outcome) -> list[str]:
+    """The rules between columns that the release keeps, as sentences."""
+    names = intake.table.confidential_names
+    return [
+        *(rule.sentence(names) for rule in outcome.rules if rule.exact),
+        *(rule.sentence(names) for rule in outcome.ratios),
+    ]
+
+
 def remarks(
+    plan: Plan,
     frame: Frame,
     roles: Roles,
     intake: Intake,
@@ -94,14 +139,23 @@ def remarks(
         *_about_components(outcome),
         *_about_columns(intake, outcome),
         *_about_holes(intake),
-        *_about_domains(frame, intake, outcome),
-        *_about_exactness(intake, kept, rounded),
-        *(
-            f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
-            for name, found in dose.items()
-            if found.asked and found.achieved < NO_EFFECT
-        ),
+        *_about_domains(plan, frame, intake, outcome),
+        *_about_distributions(plan, intake, outcome, kept),
+        *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments else []),
+        *_about_doses(intake, dose),
     ]
+
+
+def _about_doses(intake: Intake, dose: Mapping[str, Dose]) -> list[str]:
+    """Columns on which the method had no effect, or much less than it set out for."""
+    said = []
+    for name, found in dose.items():
+        if found.asked and found.achieved < NO_EFFECT:
+            said.append(f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})")
+        elif found.asked and found.achieved < found.asked / 2 and intake.table.count >= ENOUGH_ROWS:
+            weight = ", as it follows the weight" if intake.table.weights is not None else ""
+            said.append(f"column '{name}' changed less than asked ({found.achieved:.2f} of {found.asked:.2f}){weight}")
+    return said
 
 
 def _about_others(frame: Frame, roles: Roles) -> list[str]:
@@ -118,9 +172,10 @@ def _about_others(frame: Frame, roles: Roles) -> list[str]:
 
 
 def _about_components(outcome: Outcome) -> list[str]:
-    axes = outcome.spectrum.axes
+    spectrum = outcome.spectrum
+    axes = spectrum.axes
     said = [axes.remark] if axes.remark else []
-    if outcome.untouched:
+    if outcome.untouched and not spectrum.names:  # a selection of factors tells of the rest itself
         of = f" of {axes.count}" if outcome.untouched == outcome.spectrum.untouched else ""
         said.append(
             f"{outcome.untouched}{of} components are untouched: an intruder can estimate them from the release alone "
@@ -181,7 +236,22 @@ def _about_holes(intake: Intake) -> list[str]:
     return said
 
 
-def _about_domains(frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
+def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Mapping[str, float]) -> list[str]:
+    """What became of the wish for the columns' own distributions."""
+    names = intake.table.confidential_names
+    if not plan.maps_values:
+        return []
+    if outcome.restored is None:
+        reason = "there are too few rows to smooth, or it would have cost more than it brings (measured)"
+        return [f"the columns did not get their own distributions back: {reason}"]
+    rules = [f"holds in most rows, before and after: {rule.sentence(names)}" for rule in outcome.restored.near_rules]
+    sought = ("mean", "covariance", "rank correlation") if outcome.restored.settled else ("rank correlation",)
+    lost = [name for name in sought if name not in kept]
+    where = " in some stratum" if intake.table.strata is not None else ""
+    return [*rules, *(f"{name}: did not come back{where}, it is off by more than {NEARLY}" for name in lost)]
+
+
+def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
     """Values the columns could not have before."""
     table = intake.table
     minimum = intake.look.minimum[table.public :]
@@ -198,7 +268,37 @@ def _about_domains(frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
         said.append(f"negative values where there were none: {_listed(negative)}")
     if decimals:
         said.append(f"decimals where there were whole numbers: {_listed(decimals)}")
-    return said
+    if said and plan.promises_moments:
+        said[-1] += "; exact moments come first, unless the dictionary of the columns declares what values are allowed"
+    if outcome.enforcement is not None:
+        cost = outcome.enforcement
+        said.append(
+            f"{cost.cells} cells of {_listed([table.confidential_names[j] for j in sorted(cost.columns)])} were moved "
+            f"to values the columns can have; that moved means by at most {cost.mean:.1e} and covariances by "
+            f"{cost.covariance:.1e} standard deviations"
+        )
+    said += [
+        f"held before, and no longer does: {rule.sentence(table.confidential_names)}; exact moments come first, unless "
+        "the dictionary of the columns declares the ratio"
+        for rule in intake.known.found_ratios
+        if rule not in outcome.ratios
+    ]
+    return said + _about_rebuilt(intake, outcome)
+
+
+def _about_rebuilt(intake: Intake, outcome: Outcome) -> list[str]:
+    """Declared domains of columns that are made of others: a sum of allowed values need not be an allowed one."""
+    names = intake.table.confidential_names
+    rebuilt = {rule.column for rule in outcome.rules} | {rule.column for rule in outcome.ratios}
+    counts = {
+        names[j]: intake.known.declared[j].outside(outcome.columns[j]) for j in sorted(rebuilt) if intake.known.declared
+    }
+    return [
+        f"{count} cells of '{name}' are outside what the dictionary of the columns declares: the column is made of "
+        "others, and that comes first"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def _listed(names: list[str], most: int = 6) -> str:
@@ -207,13 +307,15 @@ def _listed(names: list[str], most: int = 6) -> str:
 
 
 def _whole(values: Array) -> bool:
-    sample = values[:SAMPLE]
-    sample = sample[~np.isnan(sample)]
-    return bool((sample == np.round(sample)).all())
+    """Are all values whole numbers? The first rows settle it for most columns that are not."""
+    return all(bool((cells == np.round(cells))[~np.isnan(cells)].all()) for cells in (values[:SAMPLE], values[SAMPLE:]))
 
 
-def _about_exactness(intake: Intake, kept: Mapping[str, float], rounded: bool) -> list[str]:
+def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float], rounded: bool) -> list[str]:
     reason = "cells are missing" if intake.present is not None else "the columns or the weights span too many digits"
     if rounded:
         reason = "a column is stored with fewer digits than it was computed with"
-    return [f"{name}: kept to {error:.1e} only, because {reason}" for name, error in kept.items() if not error <= KEPT]
+    if outcome.enforcement is not None or outcome.ratios:
+        reason = "declared rules come first"
+    promised = {name: error for name, error in kept.items() if name not in ("rank correlation", "distribution")}
+    return [f"{name}: kept to {error:.1e} only, because {reason}" for name, error in promised.items() if error > KEPT]

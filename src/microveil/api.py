@@ -69,8 +69,8 @@ def protect(
         strata: columns whose groups are protected one by one; means and covariances are then kept in each.
         weight: the column of survey weights; the moments that are kept are then weighted ones.
         seed: a whole number for a result that can be repeated; by default each run differs. Keep it secret.
-        rules: "infer" finds special codes such as -9 and leaves them alone; None treats every number as a value;
-            or a dictionary of the columns (dict or file).
+        rules: "infer" finds special codes such as -9 and leaves them alone, and finds sums, ratios and the values a
+            column can have; None treats every number as a value; or a dictionary of the columns (dict or file).
         engine: "auto" or "memory".
         progress: called with the name of the step and the share done.
         **params: the method's parameters; `microveil methods ID` lists them.
@@ -94,7 +94,7 @@ def protect(
             intake.look,
             streams,
             sensitive=_sensitive(plan, frame, intake),
-            declared=intake.declared,
+            known=intake.known,
             progress=tell,
         )
         settings = _settings(plan, roles, rules, engine)
@@ -176,7 +176,9 @@ def _check_fits(plan: Plan, intake: Intake) -> None:
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if plan.given_draws and table.strata is not None:
         raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")
-    if table.weights is not None and not plan.exact and not plan.perturb.knows_weights:
+    # Values that are exchanged between records until the moments return go by weighted ones.
+    arranged = plan.maps_values and plan.marginals.exchange
+    if table.weights is not None and not (plan.exact or arranged or plan.perturb.knows_weights):
         perturb = plan.parameters["perturb"]
         raise ParameterError(
             f"weight: perturb='{perturb}' keeps weighted moments only with exact=True",
@@ -187,7 +189,7 @@ def _check_fits(plan: Plan, intake: Intake) -> None:
 def _sensitive(plan: Plan, frame: Frame, intake: Intake) -> list[int]:
     """Sensitive columns by their number among the confidential ones."""
     names = intake.table.confidential_names
-    chosen = named(dict.fromkeys(frame.names, True), "sensitive", plan.select.sensitive)
+    chosen = named(dict.fromkeys(frame.names, True), "sensitive", plan.select.sensitive_columns)
     for name in chosen:
         if name not in names:
             raise ParameterError(f"sensitive: column '{name}' is not confidential", "name protected columns only")
@@ -215,12 +217,13 @@ def _release(
         method=plan.method,
         kind=plan.kind(outcome.untouched),
         kept=kept,
-        kept_on_average=account.kept_on_average(plan, intake),
+        kept_on_average=account.kept_on_average(plan, intake, outcome),
         dose=dose,
-        warnings=account.remarks(frame, roles, intake, outcome, kept, dose, rounded=rounded),
-        rules=[rule.sentence(names) for rule in outcome.rules if rule.exact],
+        warnings=account.remarks(plan, frame, roles, intake, outcome, kept, dose, rounded=rounded),
+        rules=account.rules(intake, outcome),
         components=account.component_table(outcome),
         rows=table.count,
+        leakage=account.leakage(plan, intake, outcome),
         settings=settings,
         seed=seed,
         writer=_write_report,

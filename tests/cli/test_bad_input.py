@@ -69,6 +69,7 @@ def test_a_bad_file_is_refused(case: str, tmp_path: Path, capsys: pytest.Capture
     assert expected in refused(capsys, tmp_path, source, "-o", tmp_path / "out.csv")
 
 
+PCA = ["--method", "pca"]
 OPTIONS = {
     "unknown column": (["--confidential", "a,nix"], "confidential: there is no column 'nix'"),
     "text in a numeric role": (["--confidential", "a,t"], "'t' is not numeric"),
@@ -78,15 +79,16 @@ OPTIONS = {
     "no column named": (["--confidential", ","], "confidential"),
     "unknown method": (["--method", "pcaa"], "did you mean 'pca'"),
     "unknown parameter": (["--set", "componets=2"], "did you mean 'components'"),
-    "too many components": (["--set", "components=9"], "components: 9 asked"),
-    "component 0 asked": (["--set", "components=0"], "components"),
-    "component out of range": (["--set", "components=[5]"], "no component 5"),
-    "component twice": (["--set", "components=[0,0]"], "listed twice"),
-    "empty component list": (["--set", "components=[]"], "empty"),
-    "sensitive without components": (["--set", "sensitive=a"], "sensitive"),
-    "parameter of another perturbation": (["--set", "noise_sd_ratio=1"], "perturb='noise'"),
-    "ratio out of range": (["--set", "perturb=noise", "--set", "noise_sd_ratio=-1"], "noise_sd_ratio"),
-    "unknown perturbation": (["--set", "perturb=swop"], "did you mean 'swap'"),
+    "too many components": ([*PCA, "--set", "components=9"], "components: 9 asked"),
+    "component 0 asked": ([*PCA, "--set", "components=0"], "components"),
+    "component out of range": ([*PCA, "--set", "components=[5]"], "no component 5"),
+    "component twice": ([*PCA, "--set", "components=[0,0]"], "listed twice"),
+    "empty component list": ([*PCA, "--set", "components=[]"], "empty"),
+    "sensitive without components": ([*PCA, "--set", "sensitive=a"], "sensitive"),
+    "parameter of another perturbation": ([*PCA, "--set", "noise_sd_ratio=1"], "perturb='noise'"),
+    "ratio out of range": ([*PCA, "--set", "perturb=noise", "--set", "noise_sd_ratio=-1"], "noise_sd_ratio"),
+    "unknown perturbation": ([*PCA, "--set", "perturb=swop"], "did you mean 'swap'"),
+    "what the default fixes": (["--set", "components=1"], "components: veil has it fixed at 'all'"),
     "not a pair": (["--set", "components"], "--set"),
     "set twice": (["--set", "components=1", "--set", "components=2"], "twice"),
     "an option as a parameter": (["--set", "seed=3"], "--set: 'seed' is an option of its own; use --seed"),
@@ -181,7 +183,7 @@ def test_a_full_disk_leaves_nothing_behind(extension: str, tmp_path: Path) -> No
 def test_an_existing_output_survives_a_failure(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.csv"
     out.write_text("precious")
-    refused(capsys, tmp_path, good, "-o", out, "--set", "components=9")
+    assert "components: 9 asked" in refused(capsys, tmp_path, good, "-o", out, *PCA, "--set", "components=9")
     assert out.read_text() == "precious"
 
 

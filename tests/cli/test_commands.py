@@ -39,17 +39,38 @@ def test_protect_writes_a_table_of_the_same_shape_and_says_what_was_kept(
     out = tmp_path / "released.csv"
     code, printed, err = run(capsys, "protect", survey, "-o", out, "--weight", "weight")
     assert (code, err) == (0, "")
-    assert "Kept exactly: weighted means" in printed
+    assert "Kept exactly: linear rules" in printed
+    closely = re.search(r"Kept closely: weighted means \(to (.*?)\), weighted covariances \(to (.*?)\), rank", printed)
+    assert closely is not None
+    # Weights fall with the size of the firms, so that a large firm in the wrong place would show at once.
+    assert max(map(float, closely.groups())) <= 0.1
     assert "holds in every row: turnover_total = turnover_domestic + turnover_export" in printed
     assert re.search(r"Risk: 100\.0 % .* before, \d+\.\d\d % after .*chance 0\.08 %", printed)
     before, after = pl.read_csv(survey), pl.read_csv(out)
-    assert after.columns == before.columns
+    assert after.schema == before.schema, "whole numbers stay whole"
     assert after.height == before.height
     for passed in ("region", "industry", "weight"):
         assert after[passed].equals(before[passed])
     for column in ("investment", "energy_cost"):
         assert after[column].is_null().equals(before[column].is_null())
     assert (after["rd_spending"] == -9).equals(before["rd_spending"] == -9)
+    assert (after["turnover_domestic"] + after["turnover_export"] == after["turnover_total"]).all()
+    weight = before["weight"].to_numpy()
+    for column in (column for column in before.columns if before[column].dtype.is_numeric() and column != "weight"):
+        told = before[column].is_not_null() & (before[column] != -9)
+        old, new = (frame[column].filter(told).to_numpy() for frame in (before, after))
+        assert old.min() < 0 or new.min() >= 0, "no negative values where there were none"
+        mean = np.average(old, weights=weight[told])
+        sd = np.sqrt(np.average((old - mean) ** 2, weights=weight[told]))
+        assert np.average(new, weights=weight[told]) == pytest.approx(mean, abs=0.1 * sd)
+
+
+def test_exact_moments_can_be_asked_for(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "released.csv"
+    code, printed, _ = run(capsys, "protect", survey, "-o", out, "--weight", "weight", "--method", "pca")
+    assert code == 0
+    assert "Kept exactly: weighted means" in printed
+    before, after = pl.read_csv(survey), pl.read_csv(out)
     weight = before["weight"].to_numpy()
     for column in ("employees", "wages", "operating_profit"):
         old, new = (np.average(frame[column].to_numpy(), weights=weight) for frame in (before, after))
@@ -72,11 +93,13 @@ def test_untouched_cells_come_back_as_they_were_written(
 def test_the_same_seed_gives_the_same_bytes_in_csv_and_parquet(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    source = tmp_path / "few.csv"
+    source.write_text("".join(survey.read_text().splitlines(keepends=True)[:301]))
     for extension in ("csv", "parquet"):
         first, second, other = (tmp_path / f"{name}.{extension}" for name in ("first", "second", "other"))
         for path in (first, second):
-            assert run(capsys, "protect", survey, "-o", path, "--seed", SEED)[0] == 0
-        run(capsys, "protect", survey, "-o", other)
+            assert run(capsys, "protect", source, "-o", path, "--seed", SEED)[0] == 0
+        run(capsys, "protect", source, "-o", other)
         assert first.read_bytes() == second.read_bytes()
         assert first.read_bytes() != other.read_bytes()
     as_csv, as_parquet = pl.read_csv(tmp_path / "first.csv"), pl.read_parquet(tmp_path / "first.parquet")
@@ -87,7 +110,12 @@ def test_json_is_one_object_and_nothing_else(survey: Path, tmp_path: Path, capsy
     code, printed, err = run(capsys, "protect", survey, "-o", tmp_path / "o.csv", "--json", "--seed", SEED)
     assert (code, err) == (0, "")
     told = json.loads(printed)
-    assert told["kept"]["covariance"] < 1e-10
+    assert told["method"] == "veil"
+    assert told["kept"]["linear rules"] < 1e-12
+    assert told["kept"]["mean"] < 0.01
+    assert told["kept"]["covariance"] < 0.1
+    assert told["kept"]["rank correlation"] < 0.1
+    assert told["kept"]["distribution"] < 0.1
     assert told["dose"]["wages"]["cells_changed"] > 0.99
     assert told["risk"]["before"]["value"] == 1.0
     assert {"value", "low", "high", "chance", "better", "range", "meaning"} <= told["risk"]["after"].keys()
@@ -111,19 +139,23 @@ def test_reports_and_recipe_and_the_secret_seed(
         assert str(SEED) not in texts[name]
     assert str(SEED) not in printed
     assert "http" not in texts["internal.html"] + texts["public.html"], "nothing is loaded from anywhere"
+    released = pl.read_csv(names["released.csv"])
     extremes = pl.read_csv(survey).select(pl.col(pl.Float64, pl.Int64)).select(pl.all().max())
-    for value in (value for value in extremes.row(0) if abs(value) >= 1000):
-        assert str(value) not in texts["public.html"]
+    for column, value in extremes.row(0, named=True).items():
+        if abs(value) >= 1000:
+            assert str(value) not in texts["public.html"]
+            assert value not in released[column], "the largest values are averaged"
     recipe = tomllib.loads(texts["recipe.toml"])
-    assert recipe["method"] == "pca"
-    assert recipe["parameters"]["exact"] is True
+    assert recipe["method"] == "veil"
+    assert recipe["parameters"]["exact"] is False
+    assert recipe["parameters"]["marginals"] == "smoothed"
 
 
 def test_parameters_reach_the_method(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, printed, _ = run(
-        capsys, "protect", survey, "-o", tmp_path / "o.parquet", "--json", "--set", "perturb=redraw", "--set",
-        "components=sensitive", "--set", "sensitive=wages,employees", "--set", "sensitive_share=0.5", "--public",
-        "hours_worked", "--strata", "region",
+        capsys, "protect", survey, "-o", tmp_path / "o.parquet", "--json", "--method", "pca",
+        "--set", "perturb=redraw", "--set", "components=sensitive", "--set", "sensitive=wages,employees",
+        "--set", "sensitive_share=0.5", "--public", "hours_worked", "--strata", "region",
     )  # fmt: skip
     told = json.loads(printed)
     assert code == 0
@@ -179,10 +211,14 @@ def test_what_is_kept_is_told_with_weights_and_strata(
         printed = run(capsys, "protect", survey, "-o", tmp_path / "o.csv", "--public-report", report, *options)[1]
         return printed, report.read_text()
 
-    printed, report = told("--weight", "weight", "--strata", "region")
+    printed, report = told("--weight", "weight", "--strata", "region", "--method", "pca")
     assert re.search(r"Kept exactly: weighted means .*, in every stratum", printed)
     assert "weighted column means in every stratum (in standard deviations)" in report
     assert "weighted variances and covariances in every stratum (" in report
+    printed, report = told("--weight", "weight", "--strata", "region")
+    assert re.search(r"Kept closely: weighted means .*, weighted covariances .*, in every stratum", printed)
+    assert "weighted variances and covariances in every stratum (" in report
+    assert "the distributions of the columns" in report
     printed, report = told()
     assert "weighted" not in report
     assert "in every stratum" not in report + printed
@@ -191,30 +227,41 @@ def test_what_is_kept_is_told_with_weights_and_strata(
 
 def test_rules_none_treats_codes_as_values(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "o.csv"
-    run(capsys, "protect", survey, "-o", out, "--rules", "none", "--quiet")
+    before = pl.read_csv(survey)["rd_spending"] == -9
+    assert "taken for a code" not in run(capsys, "protect", survey, "-o", out, "--rules", "none")[1]
+    after = pl.read_csv(out)["rd_spending"] == -9
+    assert (before & after).sum() < before.sum() / 2, "as a value, -9 goes to other records"
+    run(capsys, "protect", survey, "-o", out, "--rules", "none", "--method", "pca", "--quiet")
     assert (pl.read_csv(out)["rd_spending"] == -9).sum() == 0
 
 
 def test_methods_lists_every_parameter_with_its_range(capsys: pytest.CaptureFixture[str]) -> None:
     code, printed, _ = run(capsys, "methods")
     assert code == 0
-    assert "pca" in printed
+    for method in mv.methods():
+        assert method in printed
     printed = run(capsys, "methods", "pca")[1]
     for word in ("components", "noise_sd_ratio", "above 0 and at most 10", "bandwidth_ratio", "Calviño"):
         assert word in printed
-    details = json.loads(run(capsys, "methods", "pca", "--json")[1])
-    assert details["id"] == "pca"
-    names = {parameter["name"] for group in details["parameters"] for parameter in group["parameters"]}
+    assert "for tests" not in printed
+    names = parameters_shown(capsys, "pca")
     assert {"components", "noise_sd_ratio"} <= names
     assert not {"draws", "permutations"} & names, "these are arrays for tests"
-    assert "for tests" not in printed
+    assert parameters_shown(capsys, "veil") == {"exact", "marginals", "tail_group"}
+
+
+def parameters_shown(capsys: pytest.CaptureFixture[str], method: str) -> set[str]:
+    details = json.loads(run(capsys, "methods", method, "--json")[1])
+    assert details["id"] == method
+    return {parameter["name"] for group in details["parameters"] for parameter in group["parameters"]}
 
 
 def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "demo"
     code, printed, _ = run(capsys, "demo", "--folder", folder)
     assert code == 0
-    assert "Kept exactly" in printed
+    assert "Kept exactly: linear rules" in printed
+    assert "Kept closely: weighted means" in printed
     assert "Risk" in printed
     assert {path.name for path in folder.iterdir()} == {
         "released.csv", "report-internal.html", "report-public.html", "recipe.toml",
@@ -268,7 +315,7 @@ def test_names_with_spaces_and_years_can_be_named(tmp_path: Path, capsys: pytest
     source, out = tmp_path / "in.csv", tmp_path / "o.csv"
     source.write_text("id, wages,2019,2020\nx,2,3,4\ny,9,1,7\nz,7,2,2\nw,1,8,5\n")
     arguments = ["--confidential", "wages,2019,2020", "--set", "components=sensitive", "--set", "sensitive=2019"]
-    arguments += ["--set", "exact=false"]
+    arguments += ["--method", "pca", "--set", "exact=false"]
     code, _, err = run(capsys, "protect", source, "-o", out, *arguments)
     assert (code, err) == (0, "")
     assert pl.read_csv(out).columns == ["id", " wages", "2019", "2020"]

@@ -232,7 +232,7 @@ def test_same_seed_on_data_that_differ_in_one_cell_gives_other_permutations(cell
     other[cell] += 1e-12
     orders = []
     for values in (data, other):
-        release = mv.protect(values, seed=42, exact=False, rules=None)
+        release = mv.protect(values, "pca", seed=42, exact=False, rules=None)
         orders.append(permutations_of(values, release.data, release.components.weights))
     for one, two in zip(*orders, strict=True):
         assert sorted(one) == sorted(two) == list(range(50))
@@ -242,7 +242,7 @@ def test_same_seed_on_data_that_differ_in_one_cell_gives_other_permutations(cell
 
 def test_components_are_swapped_in_different_orders() -> None:
     data = table(5)
-    release = mv.protect(data, seed=1, exact=False, rules=None)
+    release = mv.protect(data, "pca", seed=1, exact=False, rules=None)
     orders = permutations_of(data, release.data, release.components.weights)
     for one, two in itertools.combinations(orders, 2):
         assert np.count_nonzero(np.array(one) == two) <= 6
@@ -250,7 +250,7 @@ def test_components_are_swapped_in_different_orders() -> None:
 
 def test_seed_and_stream_without_the_data_do_not_undo_a_swap() -> None:
     data, seed = table(6), 42
-    release = mv.protect(data, seed=seed, exact=False, rules=None)
+    release = mv.protect(data, "pca", seed=seed, exact=False, rules=None)
     truth = permutations_of(data, release.data, release.components.weights)
     for guess in (0, fingerprint(release.data), fingerprint(np.sort(data, axis=0))):
         streams = Streams(seed, guess)

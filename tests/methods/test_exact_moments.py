@@ -26,9 +26,15 @@ EXACT = 1e-10
 SEEDS = (1, 2, 3)
 
 # Fitting eight families takes its time; exactness does not depend on which one is drawn from.
-QUICK: dict[str, dict[str, Any]] = {"parametric": {"families": ["normal", "uniform"]}}
+# A window must reach another row, and a handful of rows is one or two groups, with nothing left to be exact about.
+QUICK: dict[str, dict[str, Any]] = {
+    "parametric": {"families": ["normal", "uniform"]},
+    "rank_swap": {"rank_window": 0.5},
+}
+NEEDS_ROWS = ("microaggregate",)
 
 every_perturbation = pytest.mark.parametrize("perturb", PERTURBATIONS)
+every_perturbation_of_few_rows = pytest.mark.parametrize("perturb", [p for p in PERTURBATIONS if p not in NEEDS_ROWS])
 
 
 def release_of(data: Any, perturb: str, seed: int, **options: Any) -> mv.Release:
@@ -140,6 +146,10 @@ every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
 def test_mean_and_covariance_are_exact(scenario: str, perturb: str) -> None:
     for seed in SEEDS[: 1 if scenario == "200 columns" else 3]:
         data = SCENARIOS[scenario](np.random.default_rng(seed))
+        if perturb in NEEDS_ROWS and len(data) < 6:
+            with pytest.raises(DataError, match="exact moments cannot be reached"):
+                release_of(data, perturb, seed)
+            continue
         assert_exact(data, release_of(data, perturb, seed).data)
 
 
@@ -190,7 +200,7 @@ def test_mean_and_covariance_are_exact_without_standardisation(perturb: str, rat
 @given(
     rows=st.integers(3, 40),
     columns=st.integers(2, 9),
-    perturb=st.sampled_from([name for name in PERTURBATIONS if name != "parametric"]),
+    perturb=st.sampled_from([name for name in PERTURBATIONS if name not in ("parametric", *NEEDS_ROWS)]),
     exponents=st.lists(st.integers(-9, 9), min_size=9, max_size=9),
     offset=st.sampled_from([0.0, 1.0, 1e3]),
     tail=st.sampled_from(["normal", "exponential", "whole"]),
@@ -230,7 +240,7 @@ def test_weighted_moments_are_exact(perturb: str) -> None:
         assert moment_errors(data[:, :5], after[:, :5])[1] > 1e-3
 
 
-@every_perturbation
+@every_perturbation_of_few_rows
 def test_moments_are_exact_within_each_stratum_and_overall(perturb: str) -> None:
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
@@ -244,7 +254,7 @@ def test_moments_are_exact_within_each_stratum_and_overall(perturb: str) -> None
             assert_exact(data[groups == group, :4], after[groups == group, :4])
 
 
-@every_perturbation
+@every_perturbation_of_few_rows
 def test_weighted_moments_are_exact_within_each_stratum_and_overall(perturb: str) -> None:
     rng = np.random.default_rng(6)
     groups = np.repeat(np.arange(3), [5, 40, 105])
@@ -431,6 +441,8 @@ def test_covariances_move_without_exact(perturb: str) -> None:
 def test_kept_tells_the_error_that_was_reached(scenario: str) -> None:
     data = SCENARIOS[scenario](np.random.default_rng(5))
     for perturb in ["swap"] if scenario == "200 columns" else PERTURBATIONS:
+        if perturb in NEEDS_ROWS and len(data) < 6:
+            continue
         release = release_of(data, perturb, 5)
         mean_error, covariance_error = moment_errors(data, release.data)
         # Both figures have round-off of their own.
@@ -451,4 +463,4 @@ def test_kept_tells_the_error_of_the_released_single_precision_numbers() -> None
 def test_impossible_exactness_is_refused_and_not_approximated() -> None:
     data = mixed(np.random.default_rng(16), 30, 3)
     with pytest.raises(DataError, match="exact moments cannot be reached"):
-        mv.protect(data, perturb="normal", draws=np.ones((30, 3)), rules=None)
+        mv.protect(data, "pca", perturb="normal", draws=np.ones((30, 3)), rules=None)

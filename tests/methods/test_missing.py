@@ -28,7 +28,7 @@ every_perturbation = pytest.mark.parametrize("perturb", PERTURBATIONS)
 
 
 def release_of(data: Any, perturb: str = "swap", **options: Any) -> mv.Release:
-    return mv.protect(data, perturb=perturb, **{"rules": None, **QUICK.get(perturb, {}), **options})
+    return mv.protect(data, "pca", perturb=perturb, **{"rules": None, **QUICK.get(perturb, {}), **options})
 
 
 def full(seed: int, rows: int = 300, columns: int = 6) -> Array:

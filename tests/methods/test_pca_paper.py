@@ -285,7 +285,7 @@ def test_sensitive_chooses_the_fewest_components_that_carry_the_column() -> None
     for column in range(5):
         for share in (0.3, 0.6, 0.8, 0.95):
             release = mv.protect(
-                data, components="sensitive", sensitive=[column], sensitive_share=share, seed=1, rules=None
+                data, "pca", components="sensitive", sensitive=[column], sensitive_share=share, seed=1, rules=None
             )
             carried = release.components.variance_shares[column]
             chosen = list(release.components.perturbed)
@@ -298,7 +298,9 @@ def test_uncorrelated_column_is_a_component_of_its_own_and_chosen_alone() -> Non
     rng = np.random.default_rng(9)
     basis, _ = np.linalg.qr(np.column_stack([np.ones(80), rng.standard_normal((80, 4))]))
     alone, rest = basis[:, 1], basis[:, 2:] @ rng.standard_normal((3, 3))
-    release = mv.protect(np.column_stack([alone, rest]), components="sensitive", sensitive=[0], seed=1, rules=None)
+    release = mv.protect(
+        np.column_stack([alone, rest]), "pca", components="sensitive", sensitive=[0], seed=1, rules=None
+    )
     (chosen,) = release.components.perturbed
     assert release.components.weight_shares[0, chosen] == pytest.approx(1, abs=1e-10)
     assert release.components.variance_shares[0, chosen] == pytest.approx(1, abs=1e-12)
@@ -311,7 +313,7 @@ def redraw_correlations(data: Array, component: int, draws: int) -> Array:
     """cor(column, released column) over many redraws of one component, without a correction of the variance."""
     found = []
     for seed in range(draws):
-        release = mv.protect(data, components=[component], perturb="redraw", exact=False, seed=seed, rules=None)
+        release = mv.protect(data, "pca", components=[component], perturb="redraw", exact=False, seed=seed, rules=None)
         together = np.corrcoef(data.T, release.data.T)
         found.append(np.diagonal(together[: data.shape[1], data.shape[1] :]))
     return np.array(found)

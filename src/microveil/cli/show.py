@@ -76,6 +76,8 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "dose": {name: dataclasses.asdict(dose) for name, dose in release.dose.items()},
         "altered_variance": release.components.altered_variance,
         "components": release.components.to_rows(),
+        "untouched_variance": release.components.untouched_variance,
+        "leakage": None if release.leakage is None else dataclasses.asdict(release.leakage),
         "warnings": release.warnings,
         "risk": None if risk is None else {"before": risk[0].to_dict(), "after": risk[1].to_dict()},
     }
@@ -90,12 +92,18 @@ def release(result: Release, risk: Risk | None, written: list[Path]) -> None:
         f"{100 * result.components.altered_variance:.1f} % of the variance altered); the result is {result.kind}."
     )
     weighted = "weighted " if result.settings["weight"] else ""
-    words = {"mean": f"{weighted}means", "covariance": f"{weighted}covariances"}
-    kept = ", ".join(f"{words.get(name, name)} (to {max(error, 1e-16):.0e})" for name, error in result.kept.items())
-    if kept and result.settings["strata"]:
-        kept += ", in every stratum"
-    if kept:
-        console.print(f"[bold]Kept exactly:[/bold] {kept}")
+    words = {
+        "mean": f"{weighted}means",
+        "covariance": f"{weighted}covariances",
+        "rank correlation": "rank correlations",
+        "distribution": "distributions",
+    }
+    for title, those in (("exactly", result.kept_exactly), ("closely", result.kept_closely)):
+        kept = ", ".join(f"{words.get(name, name)} (to {max(error, 1e-16):.0e})" for name, error in those.items())
+        if kept and title == "exactly" and result.settings["strata"]:
+            kept += ", in every stratum"
+        if kept:
+            console.print(f"[bold]Kept {title}:[/bold] {kept}")
     if result.kept_on_average:
         console.print(f"[bold]Kept on average:[/bold] {', '.join(words[name] for name in result.kept_on_average)}")
     for rule in result.rules:
@@ -131,6 +139,8 @@ def description(found: api.Description, saved: Path | None) -> None:
         table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading == "domain")
     for column in found.columns:
         kind = "text" if not column.numeric else "whole" if column.whole_numbers else "number"
+        if column.step is not None and column.step != 1:
+            kind += f", steps of {column.step:g}"
         zeros = "" if column.zeros is None else f"{100 * column.zeros:.1f} %"
         codes = ", ".join(f"{code:g}" for code in column.special_codes)
         cells = (column.name, kind, column.sign or "", str(column.missing), zeros, str(column.distinct), codes)
@@ -139,7 +149,7 @@ def description(found: api.Description, saved: Path | None) -> None:
     for rule in found.rules:
         console.print(f"Holds in every row: {escape(rule)}")
     if not found.rules:
-        console.print("No exact linear rule between the numeric columns.")
+        console.print("No exact sum or ratio between the numeric columns.")
     if saved is not None:
         console.print(f"Wrote {escape(str(saved))}")
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from microveil.core.dependence import find_dependence
+from microveil.core.domain import SPIKE, step_of
 from microveil.core.moments import moments
+from microveil.core.ratios import find_ratios
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.data.dictionary import find_codes
@@ -29,16 +31,33 @@ class ColumnDescription:
     distinct: int
     special_codes: tuple[float, ...] = ()
     remark: str = ""
+    step: float | None = None
+
+    def to_entry(self) -> dict[str, Any]:
+        """What the dictionary of the columns says of this one: nothing, if there is nothing to say."""
+        if not self.numeric or self.remark:
+            return {}
+        entry: dict[str, Any] = {"special_codes": list(self.special_codes)} if self.special_codes else {}
+        if self.sign in ("above 0", "0 or above"):
+            entry["minimum"] = 0.0
+        if self.sign == "0 or below":
+            entry["maximum"] = 0.0
+        if self.step is not None:
+            entry["step"] = self.step
+        if self.zeros is not None and self.zeros >= SPIKE:
+            entry["zeros"] = True
+        return entry
 
 
 @dataclass(frozen=True)
 class Description:
-    """A table: its columns, and the linear rules that hold in every row."""
+    """A table: its columns, and the linear rules and ratios that hold in every row."""
 
     rows: int
     columns: list[ColumnDescription]
     rules: list[str]
     sums: list[dict[str, Any]]
+    ratios: list[dict[str, str]]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -46,8 +65,8 @@ class Description:
 
     def to_dictionary(self) -> dict[str, Any]:
         """The part that `protect(rules=...)` takes back, for a user to edit."""
-        codes = {c.name: {"special_codes": list(c.special_codes)} for c in self.columns if c.special_codes}
-        return {"columns": codes, "sums": self.sums}
+        entries = {column.name: entry for column in self.columns if (entry := column.to_entry())}
+        return {"columns": entries, "sums": self.sums, "ratios": self.ratios}
 
 
 def describe_table(frame: Frame) -> Description:
@@ -65,8 +84,24 @@ def describe_table(frame: Frame) -> Description:
         columns.append(description)
         if clean.size and not description.remark:
             numbers[name] = clean
-    rules, sums = _rules(numbers)
-    return Description(frame.count, columns, rules, sums)
+    ratios = find_ratios(Matrix(list(numbers.values())))
+    names = list(numbers)
+    made = {names[ratio.column] for ratio in ratios}
+    rules, sums = _rules({name: values for name, values in numbers.items() if name not in made})
+    return Description(
+        rows=frame.count,
+        columns=columns,
+        rules=[*rules, *(ratio.sentence(names) for ratio in ratios)],
+        sums=sums,
+        ratios=[
+            {
+                "ratio": names[ratio.column],
+                "numerator": names[ratio.numerator],
+                "denominator": names[ratio.denominator],
+            }
+            for ratio in ratios
+        ],
+    )
 
 
 def _number_column(name: str, values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[ColumnDescription, Any]:
@@ -92,6 +127,7 @@ def _number_column(name: str, values: np.ndarray[Any, np.dtype[np.float64]]) -> 
             distinct=distinct,
             special_codes=codes,
             remark=remark,
+            step=step_of(real),
         ),
         clean,
     )

@@ -1,13 +1,20 @@
-"""The dictionary of the columns: codes that are not values, and sums that must hold.
+"""The dictionary of the columns: codes that are not values, the values a column can have, sums and ratios that hold.
 
 Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML or JSON file:
 
     [columns.rd_spending]
     special_codes = [-9]
+    minimum = 0
+    step = 1
 
     [[sums]]
     total = "turnover_total"
     parts = ["turnover_domestic", "turnover_export"]
+
+    [[ratios]]
+    ratio = "turnover_per_head"
+    numerator = "turnover_total"
+    denominator = "employees"
 """
 
 from __future__ import annotations
@@ -23,7 +30,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from microveil.core.arrays import Array
 from microveil.core.dependence import LinearRule, in_order
+from microveil.core.domain import Domain
 from microveil.core.errors import DataError, FileError, ParameterError, did_you_mean
+from microveil.core.ratios import RatioRule, ratio_rule
 
 NEGATIVE_CODES = frozenset(
     {-7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0, -99999.0, -999999.0}
@@ -45,6 +54,10 @@ class ColumnEntry(_Entry):
     """What is known of one column."""
 
     special_codes: tuple[float, ...] = Field((), description="numbers that stand for 'refused', 'not applicable', ...")
+    minimum: float | None = Field(None, allow_inf_nan=False, description="the least value the column can have")
+    maximum: float | None = Field(None, allow_inf_nan=False, description="the largest value the column can have")
+    step: float | None = Field(None, gt=0, allow_inf_nan=False, description="values are multiples of it: 1, 0.01, 100")
+    zeros: bool = Field(False, description="zero is a value of its own, and its share of the rows is kept")
 
 
 class SumEntry(_Entry):
@@ -54,11 +67,20 @@ class SumEntry(_Entry):
     parts: tuple[Name, ...] = Field(min_length=1)
 
 
+class RatioEntry(_Entry):
+    """A column that is one column over another, in every row where the other is not zero."""
+
+    ratio: Name
+    numerator: Name
+    denominator: Name
+
+
 class Dictionary(_Entry):
     """What is known of the columns."""
 
     columns: dict[Name, ColumnEntry] = Field(default_factory=dict)
     sums: tuple[SumEntry, ...] = ()
+    ratios: tuple[RatioEntry, ...] = ()
 
     def codes(self, name: str) -> tuple[float, ...]:
         """The special codes of a column."""
@@ -66,7 +88,9 @@ class Dictionary(_Entry):
 
     def check_names(self, names: Sequence[str]) -> None:
         """Every column that is spoken of must exist."""
-        spoken = [*self.columns, *(name for entry in self.sums for name in (entry.total, *entry.parts))]
+        sums = (name for entry in self.sums for name in (entry.total, *entry.parts))
+        ratios = (name for entry in self.ratios for name in (entry.ratio, entry.numerator, entry.denominator))
+        spoken = [*self.columns, *sums, *ratios]
         for name in spoken:
             if name not in names:
                 raise ParameterError(f"rules: there is no column '{name}'", did_you_mean(name, names))
@@ -143,6 +167,58 @@ def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list
         rules.append(LinearRule(place[entry.total], {place[name]: 1.0 for name in entry.parts}))
     _check_no_circle(rules, list(columns))
     return rules
+
+
+def declared_ratios(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[RatioRule]:
+    """The declared ratios as rules between protected columns, after checking that they hold."""
+    place = {name: j for j, name in enumerate(columns)}
+    values = list(columns.values())
+    totals = {entry.total for entry in dictionary.sums}
+    rules: list[RatioRule] = []
+    for entry in dictionary.ratios:
+        members = (entry.ratio, entry.numerator, entry.denominator)
+        outside = [name for name in members if name not in place]
+        if len(outside) == len(members):
+            continue
+        if outside:
+            raise ParameterError(
+                f"rules: the ratio '{entry.ratio}' needs '{outside[0]}', which is not protected",
+                "protect all columns of a ratio, or none",
+            )
+        if len(set(members)) < len(members) or entry.ratio in totals:
+            raise ParameterError(f"rules: the ratio '{entry.ratio}' is more than a ratio", "give each column one rule")
+        rule = ratio_rule(values, *(place[name] for name in members))
+        broken = rule.broken(values)
+        if broken:
+            raise DataError(
+                f"rules: '{entry.ratio}' is not the ratio of its columns in {broken} of {values[0].size} rows",
+                "correct the rows or take the ratio out of the rules",
+            )
+        rules.append(rule)
+    ratios = {rule.column for rule in rules}
+    if ratios & {j for rule in rules for j in (rule.numerator, rule.denominator)}:
+        raise ParameterError("rules: a ratio is made of another ratio", "declare it in terms of plain columns")
+    if len(ratios) < len(rules):
+        raise ParameterError("rules: a ratio is declared twice", "declare each ratio once")
+    if ratios & {place.get(part) for entry in dictionary.sums for part in entry.parts}:
+        raise ParameterError("rules: a ratio is part of a sum", "declare the sum in terms of plain columns")
+    return rules
+
+
+def declared_domain(name: str, entry: ColumnEntry | None, values: Array) -> Domain:
+    """What an entry says of a column's values; where zeros are to be kept, their share is that of the data."""
+    if entry is None:
+        return Domain()
+    domain = Domain(entry.minimum, entry.maximum, entry.step, 1.0 if entry.zeros else None)
+    least, largest = domain.bounds()
+    if least is not None and largest is not None and least > largest:
+        raise ParameterError(
+            f"rules: no value of column '{name}' is between its minimum and maximum (and a multiple of its step)",
+            "correct the dictionary",
+        )
+    if entry.zeros and ((least is not None and least > 0) or (largest is not None and largest < 0)):
+        raise ParameterError(f"rules: column '{name}' has zeros, but its bounds exclude zero", "correct the dictionary")
+    return domain.here(values)
 
 
 def _check_no_circle(rules: Sequence[LinearRule], names: Sequence[str]) -> None:

@@ -171,7 +171,9 @@ class NumpyFrame(Frame):
             return values.astype(self.data.dtype).astype(np.float64)
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
-        dtype = self.data.dtype if self.data.dtype.kind == "f" else np.dtype(np.float64)
+        dtype = self.data.dtype
+        if dtype.kind != "f" and not all(_fits(new, changed[name], dtype) for name, new in columns.items()):
+            dtype = np.dtype(np.float64)
         whole = _common_buffer([columns.get(name) for name in self.names])
         if whole is not None and dtype == np.float64 and all(changed[name] is None for name in self.names):
             return whole.T
@@ -180,8 +182,18 @@ class NumpyFrame(Frame):
             out[:, j] = self.data[:, j]
             if name in columns:
                 mask = changed[name]
-                np.copyto(out[:, j], columns[name], where=True if mask is None else mask, casting="same_kind")
+                np.copyto(out[:, j], columns[name], where=True if mask is None else mask, casting="unsafe")
         return out
+
+
+def _fits(values: Array, changed: Mask | None, dtype: np.dtype[Any]) -> bool:
+    """Are the new cells whole numbers that an integer column can hold?"""
+    cells = values if changed is None else values[changed]
+    if dtype.kind not in "iu" or not np.isfinite(cells).all() or (cells != np.round(cells)).any():
+        return False
+    # A double can only tell whole numbers apart up to here.
+    limits = max(np.iinfo(dtype).min, -(2**53)), min(np.iinfo(dtype).max, 2**53)
+    return bool(limits[0] <= cells.min(initial=0.0) and cells.max(initial=0.0) <= limits[1])
 
 
 def _common_buffer(columns: Sequence[Array | None]) -> Array | None:
@@ -280,11 +292,18 @@ class NarwhalsFrame(Frame):
         return native
 
     def _series(self, name: str, values: Array, changed: Mask | None) -> nw.Series[Any]:
-        """New values in the column's own flavour: a float32 stays one, all other numbers become float64."""
-        old = self.native[name] if self.schema[name] == nw.Float32 else self._floats(name)
+        """New values in the column's own flavour: float32 and, if all are whole, integers stay; else float64."""
+        old = self.native[name]
+        if self.is_integer(name) and _fits(values, changed, _numpy_integer(self.schema[name])):
+            whole = values if changed is None else np.where(changed, values, 0)
+            values = whole.astype(_numpy_integer(self.schema[name]))
+        elif self.schema[name] != nw.Float32:
+            old = self._floats(name)
         new = self._like(old, values)
         if changed is None:
             return new
+        if np.isnan(values[changed]).any():
+            new = new.fill_nan(None)  # a ratio without a denominator is missing as the library has it
         return new.zip_with(self._like(old, changed), old).alias(name)
 
     def _like(self, column: nw.Series[Any], values: NDArray[Any]) -> nw.Series[Any]:
@@ -297,6 +316,11 @@ class NarwhalsFrame(Frame):
         if values.dtype != np.bool_:
             series = series.astype(template.dtype)  # nullable or Arrow-backed, as the column was
         return _wrapped(series)
+
+
+def _numpy_integer(dtype: nw.dtypes.DType) -> np.dtype[Any]:
+    """The numpy type of an integer column: Int16 -> int16. A double tells no more apart than 64 bits do."""
+    return np.dtype(str(dtype).lower().replace("128", "64"))
 
 
 def _as_float64(column: nw.Series[Any]) -> nw.Series[Any]:

@@ -12,12 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.dependence import LinearRule
+from microveil.core.domain import Domain, learnt_domain
 from microveil.core.errors import DataError, ParameterError
+from microveil.core.knowledge import Knowledge
+from microveil.core.ratios import find_ratios
 from microveil.core.roles import Roles
 from microveil.core.scan import Scan, scan
 from microveil.core.table import Matrix, Table
-from microveil.data.dictionary import Dictionary, declared_rules, find_codes, read_dictionary
+from microveil.data.dictionary import (
+    Dictionary,
+    declared_domain,
+    declared_ratios,
+    declared_rules,
+    find_codes,
+    read_dictionary,
+)
 from microveil.data.frames import Frame
 
 Rules = str | Path | Mapping[str, Any] | None
@@ -41,7 +50,7 @@ class Intake:
     codes: dict[str, tuple[float, ...]]
     public_codes: dict[str, tuple[float, ...]]
     holes: dict[str, Mask | None]
-    declared: list[LinearRule]
+    known: Knowledge
 
     @cached_property
     def present(self) -> Mask | None:
@@ -85,7 +94,22 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
     _check_answers(holes, table.strata)
     protected = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
     told = {name: found for name, found in public_codes.items() if found}
-    return Intake(table, look, codes, told, holes, declared_rules(dictionary, protected))
+    return Intake(table, look, codes, told, holes, _known(dictionary, protected, look, inferred=inferred))
+
+
+def _known(dictionary: Dictionary, columns: Mapping[str, Array], look: Scan, *, inferred: bool) -> Knowledge:
+    """Rules and domains: found in the data, or as the dictionary says."""
+    if inferred:
+        public = look.minimum.size - len(columns)
+        extremes = zip(look.minimum[public:].tolist(), look.maximum[public:].tolist(), strict=True)
+        learnt = [learnt_domain(column, *both) for column, both in zip(columns.values(), extremes, strict=True)]
+        return Knowledge(found_ratios=find_ratios(Matrix(list(columns.values()))), learnt=learnt)
+    declared = [declared_domain(name, dictionary.columns.get(name), column) for name, column in columns.items()]
+    return Knowledge(
+        sums=declared_rules(dictionary, columns),
+        ratios=declared_ratios(dictionary, columns),
+        declared=declared if any(domain != Domain() for domain in declared) else (),
+    )
 
 
 def _check_answers(holes: Mapping[str, Mask | None], strata: NDArray[np.intp] | None) -> None:

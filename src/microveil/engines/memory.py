@@ -6,25 +6,35 @@ places of missing cells) and puts it back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.dependence import Dependence, LinearRule, find_dependence, in_order
+from microveil.core.domain import Domain
 from microveil.core.errors import DataError, MicroveilError
+from microveil.core.knowledge import Knowledge
 from microveil.core.moments import moments, pair_moments
+from microveil.core.ratios import RatioRule
 from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
 from microveil.core.table import Table, rows_by_group
+from microveil.engines.distributions import Restored, restored
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
-from microveil.restore import completed, recalibrated, with_means
+from microveil.restore import Enforcement, calibrate, completed, enforced, recalibrated, with_means
+
+NOTHING_KNOWN = Knowledge()
 
 ROWS_PER_COLUMN = 3
 """Rows without holes for each column that rules are looked for among."""
+
+ROUND_OFF = 1e-12
+"""Distance from a column's step, over the size of the terms it is added up from, that is round-off."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,11 +56,15 @@ class Outcome:
     leverage: int
     untouched: int
     single: bool
+    ratios: Sequence[RatioRule] = ()
+    restored: Restored | None = None
+    enforcement: Enforcement | None = None
 
     @property
     def constant(self) -> list[int]:
         """Columns that came through because they are constant."""
-        moved = {*self.perturbed, *(rule.column for rule in self.rules)}
+        rebuilt = {rule.column for rule in self.rules} | {rule.column for rule in self.ratios}
+        moved = rebuilt.union(self.perturbed)
         return [j for j in range(len(self.columns)) if j not in moved]
 
 
@@ -61,31 +75,32 @@ def run(
     streams: Streams,
     *,
     sensitive: Sequence[int] = (),
-    declared: Sequence[LinearRule] = (),
+    known: Knowledge = NOTHING_KNOWN,
     progress: Progress = lambda *_: None,
 ) -> Outcome:
     """Protect a table, stratum by stratum if it has strata. `look` is the scan of the whole table."""
     progress("looking for rules", 0.1)
+    known = known.of_use(moments_first=plan.promises_moments)
     if table.strata is None:
-        whole = _run_stratum(plan, table, look, streams, 0, sensitive, declared, progress)
+        whole = _run_stratum(plan, table, look, streams, 0, sensitive, known, progress)
         if whole is None:
             raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
         return whole
-    rules = _dependence(table, look, _holes(table, look), declared).rules
+    known = replace(known, sums=_dependence(table, look, _holes(table, look), known).rules)
     parts = []
     members = rows_by_group(table.strata)
     for number, rows in enumerate(members):
         part = table.take(rows)
         try:
-            parts.append(_run_stratum(plan, part, scan(part), streams, number, sensitive, rules, lambda *_: None))
+            parts.append(_run_stratum(plan, part, scan(part), streams, number, sensitive, known, lambda *_: None))
         except MicroveilError as error:
             raise type(error)(f"in a stratum of {rows.size} rows: {error.problem}", error.hint) from None
         progress("protecting strata", (number + 1) / len(members))
-    return _joined(table, look, members, parts, rules)
+    return _joined(table, look, members, parts, known)
 
 
 def _joined(
-    table: Table, look: Scan, members: list[NDArray[np.intp]], parts: list[Outcome | None], rules: list[LinearRule]
+    table: Table, look: Scan, members: list[NDArray[np.intp]], parts: list[Outcome | None], known: Knowledge
 ) -> Outcome:
     """The strata in one: only rules of the whole table are told of, and a column is constant if it is everywhere."""
     columns = [np.array(column) for column in table.confidential.columns]
@@ -96,10 +111,11 @@ def _joined(
         for column, new in zip(columns, part.columns, strict=True):
             column[rows] = new
     outcomes = [part for _, part in changed]
+    costs = [part.enforcement for part in outcomes if part.enforcement is not None]
     return Outcome(
         columns=columns,
         perturbed=sorted({j for part in outcomes for j in part.perturbed}),
-        rules=rules,
+        rules=list(known.sums),
         spectrum=max(outcomes, key=lambda part: part.columns[0].size).spectrum,
         altered=np.sum([part.altered for part in outcomes], axis=0),
         variance=_variance(table, look) * table.count,
@@ -107,6 +123,9 @@ def _joined(
         leverage=sum(part.leverage for part in outcomes),
         untouched=max(part.untouched for part in outcomes),
         single=any(part.single for part in outcomes),
+        ratios=known.ratios,
+        restored=_worst([part.restored for part in outcomes]),
+        enforcement=reduce(Enforcement.beside, costs) if costs else None,
     )
 
 
@@ -117,30 +136,48 @@ def _run_stratum(
     streams: Streams,
     stratum: int,
     sensitive: Sequence[int],
-    rules: Sequence[LinearRule],
+    known: Knowledge,
     progress: Progress,
 ) -> Outcome | None:
     """Set aside, protect, put back; None if nothing varies.
 
-    `rules` hold in the whole table; a stratum may have others by accident.
+    What is `known` holds in the whole table; a stratum may have other sums by accident.
     """
     holes = _holes(table, look)
-    dependence = _dependence(table, look, holes, rules)
+    dependence = _dependence(table, look, holes, known)
     chosen = dependence.independent
     if not chosen:
         return None
-    places = _places(sensitive, dependence, table.confidential_names)
+    places = _places(sensitive, dependence, known.ratios, table.confidential_names)
     core = table.keep(chosen)
-    if holes is None:
+    present = None if holes is None else ~holes[:, chosen]
+    if present is None:
         summary = look.moments.select([*range(table.public), *(table.public + j for j in chosen)])
-        columns, spectrum = protected(plan, core, summary, places, streams, stratum, progress)
-        released = _put_back(table, dependence, columns)
     else:
-        present = ~holes[:, chosen]
-        filled = _filled(core, present, streams, stratum)
-        summary = moments(filled.pieces, filled.count, weights=filled.weights)
-        columns, spectrum = protected(plan, filled, summary, places, streams, stratum, progress)
-        released = _put_back(table, dependence, _with_pair_moments(plan, core, present, columns))
+        core = _filled(core, present, streams, stratum)
+        summary = moments(core.pieces, core.count, weights=core.weights)
+    pipeline = partial(protected, plan, core, summary, places, streams, stratum, progress)
+    columns, spectrum = pipeline()
+    way = None
+    if plan.maps_values:
+        progress("arranging values", 0.9)
+        # Mapping uses the columns up; where several ways are tried, the pipeline gives the very same ones again.
+        ready = [columns]
+        del columns
+        way = restored(
+            plan.marginals,
+            core,
+            lambda: ready.pop() if ready else pipeline()[0],
+            present,
+            streams.stream("marginals", stratum),
+        )
+        columns = pipeline()[0] if way is None else way.columns
+        way = way and way.renumbered(dict(enumerate(chosen)))
+    columns = _with_moments(plan, core, present, columns, mapped=way is not None)
+    domains = _domains(table, chosen, known, mapped=way is not None)
+    columns, cost = enforced(columns, domains, present, core.weights)
+    released = _put_back(table, dependence, known, columns, holes)
+    if holes is not None:
         for column, hole in zip(released, holes.T, strict=True):
             column[hole] = np.nan
     return Outcome(
@@ -154,6 +191,9 @@ def _run_stratum(
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,
+        ratios=known.ratios,
+        restored=way,
+        enforcement=cost and replace(cost, columns=frozenset(chosen[j] for j in cost.columns)),
     )
 
 
@@ -186,9 +226,10 @@ def _holes(table: Table, look: Scan) -> Mask | None:
     return np.isnan(np.column_stack(table.confidential.columns))
 
 
-def _dependence(table: Table, look: Scan, holes: Mask | None, declared: Sequence[LinearRule]) -> Dependence:
-    """Columns that vary and stand for themselves, and rules for those that follow from them."""
-    varying = [j - table.public for j in look.varying() if j >= table.public]
+def _dependence(table: Table, look: Scan, holes: Mask | None, known: Knowledge) -> Dependence:
+    """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
+    declared, ratios = known.sums, {rule.column for rule in known.ratios}
+    varying = [j - table.public for j in look.varying() if j >= table.public and j - table.public not in ratios]
     among = varying if holes is None else _searchable(varying, holes, declared)
     place = {j: at for at, j in enumerate(among)}
     rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
@@ -215,9 +256,12 @@ def _searchable(varying: list[int], holes: Mask, declared: Sequence[LinearRule])
     return sorted(chosen)
 
 
-def _places(sensitive: Sequence[int], dependence: Dependence, names: Sequence[str]) -> list[int]:
-    """Sensitive columns by their place among the perturbed ones; a rebuilt column stands for its terms."""
+def _places(
+    sensitive: Sequence[int], dependence: Dependence, ratios: Sequence[RatioRule], names: Sequence[str]
+) -> list[int]:
+    """Sensitive columns by their place among the perturbed ones; a rebuilt column stands for what it is made of."""
     terms = {rule.column: list(rule.terms) for rule in dependence.rules}
+    terms |= {rule.column: [rule.numerator, rule.denominator] for rule in ratios}
     wanted = list(sensitive)
     while any(j in terms for j in wanted):
         wanted = [k for j in wanted for k in terms.get(j, [j])]
@@ -235,8 +279,16 @@ def _filled(core: Table, present: Mask, streams: Streams, stratum: int) -> Table
     return core.with_confidential(list(filled[:, core.public :].T))
 
 
-def _with_pair_moments(plan: Plan, core: Table, present: Mask, columns: list[Array]) -> list[Array]:
-    """The released columns with the moments that the cells present had, among themselves and with public columns."""
+def _with_moments(plan: Plan, core: Table, present: Mask | None, columns: list[Array], *, mapped: bool) -> list[Array]:
+    """The released columns with the moments that are promised, where the pipeline has not given them yet.
+
+    Mapped values have only nearly the moments of the original. Where cells are missing, the moments are those of the
+    cells present, among themselves and with public columns.
+    """
+    if mapped and not plan.exact:
+        return columns
+    if present is None:
+        return _calibrated(core, columns) if mapped else columns
     if not (plan.exact or plan.perturb.keeps_mean):
         return columns
     original, known = core.beside_public(core.confidential.columns, present)
@@ -249,9 +301,54 @@ def _with_pair_moments(plan: Plan, core: Table, present: Mask, columns: list[Arr
     return list(np.ascontiguousarray(restored[:, core.public :].T))
 
 
-def _put_back(table: Table, dependence: Dependence, columns: list[Array]) -> list[Array]:
+def _calibrated(core: Table, columns: list[Array]) -> list[Array]:
+    """Exact moments by a linear map, twice: the second takes away what the round-off of the first has left."""
+    for _ in range(2):
+        if not calibrate(columns, core):
+            raise DataError("exact moments cannot be reached: the columns are collinear", "use exact=False")
+    return columns
+
+
+def _domains(table: Table, chosen: Sequence[int], known: Knowledge, *, mapped: bool) -> list[Domain]:
+    """The domains to enforce on the perturbed columns, with the share of zeros they have in this stratum."""
+    domains = known.domains(mapped=mapped)
+    columns = table.confidential.columns
+    return [domains[j].here(columns[j]) for j in chosen] if domains else [Domain()] * len(chosen)
+
+
+def _worst(ways: Sequence[Restored | None]) -> Restored | None:
+    """Of several strata the one whose correlations came back least, with sums of all; None if one was left free."""
+    known = [way for way in ways if way is not None]
+    if len(known) < len(ways):
+        return None
+    worst = max(known, key=lambda way: way.settled.correlation if way.settled else 0.0)
+    in_all = [rule for rule in worst.near_rules if all(rule in way.near_rules for way in known)]
+    return replace(worst, near_rules=in_all)
+
+
+def _put_back(
+    table: Table, dependence: Dependence, known: Knowledge, columns: list[Array], holes: Mask | None
+) -> list[Array]:
     """Perturbed, rebuilt and constant columns in the order of the table."""
     new = dict(zip(dependence.independent, columns, strict=True))
+    domains = known.domains(mapped=True)
     for rule in in_order(dependence.rules, new.keys())[0]:
-        new[rule.column] = rule.rebuilt(new)
+        new[rule.column] = _rebuilt(rule, new, domains[rule.column] if domains else Domain(), holes)
+    told = {**dict(enumerate(table.confidential.columns)), **new}
+    new |= {rule.column: rule.rebuilt(told) for rule in known.ratios}
     return [new[j] if j in new else np.array(column) for j, column in enumerate(table.confidential.columns)]
+
+
+def _rebuilt(rule: LinearRule, columns: Mapping[int, Array], domain: Domain, holes: Mask | None) -> Array:
+    """A column from the others, with values of its domain as far as the rule lets it."""
+    values = rule.rebuilt(columns)
+    if domain.step is not None:
+        # 0.1 + 0.2 is not the double that '0.3' is read as, and no cell of the column had it before.
+        size = np.sum([np.abs(coefficient * columns[j]) for j, coefficient in rule.terms.items()], axis=0)
+        rounded = domain.rounded(values)
+        values = np.where(np.abs(rounded - values) <= ROUND_OFF * size, rounded, values)
+    if holes is not None:
+        # Where a term is missing it was filled in with any number, and nobody can see whether the rule holds.
+        free = holes[:, list(rule.terms)].any(axis=1)
+        values[free] = domain.allowed(values[free])
+    return values

@@ -14,15 +14,16 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import regression_slopes
+from microveil.core.linalg import inverse_square_root, rank_of, regression_slopes, sorted_eigen
 from microveil.core.moments import Moments, Pieces, Room, moments
 from microveil.core.rng import Stream, Streams
-from microveil.core.table import Table
+from microveil.core.table import Matrix, Table
 from microveil.core.threads import in_threads, segments
-from microveil.decompose import Axes, Centre, fit_centre
+from microveil.decompose import Axes, Centre, Offer, fit_centre, standard_axes
 from microveil.methods import Plan
 from microveil.perturb import Column
 from microveil.restore import Correction, correction
+from microveil.risk import expected_near_returns
 
 Progress = Callable[[str, float], None]
 
@@ -49,6 +50,10 @@ ALONE = 1 - 1e-9
 """Leverage of a record that the fit must pass through: the only one of its label, in its stratum say."""
 
 
+NEAR = 0.1
+"""Half-width, in standard deviations of a component, of the box in which a released record is a near-return."""
+
+
 @dataclass(frozen=True, repr=False)
 class Spectrum:
     """The components of a release: which there were, which were perturbed, and what each column owes to them."""
@@ -60,11 +65,63 @@ class Spectrum:
     determined: list[int]
     notes: dict[int, str]
     leverage: int = 0
+    near_returns: float | None = None
 
     @property
     def untouched(self) -> int:
         """How many components came through as they were."""
         return self.axes.count - len(self.selected)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What to call the components, where some are the rest of a column; else none has a name."""
+        if not self.axes.rest_of:
+            return ()
+        factors = (f"factor {number}" for number in range(1, self.axes.shared + 1))
+        return (*factors, *(f"rest of {self.columns[j]}" for j in self.axes.rest_of))
+
+    @property
+    def unmoved(self) -> int:
+        """How many combinations of the columns came through exactly, because nothing of them was perturbed."""
+        moved = self.axes.weights[:, self.selected]
+        return self.axes.columns.size - rank_of(sorted_eigen(moved @ moved.T)[0])
+
+    @property
+    def untouched_rest(self) -> Array:
+        """The share of each column's variance that no factor has and that came through as it was."""
+        kept = [k for k in range(self.axes.shared, self.axes.count) if k not in set(self.selected)]
+        shares: Array = self.shares[kept].sum(axis=0)
+        return shares
+
+
+@dataclass(frozen=True, repr=False)
+class Task:
+    """Columns on their way: what is taken off them, the components of what is left, and which of these to perturb."""
+
+    table: Table
+    centre: Centre
+    axes: Axes
+    selected: list[int]
+
+    @property
+    def width(self) -> int:
+        """The number of confidential columns."""
+        return int(self.centre.slopes.shape[1])
+
+    def on_principal_components(self) -> Task:
+        """The same with the principal components of the columns for axes, all of them perturbed."""
+        free = self.axes.columns.tolist()
+        axes = _widened(standard_axes(self.centre.centred.select(free)), free, self.width)
+        return replace(self, axes=axes, selected=list(range(axes.count)))
+
+
+@dataclass(frozen=True, repr=False)
+class Source:
+    """Where scores come from: columns, what is taken off them, and the projection of what is left."""
+
+    table: Table
+    centre: Centre
+    projection: Array
 
 
 def protected(
@@ -74,35 +131,103 @@ def protected(
     centre = _refined(table, fit_centre(summary, table.public))
     determined = centre.determined(summary)
     _check_sensitive(table, sensitive, determined)
-    axes = _axes(plan, table, centre, determined, streams.stream("decompose", stratum))
+    stream = streams.stream("decompose", stratum)
+    found = _axes(plan, table, centre, determined, stream)
+    axes = plan.select.turned(found, sensitive, centre.centred.covariance)
     shares = axes.variance_shares(summary.variance[table.public :])
-    selected = plan.select.choose(shares, sensitive)
+    offer = _offer(table, centre, axes, shares, sensitive)
+    selected = [k for k in plan.select.choose(offer) if k not in axes.reserved]
     plan.perturb.check(table.count, len(selected))
-    _check_room(plan, table, axes, selected)
-
+    task = Task(table, centre, axes, selected)
+    _check_noise(task)
+    _check_room(plan, task if _has_own_moments(task) else task.on_principal_components())
     leverage = _leverage(table, centre, summary)
+    if not plan.decompose.centres and not plan.exact and table.public == 0:
+        # Values that only change places come back to the last digit.
+        task = replace(task, centre=centre.nothing())
+    source = _source(task, stream)
+    columns, notes, near_returns = _released(plan, task, source, streams, stratum, progress)
+    axes = replace(axes, remark="; ".join(said for said in (axes.remark, *offer.remarks) if said))
+    notes = {**offer.notes, **notes}
+    names = table.confidential_names
+    return columns, Spectrum(names, axes, selected, shares, determined, notes, leverage, near_returns)
 
+
+def _released(
+    plan: Plan, task: Task, source: Source, streams: Streams, stratum: int, progress: Progress
+) -> tuple[list[Array], dict[int, str], float | None]:
+    """Scores found, perturbed, given back their moments and joined.
+
+    With it comes what there is to say of single components, and how many records are expected to come back nearly.
+    """
     progress("finding scores", 0.2)
-    buffer = np.empty((centre.slopes.shape[1], table.count))
-    scores = _scores(table, centre, axes, buffer)
-    target = _score_moments(table, centre, scores) if plan.exact else None
+    table, count = task.table, task.axes.count
+    buffer = np.empty((max(task.width, count), table.count))
+    scores = _scores(source, buffer)
+    near_returns = _near_returns(plan, task, scores)
+    exact = plan.exact or task.axes.sets_moments
+    goal = task if not exact or _has_own_moments(task) else task.on_principal_components()
+    target = _target(goal, scores if goal is task else None) if exact else None
     for attempt in range(ATTEMPTS):
         if attempt:
-            scores = _scores(table, centre, axes, buffer)
-        before = scores.copy() if table.count <= FEW_ROWS else None
-        notes = _perturb(plan, table, scores, selected, streams, (stratum, attempt), progress)
+            scores = _scores(source, buffer)
+        before = scores.copy() if table.count <= FEW_ROWS and task.selected else None
+        notes = _perturb(plan, table, scores, task.selected, streams, (stratum, attempt), progress)
         if before is not None and np.array_equal(before, scores) and attempt < ATTEMPTS - 1:
             continue
-        fix = None if target is None else _exact(table, centre, scores, selected, target, progress)
+        if goal is not task:
+            onto_goal = task.axes.loadings @ goal.axes.projection
+            _map_rows(_rows_of(scores), buffer[: goal.axes.count], onto_goal, np.zeros(goal.axes.count))
+        fix = None if target is None else _exact(plan, goal, buffer[: goal.axes.count], target, progress)
         if fix is None or np.isfinite(fix.condition):
+            break
+        if not plan.exact:
+            fix = None  # too few rows for the moments that were set, and nobody was promised them
             break
     else:
         raise DataError(
             "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
         )
     progress("writing columns", 0.85)
-    _join(table, centre, axes, buffer, fix)
-    return list(buffer), Spectrum(table.confidential_names, axes, selected, shares, determined, notes, leverage)
+    _join(goal, buffer, fix)
+    return list(buffer[: task.width]), notes, near_returns
+
+
+def _near_returns(plan: Plan, task: Task, scores: Array) -> float | None:
+    """Expected near-returns, where the method's paper asks for leakage, and every component changes places."""
+    swapped = plan.perturb.permutes and not plan.maps_values and len(task.selected) == task.axes.count
+    if not (plan.decompose.reports_near_returns and swapped):
+        return None
+    return expected_near_returns(scores.T, NEAR).expected
+
+
+def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: list[int]) -> Offer:
+    """What the selection chooses from, with a look at the columns without some components."""
+
+    def without(components: list[int]) -> Matrix:
+        taken_out = np.ascontiguousarray((axes.projection[:, components] @ axes.loadings[components]).T)
+        left = np.empty((taken_out.shape[0], table.count))
+
+        def fill(pieces: list[slice]) -> None:
+            room = Room(centre.shift.size, pieces)
+            for piece in pieces:
+                residuals = _centre_off(table, centre, piece, room.of(piece))
+                np.subtract(table.pieces(piece)[table.public :], taken_out @ residuals, out=left[:, piece])
+
+        in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
+        return Matrix(list(left))
+
+    return Offer(axes, shares, table.confidential_names, sensitive, table.confidential, without)
+
+
+def _has_own_moments(task: Task) -> bool:
+    """Are the scores as free as their number says?
+
+    If there are more scores than dimensions, those that stay determine all the others, and exact moments of the scores
+    would bring every one of them back. It is then the joined data that get their moments back.
+    """
+    noise = 0 if task.axes.noise is None else task.axes.noise.shape[0]
+    return task.axes.count <= task.axes.columns.size + noise
 
 
 def _check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -> None:
@@ -113,10 +238,21 @@ def _check_sensitive(table: Table, sensitive: list[int], determined: list[int]) 
             )
 
 
-def _check_room(plan: Plan, table: Table, axes: Axes, selected: list[int]) -> None:
+def _check_noise(task: Task) -> None:
+    """Noise that is uncorrelated with the data needs rows enough to be so."""
+    table, noise = task.table, task.axes.noise
+    columns = task.axes.columns.size
+    if noise is not None and table.count - 1 - table.public - columns < noise.shape[0]:
+        raise DataError(
+            f"exact scores of {noise.shape[0]} factors of {columns} columns need more than {table.count} rows",
+            "use scores='regression', or more rows",
+        )
+
+
+def _check_room(plan: Plan, task: Task) -> None:
     """Exact moments tie the perturbed scores to all that stays; what is left must be more than a change of sign."""
-    untouched = axes.count - len(selected)
-    if plan.exact and table.count - 1 - table.public - untouched < max(len(selected), 2):
+    table, untouched = task.table, task.axes.count - len(task.selected)
+    if plan.exact and table.count - 1 - table.public - untouched < max(len(task.selected), 2):
         raise DataError(
             f"exact moments of {table.count} rows with {untouched} components untouched leave no other table than this",
             "perturb all components, use exact=False, or more rows",
@@ -170,14 +306,18 @@ def _refined(table: Table, centre: Centre) -> Centre:
     """The centre with its residuals measured on the rows: from moments alone, a good fit leaves them few digits."""
     if table.public == 0:
         return centre
-    width = centre.shift.size
+    return centre.refined(moments(_centred(table, centre), table.count, weights=table.weights))
+
+
+def _centred(table: Table, centre: Centre) -> Pieces:
+    """Pieces of the table with the centre taken off: public columns without their means, and residuals."""
 
     def pieces(piece: slice) -> Array:
-        room = np.empty((width, piece.stop - piece.start))
+        room = np.empty((centre.shift.size, piece.stop - piece.start))
         _centre_off(table, centre, piece, room)
         return room
 
-    return centre.refined(moments(pieces, table.count, weights=table.weights))
+    return pieces
 
 
 def _centre_off(table: Table, centre: Centre, piece: slice, room: Array) -> Array:
@@ -204,13 +344,40 @@ def _widened(axes: Axes, columns: list[int], width: int) -> Axes:
         np.zeros((width, axes.count)),
     )
     projection[columns], loadings[:, columns], weights[columns] = axes.projection, axes.loadings, axes.weights
-    return replace(axes, projection=projection, loadings=loadings, weights=weights)
+    rest_of = tuple(columns[j] for j in axes.rest_of)
+    return replace(axes, projection=projection, loadings=loadings, weights=weights, rest_of=rest_of)
 
 
-def _scores(table: Table, centre: Centre, axes: Axes, buffer: Array) -> Array:
+def _source(task: Task, stream: Stream) -> Source:
+    """Where the scores come from: the columns, and beside them noise where the axes ask for it.
+
+    Noise joins the table as columns of its own, and its moments with the others are measured. To make it uncorrelated
+    with the data and itself, at unit variance, is then a matter of small matrices, which go into the projection.
+    """
+    table, axes = task.table, task.axes
+    if axes.noise is None:
+        return Source(table, task.centre, axes.projection)
+    extra, free = axes.noise.shape[0], axes.columns
+    noise = in_threads([partial(stream.child(f"noise {j}").normal, table.count) for j in range(extra)])
+    columns = Matrix([*table.values.columns, *noise])
+    wide = replace(table, values=columns, names=(*table.names, *("noise" for _ in noise)))
+    centre = _refined(wide, fit_centre(moments(wide.pieces, wide.count, weights=wide.weights), wide.public))
+    covariance = centre.centred.covariance
+    own = np.arange(task.width, task.width + extra)
+    shared = covariance[np.ix_(free, own)]
+    slopes = regression_slopes(covariance[np.ix_(free, free)], shared)
+    whitening, _ = inverse_square_root(covariance[np.ix_(own, own)] - shared.T @ slopes)
+    entering = whitening @ axes.noise
+    projection = np.vstack([axes.projection, entering])
+    projection[free] -= slopes @ entering
+    return Source(wide, centre, projection)
+
+
+def _scores(source: Source, buffer: Array) -> Array:
     """(y - fitted) @ projection, into the first rows of the buffer."""
-    across = np.ascontiguousarray(axes.projection.T)
-    scores = buffer[: axes.count]
+    table, centre = source.table, source.centre
+    across = np.ascontiguousarray(source.projection.T)
+    scores = buffer[: across.shape[0]]
 
     def fill(pieces: list[slice]) -> None:
         room = Room(centre.shift.size, pieces)
@@ -221,9 +388,33 @@ def _scores(table: Table, centre: Centre, axes: Axes, buffer: Array) -> Array:
     return scores
 
 
-def _score_moments(table: Table, centre: Centre, scores: Array) -> Moments:
+def _target(goal: Task, scores: Array | None) -> Moments:
+    """The moments to give back, of public columns and scores; the scores are found here where they are not given."""
+    if scores is not None:
+        measured = _score_moments(goal, scores)
+        return _as_set(goal, measured) if goal.axes.sets_moments else measured
+    public, across, pieces = goal.table.public, goal.axes.projection.T, _centred(goal.table, goal.centre)
+
+    def beside_public(piece: slice) -> Array:
+        centred = pieces(piece)
+        return np.vstack([centred[:public], across @ centred[public:]])
+
+    return moments(beside_public, goal.table.count, weights=goal.table.weights)
+
+
+def _as_set(goal: Task, measured: Moments) -> Moments:
+    """Moments of scores that are uncorrelated with each other and with public columns, whatever they were before."""
+    public, scores = goal.table.public, slice(goal.table.public, None)
+    comoment = measured.comoment.copy()
+    comoment[scores], comoment[:, scores] = 0.0, 0.0
+    comoment[scores, scores] = np.diag(goal.axes.variance) * measured.weight
+    offset = np.concatenate([measured.mean[:public], np.zeros(goal.axes.count)])
+    return Moments(measured.weight, np.zeros_like(offset), offset, comoment)
+
+
+def _score_moments(task: Task, scores: Array) -> Moments:
     """Moments of public columns and scores: measured, as eigenvalues are blurred where variances differ much."""
-    return moments(_with_public(table, centre, scores), table.count, weights=table.weights)
+    return moments(_with_public(task, scores), task.table.count, weights=task.table.weights)
 
 
 def _perturb(
@@ -251,37 +442,40 @@ def _perturb(
     return {component: "; ".join(said) for component, said in zip(selected, notes, strict=True) if said}
 
 
-def _exact(
-    table: Table, centre: Centre, scores: Array, selected: list[int], target: Moments, progress: Progress
-) -> Correction:
+def _exact(plan: Plan, task: Task, scores: Array, target: Moments, progress: Progress) -> Correction:
     """The correction that gives the scores back their moments; all but the last are applied at once."""
     progress("restoring moments", 0.75)
     for _ in range(CORRECTIONS):
-        fix = correction(_score_moments(table, centre, scores), target, table.public, selected)
+        now = _score_moments(task, scores)
+        fix = correction(now, target, task.table.public, task.selected, plan.root)
         if not WELL_CONDITIONED < fix.condition < np.inf:
             break
-        _map_rows(_with_public(table, centre, scores), scores, fix.matrix, fix.constant)
+        _map_rows(_with_public(task, scores), scores, fix.matrix, fix.constant)
     return fix
 
 
-def _with_public(table: Table, centre: Centre, scores: Array) -> Pieces:
+def _rows_of(scores: Array) -> Pieces:
+    return lambda piece: scores[:, piece]
+
+
+def _with_public(task: Task, scores: Array) -> Pieces:
     """Pieces of centred public columns and scores, one above the other."""
-    public = table.public
+    table, public = task.table, task.table.public
     if public == 0:
-        return lambda piece: scores[:, piece]
-    shift, offset = centre.shift[:public, None], centre.offset[:public, None]
+        return _rows_of(scores)
+    shift, offset = task.centre.shift[:public, None], task.centre.offset[:public, None]
     return lambda piece: np.vstack([table.pieces(piece)[:public] - shift - offset, scores[:, piece]])
 
 
-def _join(table: Table, centre: Centre, axes: Axes, buffer: Array, fix: Correction | None) -> None:
+def _join(task: Task, buffer: Array, fix: Correction | None) -> None:
     """The identity data = centre + scores @ loadings, over the scores in the buffer."""
-    public = table.public
+    public, centre, axes = task.table.public, task.centre, task.axes
     matrix = np.vstack([np.zeros((public, axes.count)), np.eye(axes.count)]) if fix is None else fix.matrix
     onto_data = matrix @ axes.loadings
     onto_data[:public] += centre.slopes
     constant = centre.offset[public:] if fix is None else centre.offset[public:] + fix.constant @ axes.loadings
-    pieces = _with_public(table, centre, buffer[: axes.count])
-    _map_rows(pieces, buffer, onto_data, constant, centre.shift[public:])
+    pieces = _with_public(task, buffer[: axes.count])
+    _map_rows(pieces, buffer[: task.width], onto_data, constant, centre.shift[public:])
 
 
 def _map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, shift: Array | None = None) -> None:

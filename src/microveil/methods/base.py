@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.core.parameters import Composed, Parameter, Step, parameters_of
-from microveil.decompose import Components, Decomposition
-from microveil.perturb import PERTURBATIONS, Perturbation
-from microveil.restore import ExactMoments
+from microveil.decompose import Components, Decomposition, Selection
+from microveil.perturb import PERTURBATIONS, RESERVED, Perturbation
+from microveil.restore import ExactMoments, Marginals, Root
 
 Kind = Literal["masked", "hybrid", "synthetic"]
 
@@ -31,7 +31,7 @@ class PerturbChoice(Step):
     @field_validator("perturb")
     @classmethod
     def _known(cls, value: str) -> str:
-        if value not in PERTURBATIONS:
+        if value not in PERTURBATIONS and value not in RESERVED:
             raise ValueError(f"no perturbation '{value}', {did_you_mean(value, PERTURBATIONS)}")
         return value
 
@@ -42,12 +42,29 @@ class Plan:
 
     method: str
     decompose: Decomposition
-    select: Components
+    select: Selection
     perturb: Perturbation
     exact: bool
+    root: Root
+    marginals: Marginals
     parameters: Mapping[str, Any]
     given_draws: Mapping[str, Any]
     """Arrays that stand in for random draws: for tests only, and secret, as they undo a release."""
+
+    @property
+    def covariance_on_average(self) -> bool:
+        """Do covariances come back on average? Only if the components were uncorrelated, as what they share is lost."""
+        return self.perturb.keeps_variance and self.decompose.uncorrelated
+
+    @property
+    def maps_values(self) -> bool:
+        """Do the columns get values of their own back, instead of those the components add up to?"""
+        return self.marginals.marginals != "free"
+
+    @property
+    def promises_moments(self) -> bool:
+        """Does some moment come back exactly, so that values learnt to be impossible are left as they are?"""
+        return self.exact or (self.perturb.keeps_mean and not self.maps_values)
 
     def kind(self, untouched: int) -> Kind:
         """What the release is to be called (Calviño 2017, §3.2)."""
@@ -74,46 +91,66 @@ class Method:
     summary: str
     reference: str
     decompose: type[Decomposition]
+    select: type[Selection] = Components
     minimum_columns: int = 1
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters that make the method what it is; a user cannot set them."""
+    """Parameters that make the method what it is; a user cannot change them."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that are usually otherwise; a user can change them."""
+
+    @property
+    def perturbations(self) -> Mapping[str, type[Perturbation]]:
+        """The perturbation that the method fixes, or all that can be asked for."""
+        fixed = self.fixed.get("perturb")
+        return PERTURBATIONS if fixed is None else {fixed: {**PERTURBATIONS, **RESERVED}[fixed]}
 
     @property
     def shared_steps(self) -> tuple[type[Step], ...]:
         """The steps whose parameters this method takes with every perturbation."""
-        return (PerturbChoice, Components, ExactMoments, self.decompose)
+        return (PerturbChoice, self.select, ExactMoments, Marginals, self.decompose)
 
     def plan(self, given: Mapping[str, Any]) -> Plan:
         """Check the parameters and store them."""
-        for name in given:
-            if name in self.fixed:
+        for name, value in given.items():
+            if name in self.fixed and not _same(value, self.fixed[name]):
                 raise ParameterError(f"{name}: {self.id} has it fixed at {self.fixed[name]!r}", "use another method")
-        given = {**given, **self.fixed}
+        given = {**self.defaults, **_exact_unless(given), **given, **self.fixed}
         choice = {name: value for name, value in given.items() if name == "perturb"}
         perturb = Composed(self.id, [PerturbChoice]).build(choice).step(PerturbChoice).perturb
-        composed = Composed(f"{self.id} with perturb='{perturb}'", (*self.shared_steps, PERTURBATIONS[perturb]))
+        if perturb not in self.perturbations:
+            raise ParameterError(f"perturb: {self.id} cannot '{perturb}'", "it goes with the method made of it only")
+        step = self.perturbations[perturb]
+        composed = Composed(f"{self.id} with perturb='{perturb}'", (*self.shared_steps, step))
         self._explain_strays(given, composed.names, perturb)
-        if given.get("permutations") is not None:
-            given = {"exact": False, **given}
         built = composed.build(given)
         values = {name: value for step in built.values() for name, value in step.model_dump().items()}
         for_tests = {p.name for step in composed.steps for p in parameters_of(step) if p.for_tests}
         return Plan(
             method=self.id,
             decompose=built.step(self.decompose),
-            select=built.step(Components),
-            perturb=built.step(PERTURBATIONS[perturb]),
+            select=built.step(self.select),
+            perturb=built.step(step),
             exact=built.step(ExactMoments).exact,
+            root=built.step(ExactMoments).root,
+            marginals=_possible(built.step(Marginals), exact=built.step(ExactMoments).exact),
             parameters={name: value for name, value in values.items() if name not in for_tests},
             given_draws={name: values[name] for name in for_tests if values[name] is not None},
         )
 
     def parameters(self) -> list[ParameterGroup]:
         """All parameters in groups: those every perturbation shares, then those of each."""
-        shared = [p for step in self.shared_steps for p in parameters_of(step) if p.name not in self.fixed]
-        choices = {name: s for name, s in PERTURBATIONS.items() if self.fixed.get("perturb", name) == name}
-        own = [ParameterGroup(name, s.summary(), s.reference, parameters_of(s)) for name, s in choices.items()]
+        shared = [p for step in self.shared_steps for p in self._own(step)]
+        own = [
+            ParameterGroup(name, step.summary(), step.reference, self._own(step))
+            for name, step in self.perturbations.items()
+        ]
         return [ParameterGroup("", "", "", shared), *own]
+
+    def _own(self, step: type[Step]) -> list[Parameter]:
+        """The parameters of a step that a user of this method can set, with the defaults they have here."""
+        free = [parameter for parameter in parameters_of(step) if parameter.name not in self.fixed]
+        return [replace(parameter, default=self.defaults.get(parameter.name, parameter.default)) for parameter in free]
 
     def _explain_strays(self, given: Mapping[str, Any], known: list[str], perturb: str) -> None:
         """A parameter of another perturbation is the likeliest slip: say whose it is."""
@@ -123,3 +160,23 @@ class Method:
                 raise ParameterError(
                     f"{name}: perturb='{perturb}' has no such parameter", f"it belongs to perturb='{owners[0]}'"
                 )
+
+
+def _same(value: object, fixed: object) -> bool:
+    """Is it the fixed value? A recipe has it too, and lists where there were tuples."""
+    plain = tuple(value) if isinstance(value, list) else value
+    return type(plain) is type(fixed) and plain == fixed
+
+
+def _exact_unless(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Given permutations are applied as they are, and values that are given back are not moved for exact moments."""
+    return {"exact": False} if given.get("permutations") is not None or "marginals" in given else {}
+
+
+def _possible(marginals: Marginals, *, exact: bool) -> Marginals:
+    if exact and marginals.marginals == "original":
+        raise ParameterError(
+            "exact: values in another order cannot also have exact covariances",
+            "use marginals='original' with exact=False, or marginals='smoothed'",
+        )
+    return marginals

@@ -25,6 +25,8 @@ def statistic_meanings(weighted: bool, by_stratum: bool) -> dict[str, str]:
     return {
         "mean": f"{of}column means{where} (in standard deviations)",
         "covariance": f"{of}variances and covariances{where} (over the product of two standard deviations)",
+        "rank correlation": "Spearman's correlations",
+        "distribution": "the distributions of the columns (largest distance between two, by Kolmogorov and Smirnov)",
         "linear rules": "sums and other linear rules between columns (over the size of their terms)",
     }
 

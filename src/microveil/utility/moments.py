@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.measure import Reading, gauge, scales, standardised
+from microveil.core.measure import Reading, gauge, scales, standardised, varying
 from microveil.core.table import Matrix
 from microveil.utility.sides import both_sides, gaps
 
@@ -77,9 +77,8 @@ def ks(original: Matrix, released: Matrix) -> Reading:
     No sampling is involved; chance is the mean for two large independent samples of a continuous population,
     sqrt(π/2) ln 2 sqrt(1/n + 1/m).
     """
-    before, after = standardised(original, released)
-    found = [_largest_gap(old, new) for old, new in zip(before.T, after.T, strict=True)]
-    chance = np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / len(before) + 1 / len(after))
+    found = [_largest_gap(old, new) for old, new in varying(original, released)]
+    chance = np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / original.shape[0] + 1 / released.shape[0])
     worst = int(np.argmax(found))
     return Reading(
         float(np.mean(found)),

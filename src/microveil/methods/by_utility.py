@@ -1,0 +1,112 @@
+"""How many of the largest components to perturb: as many as a measure of utility allows (D'Acquisto and Naldi)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from microveil.core.errors import did_you_mean
+from microveil.core.measure import Gauge, Measure
+from microveil.decompose import Offer, Selection
+from microveil.utility import MEASURES
+
+USABLE: dict[str, Gauge] = {name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither"}
+
+TIED = 1e-8
+"""Gap between neighbouring eigenvalues, over the largest, below which it is chance which component is which."""
+
+WHOLE_PATH = 1_000_000
+"""Cells up to which the utility is measured for every number of components; in larger tables, until it is lost."""
+
+NO_PROTECTION = (
+    "removing components does not protect records: what is left of each is exact and at right angles to what was "
+    "removed, so that in the decomposed columns its nearest released record is its own (records link to 100 %), and "
+    "whoever knows {known} of its values and the columns' standard deviations can compute the others"
+)
+
+
+class WhileUseful(Selection):
+    """Take the largest components, one after the other, as long as the utility of what is left is good enough.
+
+    Steps 2 to 6 of the paper. Columns are standardised once, so that one decomposition serves all steps: taking out the
+    largest component again and again is the same as taking out the k largest at once. The last component always stays.
+    A distance counts as useful below the threshold. If even the first component costs too much, none is taken.
+    """
+
+    reference: ClassVar[str] = "D'Acquisto and Naldi, §III and §IV"
+
+    utility: Annotated[
+        str,
+        Field(
+            description="the measure of utility, between the original and what is left of it",
+            json_schema_extra={"allowed": ", ".join(USABLE)},
+        ),
+    ] = "vector_correlation"
+    threshold: Annotated[
+        float,
+        Field(
+            allow_inf_nan=False,
+            description="utility that must be left, in the unit of the measure: at least this much, or at most, if the "
+            "measure is a distance; to be given with any other measure than the default",
+        ),
+    ] = 0.5
+    literal: Annotated[
+        bool,
+        Field(description="stop as the paper's steps do, when the utility is lost, and not one component before"),
+    ] = False
+
+    @field_validator("utility")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in USABLE:
+            raise ValueError(f"no measure of utility '{value}', {did_you_mean(value, USABLE)}")
+        return value
+
+    @model_validator(mode="after")
+    def _threshold_has_a_unit(self) -> Self:
+        default = type(self).model_fields["utility"].default
+        if self.utility != default and "threshold" not in self.model_fields_set:
+            raise ValueError(f"{self.utility} has a unit of its own; give a threshold")
+        return self
+
+    def choose(self, offer: Offer) -> list[int]:
+        """The first k components; the utility of every k is noted, and what the owner must know is remarked."""
+        most = offer.axes.count - 1
+        small = offer.original.shape[0] * offer.original.shape[1] <= WHOLE_PATH
+        lost = most + 1  # the number of components whose removal is the first to cost too much
+        for count in range(1, most + 1):
+            if count > lost and not small:
+                break
+            found = self._measured(offer, list(range(count)))
+            offer.notes[count - 1] = f"{self.utility} {found.value:.4g} without the components up to this one"
+            if not self.is_useful(found):
+                lost = min(lost, count)
+        removed = min(lost if self.literal else lost - 1, most)
+        self._tell(offer, removed)
+        return list(range(removed))
+
+    def is_useful(self, found: Measure) -> bool:
+        """Is the threshold met? Distances are turned around."""
+        limit = -self.threshold if found.better == "low" else self.threshold
+        return found.utility >= limit
+
+    def _measured(self, offer: Offer, removed: list[int]) -> Measure:
+        gauge = USABLE[self.utility]
+        # A fixed seed, for measures that draw: the release is a function of the data alone.
+        return gauge(offer.original, offer.without(removed), **gauge.seeded(0))
+
+    def _tell(self, offer: Offer, count: int) -> None:
+        if count == 0:
+            offer.remarks.append(
+                "nothing was removed, because even the largest component costs more utility than the threshold allows: "
+                "the release is the original"
+            )
+            return
+        known = "one" if count == 1 else f"{count}"
+        offer.remarks.append(NO_PROTECTION.format(known=known))
+        variance = offer.axes.variance
+        if variance[count - 1] - variance[count] < TIED * variance[0]:
+            offer.remarks.append(
+                "the last component removed and the first one left have the same variance: which is which is chance"
+            )

@@ -1,0 +1,534 @@
+"""veil end to end: what analysts compute comes back, no record does, and odd tables come through."""
+
+from __future__ import annotations
+
+import traceback
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp, spearmanr
+
+import microveil as mv
+from microveil import risk, utility
+from microveil.core.errors import MicroveilError
+from microveil.core.measure import Measure
+from microveil.core.table import Matrix
+
+Array = NDArray[np.float64]
+NAMES = ["sales", "export", "staff", "margin", "result", "assets", "member", "energy"]
+ROWS = 800
+
+
+def factors(rows: int = ROWS, columns: int = 8, seed: int = 5) -> Array:
+    """Lognormal columns with three factors in common: correlated, with heavy tails."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal((rows, 3)) @ rng.uniform(-0.2, 0.9, (3, columns))
+    return np.exp(common + 0.5 * rng.standard_normal((rows, columns)))
+
+
+def firms(rows: int = ROWS, seed: int = 5) -> pd.DataFrame:
+    """What files have: amounts, many zeros, counts, percentages, both signs, hundreds, a flag."""
+    size, rng = factors(rows, seed=seed), np.random.default_rng(seed + 1)
+    return pd.DataFrame(
+        {
+            "sales": 1000 * size[:, 0],
+            "export": np.where(rng.random(rows) < 0.4, 0.0, 100 * size[:, 1]),
+            "staff": np.round(10 * size[:, 2]),
+            "margin": np.round(100 * size[:, 3] / (1 + size[:, 3]), 1),
+            "result": 50 * (size[:, 4] - size[:, 0]),
+            "assets": 100 * np.round(1000 * size[:, 5]),
+            "member": (size[:, 6] > 1.5).astype(float),
+            "energy": size[:, 7],
+        }
+    )
+
+
+@cache
+def released(seed: int = 1) -> mv.Release:
+    return mv.protect(firms(), seed=seed)
+
+
+def pair(before: Any, after: Any) -> tuple[Matrix, Matrix]:
+    return tuple(Matrix.from_array(np.ascontiguousarray(side, dtype=float)) for side in (before, after))  # type: ignore[return-value]
+
+
+def correlation_error(before: Any, after: Any) -> tuple[float, float]:
+    """The worst of Pearson's and of Spearman's correlations."""
+    before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+    pearson = np.abs(np.corrcoef(before.T) - np.corrcoef(after.T)).max()
+    return float(pearson), float(np.abs(spearmanr(before)[0] - spearmanr(after)[0]).max())
+
+
+def harmless(found: Measure) -> bool:
+    """Not above one percent, or no more than luck gives."""
+    luck = found.parts.get("95 % of shuffled releases", found.chance)
+    return found.value <= 0.01 or found.low <= luck
+
+
+def attacks(before: Any, after: Any) -> dict[str, Measure]:
+    both = pair(before, after)
+    return {
+        attack.id: attack(*both, seed=1)
+        for attack in (risk.dbrl, risk.mahalanobis_linkage, risk.rank_linkage, risk.subspace_linkage)
+    }
+
+
+def given_away(before: Any, after: Any, group: int = 5) -> int:
+    """Extreme values told exactly by their rank, of those that fewer than `group` records share."""
+    count = 0
+    for old, new in zip(np.asarray(before, dtype=float).T, np.asarray(after, dtype=float).T, strict=True):
+        for true, told in ((np.sort(old), np.sort(new)), (np.sort(-old), np.sort(-new))):
+            count += sum(
+                a == b and np.count_nonzero(true == a) < group
+                for a, b in zip(true[-group:], told[-group:], strict=True)
+            )
+    return count
+
+
+# --- What comes back, and what does not
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_correlations_and_distributions_come_back(seed: int) -> None:
+    before, release = firms(), released(seed)
+    pearson, spearman = correlation_error(before, release.data)
+    assert pearson <= 0.05
+    assert spearman <= 0.05
+    distances = [ks_2samp(before[name], release.data[name], method="asymp").statistic for name in NAMES]
+    assert np.mean(distances) <= 0.03
+    assert release.kept["rank correlation"] == pytest.approx(spearman, abs=1e-9)
+    assert release.kept["distribution"] == pytest.approx(max(distances), abs=1e-9)
+    mean = ((release.data.mean() - before.mean()).abs() / before.std(ddof=0)).max()
+    assert release.kept["mean"] == pytest.approx(mean, rel=1e-6)
+    assert mean <= 0.005
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_attack_finds_the_records(seed: int) -> None:
+    for found in attacks(firms(), released(seed).data).values():
+        assert harmless(found), found.id
+
+
+def test_the_attacks_have_power() -> None:
+    """They find everybody in the file itself, and most after swaps of neighbours: else the test above says nothing."""
+    for found in attacks(firms(), firms()).values():
+        assert found.value > 0.99
+    near = mv.protect(firms(), "rank_swap", rank_window=0.02, seed=1).data
+    assert attacks(firms(), near)["rank_linkage"].value > 0.5
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nobody_tells_the_release_from_the_original(seed: int) -> None:
+    both = pair(firms(), released(seed).data)
+    assert utility.propensity_2(*both, seed=1).value <= 0.02
+    assert utility.propensity_3(*both, seed=1).value <= 0.05
+    assert utility.pil(*both).value <= 0.1
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_values_are_such_as_the_columns_have(seed: int) -> None:
+    before, after = firms(), released(seed).data
+    for name in NAMES:
+        assert after[name].min() >= before[name].min()
+        assert after[name].max() <= before[name].max()
+    assert (after[["staff", "member"]] == after[["staff", "member"]].round()).all(axis=None)
+    assert (after["margin"] == after["margin"].round(1)).all()
+    assert (after["assets"] % 100 == 0).all()
+    assert (after["member"].sum(), (after["export"] == 0).sum()) == (
+        before["member"].sum(),
+        (before["export"] == 0).sum(),
+    )
+    assert list(after.dtypes) == list(before.dtypes)
+    assert released(seed).warnings == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_extreme_is_given_away(seed: int) -> None:
+    assert given_away(firms(), released(seed).data) == 0
+    own = [name for name in NAMES if name != "member"]
+    assert (released(seed).data[own].max() < firms()[own].max()).all()
+    assert risk.extreme_disclosure(*pair(firms(), firms())).value == 1
+    assert risk.extreme_disclosure(*pair(firms(), released(seed).data)).value < 0.5
+
+
+def test_single_values_do_not_come_back() -> None:
+    before, after = firms(), released().data
+    for name in ("sales", "result", "energy"):
+        assert not after[name].isin(before[name]).any()
+
+
+# --- Sums that hold in most rows
+
+
+def accounts(gross: int, most: bool = False, rows: int = 1000) -> pd.DataFrame:
+    """Three parts and a total that is off by one in 5 % of the rows (or in most), and by a lot in a few."""
+    rng = np.random.default_rng(3)
+    parts = np.round(1000 * factors(rows, 5, seed=3))
+    total = parts[:, :3].sum(axis=1)
+    off = rng.integers(-1, 2, rows) if most else np.where(rng.random(rows) < 0.05, rng.choice([-1, 1], rows), 0)
+    bad = rng.choice(rows, gross, replace=False)
+    off[bad] = np.round(total[bad] * rng.uniform(-0.5, 10, gross))
+    return pd.DataFrame(np.column_stack([parts, total + off]), columns=[*"abcde", "total"])
+
+
+def holds(data: pd.DataFrame) -> float:
+    return float((data["total"] == data["a"] + data["b"] + data["c"]).mean())
+
+
+@pytest.mark.parametrize("gross", [0, 10])
+def test_a_total_that_holds_in_most_rows_holds_in_as_many(gross: int) -> None:
+    before = accounts(gross)
+    release = mv.protect(before, seed=1)
+    assert 0.9 < holds(before) < 0.97
+    assert holds(release.data) == pytest.approx(holds(before), abs=0.02)
+    assert "holds in most rows, before and after: total = a + b + c" in release.warnings
+    assert release.rules == []  # it is no rule of every row
+    both = pair(before, release.data)
+    assert utility.propensity_3(*both, seed=1).value < 0.1
+    assert max(correlation_error(before, release.data)) <= 0.05
+    assert given_away(before, release.data) == 0
+    for found in attacks(before, release.data).values():
+        assert harmless(found)
+
+
+def test_rounding_differences_in_most_rows_are_kept_too() -> None:
+    before = accounts(0, most=True)
+    after = mv.protect(before, seed=1).data
+    assert holds(before) < 0.4
+    assert holds(after) == pytest.approx(holds(before), abs=0.03)
+    gap = after["total"] - after["a"] - after["b"] - after["c"]
+    assert gap.abs().max() <= 1
+    assert utility.propensity_3(*pair(before, after), seed=1).value < 0.1
+
+
+@pytest.mark.parametrize("trifle", [1e-2, 1e-4])
+def test_a_column_that_follows_from_others_but_for_a_trifle_still_does(trifle: float) -> None:
+    """Mapped one by one, the columns had a logistic regression tell the files apart at once (PS 0.7)."""
+    before = pd.DataFrame(factors(1000, 6), columns=list("abcdef"))
+    cost = 0.3 * before["a"] + 0.7 * before["b"]
+    before["cost"] = cost + trifle * cost.std() * np.random.default_rng(4).standard_normal(1000)
+    after = mv.protect(before, seed=1).data
+    assert utility.propensity_3(*pair(before, after), seed=1).value < 0.1
+    assert max(correlation_error(before, after)) <= 0.06
+
+
+def test_a_total_of_some_strata_is_told_of_by_its_right_name() -> None:
+    before = accounts(0)
+    before.insert(0, "unit", np.where(np.arange(1000) < 500, 1.0, np.arange(1000)))  # constant in a stratum
+    before["town"] = (np.arange(1000) >= 500).astype(int)
+    release = mv.protect(before, strata="town", seed=1)
+    said = [warning for warning in release.warnings if warning.startswith("holds in most rows")]
+    assert said == ["holds in most rows, before and after: total = a + b + c"]
+    assert holds(release.data) == pytest.approx(holds(before), abs=0.02)
+
+
+def test_exact_sums_are_rules_and_hold_in_every_row() -> None:
+    before = firms()
+    before["total"] = before["staff"] + before["assets"]
+    release = mv.protect(before, seed=1)
+    assert release.rules == ["total = staff + assets"]
+    assert (release.data["total"] == release.data["staff"] + release.data["assets"]).all()
+
+
+# --- Roles
+
+
+def test_the_relation_to_public_columns_is_kept() -> None:
+    before = firms()
+    before["area"] = before["sales"] ** 0.5 * np.random.default_rng(1).uniform(0.7, 1.3, ROWS)
+    before["region"] = np.array(["north", "south", "west"])[(before["staff"].rank() % 3).astype(int)]
+    release = mv.protect(before, public=["area", "region"], confidential=NAMES, seed=1)
+    after = release.data
+    assert (after[["area", "region"]] == before[["area", "region"]]).all(axis=None)
+    columns = [*NAMES, "area"]
+    assert max(correlation_error(before[columns], after[columns])) <= 0.05
+    for name in ("sales", "staff", "energy"):
+        means = [side.groupby("region")[name].mean() for side in (before, after)]
+        assert ((means[1] - means[0]).abs() <= 0.05 * before[name].std()).all()
+    # Whoever knows the public column and guesses by it is not helped; the confidential ones alone link nobody.
+    for found in attacks(before[NAMES], after[NAMES]).values():
+        assert found.value <= 0.02 or harmless(found)
+
+
+def test_strata_keep_what_is_theirs() -> None:
+    before = firms(900)
+    before["branch"] = np.arange(900) % 3
+    before.loc[before["branch"] == 1, NAMES[:6]] *= [3, 3, 3, 1, 3, 3]
+    release = mv.protect(before, strata="branch", confidential=NAMES, seed=1)
+    for branch, rows in before.groupby("branch"):
+        new = release.data.loc[rows.index]
+        assert (new["branch"] == branch).all()
+        assert ((new[NAMES].mean() - rows[NAMES].mean()).abs() <= 0.01 * rows[NAMES].std()).all()
+        assert max(correlation_error(rows[NAMES], new[NAMES])) <= 0.05
+        assert given_away(rows[NAMES], new[NAMES]) == 0
+
+
+def test_a_third_of_the_cells_may_be_missing() -> None:
+    rng, whole = np.random.default_rng(9), firms()
+    holes = rng.random(whole.shape) < 0.3
+    # Not at random: large firms do not tell their energy.
+    holes[:, 7] |= (whole["sales"] > whole["sales"].median()).to_numpy() & (rng.random(ROWS) < 0.5)
+    before = whole.mask(holes)
+    after = mv.protect(before, seed=1).data
+    assert (after.isna() == before.isna()).all(axis=None)
+    # A few large values decide about these, and each pair of columns has other rows: hit on average, not one by one.
+    pearson = (after.corr() - before.corr()).abs().to_numpy()[np.triu_indices(len(NAMES), 1)]
+    assert pearson.mean() <= 0.05
+    assert pearson.max() <= 0.25
+    assert (after.corr("spearman") - before.corr("spearman")).abs().max(axis=None) <= 0.05
+    told = before.notna().astype(float)
+    relation = [np.array([[side[a].corr(told[b]) for a in NAMES if a != b] for b in NAMES]) for side in (before, after)]
+    assert np.abs(relation[0]).max() > 0.15
+    assert np.abs(relation[1] - relation[0]).max() <= 0.03
+    for name in NAMES:
+        assert ks_2samp(before[name].dropna(), after[name].dropna(), method="asymp").statistic <= 0.03
+    # The pattern of the holes is kept, and links by itself: as well as if all values had been shuffled.
+    by_pattern = before.copy()
+    for name in NAMES:
+        there = before[name].notna()
+        by_pattern.loc[there, name] = rng.permutation(before.loc[there, name])
+    luck = attacks(before, by_pattern)
+    assert all(found.value <= luck[attack].high + 0.005 for attack, found in attacks(before, after).items())
+
+
+def test_a_column_with_hardly_any_answers_tells_none_of_them() -> None:
+    before = firms()
+    before["export"] = before["export"].where(np.arange(ROWS) < 7) + 1
+    after = mv.protect(before, seed=1).data["export"]
+    assert after.notna().sum() == 7
+    assert not after.dropna().isin(before["export"]).any()
+    assert after.mean() == pytest.approx(before["export"].mean(), rel=1e-9)
+
+
+def test_weighted_moments_are_near() -> None:
+    before = firms()
+    weights = np.random.default_rng(3).choice([1.0, 2, 5, 20], ROWS) * np.where(before["sales"] > 1000, 0.5, 2)
+    release = mv.protect(before.assign(weight=weights), weight="weight", seed=1)
+    after = release.data[NAMES]
+    means = [np.average(side, axis=0, weights=weights) for side in (before, after)]
+    sd = np.sqrt(np.average(np.square(before - means[0]), axis=0, weights=weights))
+    assert (np.abs(means[1] - means[0]) <= 0.02 * sd).all()
+    covariance = [np.cov(side.T, aweights=weights) for side in (before, after)]
+    correlation = [c / np.sqrt(np.outer(np.diag(c), np.diag(c))) for c in covariance]
+    assert np.abs(correlation[1] - correlation[0]).max() <= 0.03
+    assert (release.data["weight"] == weights).all()
+
+
+# --- Odd tables
+
+
+@pytest.mark.parametrize("rows", [3, 4, 5, 7, 10, 15, 19, 20, 21, 25])
+def test_few_rows(rows: int) -> None:
+    before = firms()[["sales", "staff", "energy"]].head(rows)
+    release = mv.protect(before, seed=1)
+    assert release.data.shape == before.shape
+    assert np.isfinite(release.data).all(axis=None)
+    assert (release.data["sales"] != before["sales"]).any()
+    free = any("did not get their own distributions back" in said for said in release.warnings)
+    assert free == (rows < 20)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 9), (12, 20), (25, 30), (45, 50)])
+def test_more_columns_than_rows(rows: int, columns: int) -> None:
+    before = factors(rows, columns)
+    release = mv.protect(before, seed=1)
+    assert np.isfinite(release.data).all()
+    assert (release.data != before).mean() > 0.9
+
+
+def test_copies_of_columns_stay_copies_and_constants_constant() -> None:
+    before = firms()
+    before["again"], before["twice"], before["one"] = before["sales"], 2 * before["staff"], 1.0
+    release = mv.protect(before, seed=1)
+    after = release.data
+    assert (after["again"] == after["sales"]).all()
+    assert (after["twice"] == 2 * after["staff"]).all()
+    assert (after["one"] == 1).all()
+    assert max(correlation_error(before[NAMES], after[NAMES])) <= 0.05
+
+
+# Related to the third of the other columns, but not a function of it.
+BASE = factors()[:, 3] * np.random.default_rng(8).lognormal(0, 0.3, ROWS)
+ODD: dict[str, Array] = {
+    "far from zero": 1e9 + BASE,
+    "far from zero and hardly varying": 1e9 + 1e-3 * BASE,
+    "far from zero and varying in the last digits": 1e9 + 1e-6 * BASE,
+    "tiny": 1e-6 * BASE,
+    "enormous": 1e120 * BASE,
+    "one enormous value": np.where(np.arange(ROWS) == 9, 1e12, BASE),
+    "answers from 1 to 5": np.clip(np.round(3 + np.log(BASE)), 1, 5),
+    "a rare flag": (np.arange(ROWS) < 2).astype(float),
+    "one that is not zero": np.where(np.arange(ROWS) == 9, 52_341.0, 0.0),
+    "nearly constant": np.where(np.arange(ROWS) == 9, 5.5, 5.0),
+    "all negative": -BASE,
+    "a curve": factors()[:, 0] ** 3,
+    "whole numbers beyond what doubles tell apart": np.round(2.0**60 * BASE),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_column_comes_through_and_does_not_harm_the_others(name: str) -> None:
+    before = np.column_stack([factors(), ODD[name]])
+    release = mv.protect(before, seed=1)
+    after = release.data
+    assert np.isfinite(after).all()
+    assert max(correlation_error(before[:, :8], after[:, :8])) <= 0.03
+    assert (before[:, 8].min() <= after[:, 8]).all()
+    assert (after[:, 8] <= before[:, 8].max()).all()
+    assert np.unique(after[:, 8]).size > 1
+    if name not in ("a rare flag", "one that is not zero", "one enormous value", "nearly constant"):
+        centred = [np.column_stack([side[:, :8], side[:, 8] - before[0, 8]]) for side in (before, after)]
+        assert max(correlation_error(*centred)) <= 0.05
+
+
+def test_the_largest_of_one_column_does_not_come_back() -> None:
+    for name in ("one enormous value", "one that is not zero"):
+        after = mv.protect(np.column_stack([factors(), ODD[name]]), seed=1).data[:, 8]
+        assert (after == after.max()).sum() == 5
+        assert after.max() == pytest.approx(np.sort(ODD[name])[-5:].mean(), rel=1e-3)
+
+
+def test_heavy_ties_everywhere() -> None:
+    rng = np.random.default_rng(1)
+    common = rng.standard_normal((600, 2)) @ rng.uniform(-1, 1, (2, 8))
+    answers = np.clip(np.round(3 + common + 0.7 * rng.standard_normal((600, 8))), 1, 5)
+    after = mv.protect(answers, seed=1).data
+    assert (np.sort(after, axis=0) == np.sort(answers, axis=0)).all()
+    assert max(correlation_error(answers, after)) <= 0.05
+    for found in attacks(answers, after).values():
+        assert harmless(found)
+
+
+def test_a_file_that_begins_with_zeros_is_not_taken_for_one_of_whole_numbers() -> None:
+    before = factors(1500, 4)
+    before[:1200, 1] = 0.0
+    release = mv.protect(before, seed=1)
+    assert release.warnings == []
+    assert (release.data[:, 1] == 0).sum() == 1200
+
+
+def test_records_that_repeat() -> None:
+    before = np.repeat(factors(200, 5), 4, axis=0)
+    after = mv.protect(before, seed=1).data
+    assert max(correlation_error(before, after)) <= 0.03
+    assert np.unique(after, axis=0).shape[0] > 700
+
+
+def test_many_columns() -> None:
+    before = factors(100, 40)
+    after = mv.protect(before, seed=1).data
+    assert (
+        np.abs(np.corrcoef(before.T) - np.corrcoef(after.T)).mean() <= 0.08
+    )  # another sample of a hundred differs by 0.08
+
+
+# --- Frames, types, seeds
+
+
+def as_frame(kind: str, values: Array) -> Any:
+    names = [f"c{j}" for j in range(values.shape[1])]
+    return {
+        "numpy": lambda: values,
+        "float32": lambda: values.astype(np.float32),
+        "pandas": lambda: pd.DataFrame(values, columns=names),
+        "polars": lambda: pl.DataFrame(values, schema=names),
+        "arrow": lambda: pa.table(dict(zip(names, values.T, strict=True))),
+        "arrow in pandas": lambda: pd.DataFrame(values, columns=names).astype("double[pyarrow]"),
+        "Float64": lambda: pd.DataFrame(values, columns=names).astype("Float64"),
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", ["numpy", "float32", "pandas", "polars", "arrow", "arrow in pandas", "Float64"])
+def test_the_same_kind_of_frame_with_the_same_values_comes_back(kind: str) -> None:
+    before = factors(300, 4)
+    data = as_frame(kind, before)
+    out = mv.protect(data, seed=1).data
+    assert type(out) is type(data)
+    assert getattr(out, "dtype", None) == getattr(data, "dtype", None)
+    if hasattr(data, "dtypes"):
+        assert list(out.dtypes) == list(data.dtypes)
+    values = np.column_stack([np.asarray(c) for c in out.columns]) if kind == "arrow" else np.asarray(out, dtype=float)
+    if kind != "float32":
+        assert (values == mv.protect(before, seed=1).data).all()
+    assert max(correlation_error(before, values)) <= 0.03
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_whole_numbers_of_every_width_come_back(dtype: str) -> None:
+    before = np.minimum(np.round(10 * factors(300, 4)), 120).astype(dtype)
+    after = mv.protect(before, seed=1).data
+    assert after.dtype == dtype
+    assert max(correlation_error(before, after)) <= 0.03
+
+
+def test_a_seed_repeats_byte_for_byte_and_another_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = released(1).data
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("MICROVEIL_THREADS", threads)
+        again = mv.protect(firms(), seed=1).data
+        assert again.to_numpy().tobytes() == first.to_numpy().tobytes()
+    other = released(2).data
+    own = ["sales", "result", "energy"]
+    assert (other[own] != first[own]).mean(axis=None) > 0.99
+
+
+def test_it_is_the_default_and_says_what_it_did() -> None:
+    release = released()
+    assert release.method == "veil"
+    assert release.kind == "masked"
+    assert set(release.kept) == {"mean", "covariance", "rank correlation", "distribution"}
+    assert all(dose.asked == pytest.approx(1) and dose.achieved > 0.8 for dose in release.dose.values())
+    recipe = release.recipe()
+    assert "seed" not in str(recipe)
+
+
+def test_the_input_is_not_changed() -> None:
+    before = firms()
+    mv.protect(before, seed=1)
+    pd.testing.assert_frame_equal(before, firms())
+
+
+# --- Errors tell no value
+
+
+SECRET = 86_420.975_31
+FAULTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "one column": (np.full((30, 1), SECRET) * np.arange(1, 31)[:, None], {}),
+    "two rows": (np.full((2, 3), SECRET), {}),
+    "all constant": (np.full((30, 3), SECRET), {}),
+    "infinite": (np.where(np.eye(30, 3) > 0, np.inf, SECRET * np.arange(1, 91).reshape(30, 3)), {}),
+    "too large": (1e200 * SECRET * np.arange(1, 91).reshape(30, 3), {}),
+    "few answers": (np.where(np.arange(90).reshape(30, 3) > 2, np.nan, SECRET), {}),
+    "exact values": (SECRET * factors(30, 3), {"marginals": "original", "exact": True}),
+    "a group of one": (SECRET * factors(30, 3), {"tail_group": 1}),
+    "broken sum": (
+        pd.DataFrame(SECRET * factors(30, 3), columns=list("abc")),
+        {"rules": {"sums": [{"total": "a", "parts": ["b", "c"]}]}},
+    ),
+    "broken ratio": (
+        pd.DataFrame(SECRET * factors(30, 3), columns=list("abc")),
+        {"rules": {"ratios": [{"ratio": "a", "numerator": "b", "denominator": "c"}]}},
+    ),
+    "impossible bounds": (
+        pd.DataFrame(SECRET * factors(30, 3), columns=list("abc")),
+        {"rules": {"columns": {"a": {"minimum": SECRET, "maximum": 0}}}},
+    ),
+    "tiny strata": (SECRET * np.column_stack([factors(30, 3), np.arange(30)]), {"strata": [3]}),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_errors_tell_no_value(name: str) -> None:
+    data, options = FAULTS[name]
+    with pytest.raises(MicroveilError) as caught:
+        mv.protect(data, seed=1, **options)
+    shown = "".join(traceback.format_exception(caught.value, chain=True)).replace("test_veil.py", "")
+    said = f"{caught.value}{caught.value.__context__}{caught.value.__cause__}"
+    assert "86420" not in said.replace(",", "").replace("_", "")
+    assert "86420.9" not in shown
