@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench docs clean
+.PHONY: help demo test slow lint types bench study docs clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -17,6 +17,9 @@ demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and 
 
 test: $(VENV)/.installed-dev ## run all tests
 	$(BIN)/python -m pytest -n 2
+
+slow: $(VENV)/.installed-dev ## run the tests that take long
+	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 	$(BIN)/ruff check .
@@ -30,6 +33,9 @@ types: $(VENV)/.installed-dev ## check the types
 
 bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, into bench/results.json
 	$(BIN)/python bench/run.py
+
+study: $(VENV)/.installed-dev ## compare veil with other methods over 20 seeds, into docs/veil-study.md
+	$(BIN)/python bench/study_veil.py
 
 docs: $(VENV)/.installed-dev ## write the generated pages anew
 	$(BIN)/python scripts/make_docs.py

@@ -1,4 +1,4 @@
-"""Speed and memory of `protect(pca, swap all)` beside the same steps in bare numpy, in the same run.
+"""Speed and memory of `protect(pca, swap all)` beside the same steps in bare numpy, in the same run; and of `veil`.
 
 Writes bench/results.json and prints a table. Times are CPU seconds of the whole process (both cores) and wall
 seconds; runs alternate between ours and the floor, and the ratio is the median over the pairs, because a noisy
@@ -31,6 +31,9 @@ RESULTS = Path(__file__).with_name("results.json")
 CASES = [(55_000, 35, 30, 1.0), (1_000_000, 13, 9, 0.7), (10_000_000, 13, 3, 0.4)]
 MOST_MEMORY = 3.0
 
+# `veil`: rows, columns, most CPU seconds, most memory over the input
+VEIL = (1_000_000, 13, 60.0, 8.0)
+
 
 def make_data(rows: int, columns: int) -> np.ndarray:
     """Correlated columns, made in place so that making them leaves no peak of its own."""
@@ -51,6 +54,31 @@ def floor(data: np.ndarray, seed: int) -> np.ndarray:
     for component in range(scores.shape[1]):
         scores[:, component] = rng.permutation(scores[:, component])
     return scores @ vectors.T * sd + mean
+
+
+def make_skewed_data(rows: int, columns: int) -> np.ndarray:
+    """Amounts as files have them: right-skewed, correlated, one column of whole numbers, one with many zeros."""
+    rng = np.random.default_rng(1)
+    data = np.empty((rows, columns))
+    size = rng.standard_normal(rows)
+    for j in range(columns):
+        data[:, j] = np.exp(0.8 * size + 0.7 * rng.standard_normal(rows))
+    data[:, 0] = np.round(10 * data[:, 0])
+    data[: rows // 3, 1] = 0.0
+    return data
+
+
+def measure_veil(rows: int, columns: int) -> dict[str, float]:
+    """CPU and wall seconds of one run, also in units of the numpy floor of pca, and the peak as above."""
+    import microveil
+
+    microveil.protect(make_skewed_data(1_000, columns), "veil", seed=0)
+    data = make_skewed_data(rows, columns)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - data.nbytes
+    cpu, wall = timed(lambda values, seed: microveil.protect(values, "veil", seed=seed), data, 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    base, _ = timed(floor, data, 1)
+    return {"cpu_s": cpu, "wall_s": wall, "cpu_ratio": cpu / base, "times_input": peak / data.nbytes}
 
 
 def ours(exact: bool) -> Callable[[np.ndarray, int], object]:
@@ -127,7 +155,22 @@ def table(results: dict[str, Any]) -> str:
                 f"{case['rows']:>11,} x{case['columns']:>3} {name:11} {row['cpu_s']:8.3f} {row['cpu_ratio']:6.2f} "
                 f"{row['wall_s']:8.3f} {row['wall_ratio']:6.2f} {row['times_input']:10.2f} {limit}"
             )
+    if "veil" in results:
+        veil = results["veil"]
+        lines.append(
+            f"{veil['rows']:>11,} x{veil['columns']:>3} {'veil':11} {veil['cpu_s']:8.3f} {veil['cpu_ratio']:6.2f} "
+            f"{veil['wall_s']:8.3f} {'':6} {veil['times_input']:10.2f} {veil['limit']:.0f} CPU s"
+        )
     return "\n".join(lines)
+
+
+def measured(kind: str, rows: str, columns: str, detail: str = "") -> dict[str, Any]:
+    """One measurement, in the process that was started for it."""
+    if kind == "veil":
+        return measure_veil(int(rows), int(columns))
+    if kind == "times":
+        return measure_times(int(rows), int(columns), int(detail))
+    return measure_memory(int(rows), int(columns), detail)
 
 
 def main() -> int:
@@ -136,9 +179,7 @@ def main() -> int:
     parser.add_argument("what", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.what:
-        kind, rows, columns, detail = arguments.what
-        measure = measure_times if kind == "times" else measure_memory
-        print(json.dumps(measure(int(rows), int(columns), int(detail) if kind == "times" else detail)))
+        print(json.dumps(measured(*arguments.what)))
         return 0
     results: dict[str, Any] = {
         "cores": os.cpu_count(),
@@ -159,6 +200,14 @@ def main() -> int:
             broken.append(f"{rows:,} x {columns}: slower than {limit} x the floor")
         if max(case["swap"]["times_input"], case["swap_exact"]["times_input"]) > MOST_MEMORY:
             broken.append(f"{rows:,} x {columns}: more than {MOST_MEMORY} x the input in memory")
+    rows, columns, most_cpu, most_memory = VEIL
+    if rows <= arguments.largest:
+        veil = in_process("veil", rows, columns)
+        results["veil"] = {"rows": rows, "columns": columns, "limit": most_cpu, **veil}
+        if veil["cpu_s"] > most_cpu:
+            broken.append(f"veil: {veil['cpu_s']:.0f} CPU seconds, more than {most_cpu:.0f}")
+        if veil["times_input"] > most_memory:
+            broken.append(f"veil: {veil['times_input']:.1f} x the input in memory, more than {most_memory:.0f}")
     print(table(results))
     if arguments.largest == 10**9:
         RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
