@@ -4,8 +4,9 @@ Columns that keep their values can only exchange them between records. Two recor
 column change its covariances with all others, and nothing else; so exchanges are tried at random and made when they
 bring the second moments of the release nearer to those of the original. They are looked at in four layers at once:
 of the values (Pearson's correlations), of the ranks (Spearman's), and of the squares and cubes of the ranks, which
-tell whether columns are far out together. Like is matched with like only: a bend (y against x²) is not. In each layer the error is measured in units of the target
-(`trace(T^-1 E T^-1 E)`), so that a direction in which the columns hardly vary counts as much as the first.
+tell whether columns are far out together. Like is matched with like only: a bend (y against x²) is not. In each layer
+the error is measured in units of the target (`trace(T^-1 E T^-1 E)`), so that a direction in which the columns hardly
+vary counts as much as the first.
 
 These are some hundred sums over all records, of data whose records have been torn apart before: which of the many
 arrangements with the same sums comes out is chance.
