@@ -148,13 +148,20 @@ def remarks(
 
 def _about_doses(intake: Intake, dose: Mapping[str, Dose]) -> list[str]:
     """Columns on which the method had no effect, or much less than it set out for."""
-    said = []
-    for name, found in dose.items():
-        if found.asked and found.achieved < NO_EFFECT:
-            said.append(f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})")
-        elif found.asked and found.achieved < found.asked / 2 and intake.table.count >= ENOUGH_ROWS:
-            weight = ", as it follows the weight" if intake.table.weights is not None else ""
-            said.append(f"column '{name}' changed less than asked ({found.achieved:.2f} of {found.asked:.2f}){weight}")
+    asked = {name: found for name, found in dose.items() if found.asked}
+    said = [
+        f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
+        for name, found in asked.items()
+        if found.achieved < NO_EFFECT
+    ]
+    less = {
+        name: found.achieved / (found.asked or 1.0)
+        for name, found in asked.items()
+        if NO_EFFECT <= found.achieved < (found.asked or 0.0) / 2
+    }
+    if less and intake.table.count >= ENOUGH_ROWS:
+        reason = ", as they follow the weight" if intake.table.weights is not None else ""
+        said.append(f"changed less than half as much as asked{reason}: {_listed(list(less))}; see the doses")
     return said
 
 
