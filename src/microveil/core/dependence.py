@@ -26,6 +26,8 @@ Cancellation leaves far more than round-off in a correlation matrix, so this is 
 EXACT = 1e-12
 """A rule holds exactly if it does in every row, to this share of the sizes of its terms there."""
 
+FIRST_ROWS = 1_000
+
 REFITS = 3
 """Fits of what earlier fits left: each reaches another six digits down."""
 
@@ -106,11 +108,17 @@ def find_dependence(
     independent = [j for j in range(width) if j not in left_out]
     if count > width:
         # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
-        varying = [j for j in independent if whole.columns[j].max() > whole.columns[j].min()]
+        varying = [j for j in independent if _varies(whole.columns[j])]
         found = _search(values, whole, summary, varying)
         rules += found
         left_out |= {rule.column for rule in found}
     return Dependence([j for j in range(width) if j not in left_out], rules)
+
+
+def _varies(column: Array) -> bool:
+    """Is the column not constant? The first rows mostly tell."""
+    head = column[:FIRST_ROWS]
+    return bool(head.max() > head.min() or column.max() > column.min())
 
 
 def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int]) -> list[LinearRule]:

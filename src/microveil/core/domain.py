@@ -25,7 +25,7 @@ Without the second, a value of a billion steps would always be near enough to a 
 OWN_STEP = 5
 """Values beside zero from which on a step of more than 1 is a custom; the divisor of fewer is nearly one of them."""
 
-FIRST_ROWS = 1_000
+FIRST_ROWS = 64
 """Rows on which most columns without a step are seen to have none."""
 
 SPIKE = 0.05

@@ -14,11 +14,14 @@ from microveil.core.table import Matrix
 MOST_COLUMNS = 40
 """Columns up to which ratios are looked for: all triples are tried."""
 
-FIRST_ROWS = 50
-"""Rows on which nearly every triple is refuted."""
+FIRST_ROWS, FEW_ROWS = 50, 6
+"""Rows that tell whether a column could be a ratio, and those that refute nearly every pair it could be one of."""
 
 SHARED = 3
 """Records that have a value where the ratio is undefined, for it to be a custom of the file."""
+
+COARSEST = 0.1
+"""The largest step of a column that could be a rounded ratio: whole numbers are not looked at."""
 
 ROUND_OFF = 1e-9
 
@@ -71,15 +74,25 @@ def find_ratios(values: Matrix) -> list[RatioRule]:
     if not 3 <= width <= MOST_COLUMNS or count <= 2 * width:
         return []
     head = np.array([column[:FIRST_ROWS] for column in values.columns])
+    few = head[:, :FEW_ROWS]
     with np.errstate(divide="ignore", invalid="ignore"):
-        quotients = head[:, None] / np.where(head == 0, np.nan, head)
+        quotients = few[:, None] / np.where(few == 0, np.nan, few)
     found: list[RatioRule] = []
-    for column in range(width):
+    for column in _possible(few, quotients):
         taken = {j for rule in found for j in (rule.column, rule.numerator, rule.denominator)}
         if column not in taken:
             made_of = {column, *(rule.column for rule in found)}
             found += _ratio(values, column, _candidates(head, quotients, column), made_of)
     return found
+
+
+def _possible(few: Array, quotients: Array) -> list[int]:
+    """Columns that some quotient fits to the coarsest step there is; mostly none, and the search ends here."""
+    with np.errstate(invalid="ignore"):
+        far = [
+            (np.abs(quotients - value) > COARSEST + 2 * ROUND_OFF * np.abs(value)).any(axis=2).all() for value in few
+        ]
+    return [column for column, refuted in enumerate(far) if not refuted]
 
 
 def _candidates(head: Array, quotients: Array, column: int) -> list[tuple[int, int]]:
@@ -92,8 +105,9 @@ def _candidates(head: Array, quotients: Array, column: int) -> list[tuple[int, i
     if step is not None and step >= 1:
         return []  # whole numbers are counts or amounts; a rounded quotient would fit by accident
     with np.errstate(invalid="ignore"):
-        slack = 2 * ROUND_OFF * np.abs(value) + (0.0 if step is None else step)
-        refuted = (np.abs(quotients - value) > slack).any(axis=2)
+        few = value[:FEW_ROWS]
+        slack = 2 * ROUND_OFF * np.abs(few) + (0.0 if step is None else step)
+        refuted = (np.abs(quotients - few) > slack).any(axis=2)
     return [(int(a), int(b)) for a, b in np.argwhere(~refuted) if a != b]
 
 

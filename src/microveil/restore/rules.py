@@ -46,6 +46,8 @@ def enforced(
 
     With it comes the cost, or None if all values were allowed already. Cells that are not `present` are left alone.
     """
+    if all(domain == Domain() for domain in domains):
+        return list(columns), None
     there = [None] * len(columns) if present is None else list(present.T)
     new = [_where_there(*those) for those in zip(columns, domains, there, strict=True)]
     moved = [
