@@ -1,0 +1,41 @@
+"""What a release tells of what it left alone and what may have come back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import microveil as mv
+
+
+def shared(rows: int = 600) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    return np.repeat(rng.gamma(2.0, size=(rows, 2)), 3, axis=1) + rng.gamma(2.0, size=(rows, 6))
+
+
+def test_untouched_variance_is_what_no_perturbed_component_has() -> None:
+    data = shared()
+    kept = mv.protect(data, "factor", factors=2, rest="keep", seed=1)
+    rest = kept.components.untouched_variance
+    assert list(rest) == [str(j) for j in range(6)]
+    assert all(0.2 < share < 0.9 for share in rest.values())  # half of each column is its own, by construction
+    assert any("rest of the columns" in warning for warning in kept.warnings)
+    everything = mv.protect(data, "factor", factors=2, seed=1).components.untouched_variance
+    assert max(everything.values()) == pytest.approx(0.0, abs=1e-12)
+    some = mv.protect(data, "pca", components=2, seed=1).components
+    assert np.allclose(list(some.untouched_variance.values()), some.variance_shares[:, 2:].sum(axis=1))
+
+
+def test_leakage_is_told_where_components_change_places() -> None:
+    data = shared()
+    found = mv.protect(data, "primp", seed=1).leakage
+    assert found is not None
+    whole = mv.leakage_distribution(600, 6)
+    assert (found.expected, found.risk) == (whole.mean, whole.risk)
+    assert found.near_returns is not None
+    assert found.near_returns > 1e3 * found.expected
+    # Components that stay together count as one more: three that moved, and the rest.
+    part = mv.protect(data, "pca", components=3, seed=1).leakage
+    assert part is not None
+    assert part.expected == mv.leakage_distribution(600, 4).mean
+    assert mv.protect(data, "veil", seed=1).leakage is None, "its records are not made of swapped values"
