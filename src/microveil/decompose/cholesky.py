@@ -24,16 +24,15 @@ class Cholesky(Decomposition):
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """The generalised Cholesky factor and its inverse."""
-        sd = centred.sd
-        factor, pivots = generalised_cholesky(centred.covariance / np.outer(sd, sd))
-        projection = np.zeros((sd.size, len(pivots)))
-        projection[pivots] = np.linalg.inv(factor[pivots]).T / sd[pivots, None]
-        return Axes(
-            projection=projection,
-            loadings=factor.T * sd,
-            variance=np.ones(len(pivots)),
-            weights=factor,
-        )
+        return triangular_axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
+
+
+def triangular_axes(correlation: Array, sd: Array) -> Axes:
+    """Axes on which uncorrelated scores of unit variance get this correlation and these standard deviations."""
+    factor, pivots = generalised_cholesky(correlation)
+    projection = np.zeros((sd.size, len(pivots)))
+    projection[pivots] = np.linalg.inv(factor[pivots]).T / sd[pivots, None]
+    return Axes(projection=projection, loadings=factor.T * sd, variance=np.ones(len(pivots)), weights=factor)
 
 
 def generalised_cholesky(correlation: Array) -> tuple[Array, list[int]]:

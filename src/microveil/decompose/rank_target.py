@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from microveil.core.moments import Moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
 from microveil.decompose.base import Axes, Decomposition, Sample
-from microveil.decompose.cholesky import generalised_cholesky
+from microveil.decompose.cholesky import triangular_axes
 
 SAMPLE_ROWS = 100_000
 """Rows the rank correlations are taken from: their error is then 0.003."""
@@ -39,18 +40,8 @@ class RankTarget(Decomposition):
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - nothing random
         """The Cholesky factor of the target."""
-        sd = centred.sd
         target = nearest_correlation(self._target(centred, sample))
-        factor, pivots = generalised_cholesky(target)
-        projection = np.zeros((sd.size, len(pivots)))
-        projection[pivots] = np.linalg.inv(factor[pivots]).T / sd[pivots, None]
-        return Axes(
-            projection=projection,
-            loadings=factor.T * sd,
-            variance=np.ones(len(pivots)),
-            weights=factor,
-            sets_moments=True,
-        )
+        return replace(triangular_axes(target, centred.sd), sets_moments=True)
 
     def _target(self, centred: Moments, sample: Sample) -> Array:
         if self.target == "pearson":
