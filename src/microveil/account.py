@@ -154,14 +154,10 @@ def _about_doses(intake: Intake, dose: Mapping[str, Dose]) -> list[str]:
         for name, found in asked.items()
         if found.achieved < NO_EFFECT
     ]
-    less = {
-        name: found.achieved / (found.asked or 1.0)
-        for name, found in asked.items()
-        if NO_EFFECT <= found.achieved < (found.asked or 0.0) / 2
-    }
+    less = [name for name, found in asked.items() if NO_EFFECT <= found.achieved < (found.asked or 0.0) / 2]
     if less and intake.table.count >= ENOUGH_ROWS:
         reason = ", as they follow the weight" if intake.table.weights is not None else ""
-        said.append(f"changed less than half as much as asked{reason}: {_listed(list(less))}; see the doses")
+        said.append(f"changed less than half as much as asked{reason}: {_listed(less)}; see the doses")
     return said
 
 
@@ -296,10 +292,8 @@ def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -
 def _about_rebuilt(intake: Intake, outcome: Outcome) -> list[str]:
     """Declared domains of columns that are made of others: a sum of allowed values need not be an allowed one."""
     names = intake.table.confidential_names
-    rebuilt = {rule.column for rule in outcome.rules} | {rule.column for rule in outcome.ratios}
-    counts = {
-        names[j]: intake.known.declared[j].outside(outcome.columns[j]) for j in sorted(rebuilt) if intake.known.declared
-    }
+    declared = intake.known.declared
+    counts = {names[j]: declared[j].outside(outcome.columns[j]) for j in sorted(outcome.rebuilt) if declared}
     return [
         f"{count} cells of '{name}' are outside what the dictionary of the columns declares: the column is made of "
         "others, and that comes first"

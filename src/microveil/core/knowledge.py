@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from microveil.core.dependence import LinearRule
 from microveil.core.domain import Domain
@@ -21,8 +21,8 @@ class Knowledge:
     sums: Sequence[LinearRule] = ()
     ratios: Sequence[RatioRule] = ()
     found_ratios: Sequence[RatioRule] = ()
-    learnt: Sequence[Domain] = field(default_factory=tuple)
-    declared: Sequence[Domain] = field(default_factory=tuple)
+    learnt: Sequence[Domain] = ()
+    declared: Sequence[Domain] = ()
 
     def of_use(self, *, moments_first: bool) -> Knowledge:
         """What was declared always, what the data look like unless moments are promised exactly."""

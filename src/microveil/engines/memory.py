@@ -61,10 +61,14 @@ class Outcome:
     enforcement: Enforcement | None = None
 
     @property
+    def rebuilt(self) -> set[int]:
+        """Columns that were computed from others."""
+        return {rule.column for rule in self.rules} | {rule.column for rule in self.ratios}
+
+    @property
     def constant(self) -> list[int]:
         """Columns that came through because they are constant."""
-        rebuilt = {rule.column for rule in self.rules} | {rule.column for rule in self.ratios}
-        moved = rebuilt.union(self.perturbed)
+        moved = self.rebuilt.union(self.perturbed)
         return [j for j in range(len(self.columns)) if j not in moved]
 
 

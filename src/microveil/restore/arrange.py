@@ -90,13 +90,8 @@ def arrange(
     columns[:0] = original.values.columns[: original.public]
     features = search.features(columns)
     settled = search.run(features, stream)
-    orders = [partial(_ordered, features, search.fixed + j, marginal) for j, marginal in enumerate(marginals)]
-    return in_threads(orders), settled
-
-
-def _ordered(features: NDArray[np.float32], place: int, marginal: Marginal) -> Array:
-    """The values of a column in the order of its ranks."""
-    return marginal.in_order_of(features[:, 1, place])
+    ranks = features[:, 1, search.fixed :].T
+    return in_threads([partial(m.in_order_of, r) for m, r in zip(marginals, ranks, strict=True)]), settled
 
 
 def calibrate(columns: Sequence[Array], original: Table) -> bool:
