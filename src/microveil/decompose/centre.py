@@ -43,7 +43,7 @@ class Centre:
     def nothing(self) -> Centre:
         """The same, with nothing taken off: for values that are to come back to the last digit."""
         zero = np.zeros_like(self.shift)
-        return replace(self, shift=zero, offset=zero)
+        return replace(self, shift=zero, offset=zero, slopes=np.zeros_like(self.slopes))
 
     def determined(self, summary: Moments) -> list[int]:
         """Confidential columns (numbered among themselves) that the public ones determine."""

@@ -21,7 +21,7 @@ from microveil.core.table import Matrix, Table
 from microveil.core.threads import in_threads, segments
 from microveil.decompose import Axes, Centre, Offer, fit_centre, standard_axes
 from microveil.methods import Plan
-from microveil.perturb import Column
+from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation
 from microveil.restore import Correction, correction
 from microveil.risk import expected_near_returns
 
@@ -142,7 +142,7 @@ def protected(
     _check_noise(task)
     _check_room(plan, task if _has_own_moments(task) else task.on_principal_components())
     leverage = _leverage(table, centre, summary)
-    if not plan.decompose.centres and not plan.exact and table.public == 0:
+    if not plan.decompose.centres and not plan.exact and (table.public == 0 or plan.perturb.regresses_itself):
         # Values that only change places come back to the last digit.
         task = replace(task, centre=centre.nothing())
     source = _source(task, stream)
@@ -172,7 +172,7 @@ def _released(
         if attempt:
             scores = _scores(source, buffer)
         before = scores.copy() if table.count <= FEW_ROWS and task.selected else None
-        notes = _perturb(plan, table, scores, task.selected, streams, (stratum, attempt), progress)
+        notes = _perturb(plan, task, scores, streams, (stratum, attempt), progress)
         if before is not None and np.array_equal(before, scores) and attempt < ATTEMPTS - 1:
             continue
         if goal is not task:
@@ -418,20 +418,22 @@ def _score_moments(task: Task, scores: Array) -> Moments:
 
 
 def _perturb(
-    plan: Plan,
-    table: Table,
-    scores: Array,
-    selected: list[int],
-    streams: Streams,
-    address: tuple[int, int],
-    progress: Progress,
+    plan: Plan, task: Task, scores: Array, streams: Streams, address: tuple[int, int], progress: Progress
 ) -> dict[int, str]:
-    """Each chosen component through the perturbation, with a random stream of its own."""
+    """The chosen components through the perturbation, together or each with a random stream of its own."""
+    perturb, selected, weights = plan.perturb, task.selected, task.table.weights
+    if isinstance(perturb, JointPerturbation):
+        stream = streams.stream("perturb", *address)
+        beside = _with_public(task, scores)(slice(0, task.table.count))[: task.table.public]
+        columns = Columns(scores[selected], stream, beside, weights)
+        scores[selected] = perturb.apply_together(columns)
+        return {selected[0]: "; ".join(columns.notes)} if columns.notes else {}
+    if not isinstance(perturb, ColumnPerturbation):
+        raise TypeError(f"{type(perturb).__name__} is neither for one column nor for several")
 
     def one(position: int, component: int) -> list[str]:
-        stream = streams.stream("perturb", *address, component)
-        column = Column(scores[component], stream, position, table.weights)
-        scores[component] = plan.perturb.apply(column)
+        column = Column(scores[component], streams.stream("perturb", *address, component), position, weights)
+        scores[component] = perturb.apply(column)
         return column.notes
 
     notes = in_threads(

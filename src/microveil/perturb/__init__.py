@@ -1,6 +1,6 @@
-"""Perturbations of one column, by the name a user types. A new one is a file here and a line below."""
+"""Perturbations by the name a user types. A new one is a file here and a line below."""
 
-from microveil.perturb.base import Column, Perturbation
+from microveil.perturb.base import Column, ColumnPerturbation, Columns, JointPerturbation, Perturbation
 from microveil.perturb.microaggregate import Microaggregate
 from microveil.perturb.noise import Noise
 from microveil.perturb.parametric import Parametric
@@ -27,4 +27,12 @@ PERTURBATIONS: dict[str, type[Perturbation]] = {
 # What only the methods made of it use: with another method it would do harm.
 RESERVED: dict[str, type[Perturbation]] = {"remove": Remove}
 
-__all__ = ["PERTURBATIONS", "RESERVED", "Column", "Perturbation"]
+__all__ = [
+    "PERTURBATIONS",
+    "RESERVED",
+    "Column",
+    "ColumnPerturbation",
+    "Columns",
+    "JointPerturbation",
+    "Perturbation",
+]

@@ -1,4 +1,4 @@
-"""What a perturbation is: a rule that turns one column of scores into another."""
+"""What a perturbation is: a rule that turns columns of scores into others, one by one or all together."""
 
 from __future__ import annotations
 
@@ -55,11 +55,25 @@ class Column:
         return brought
 
 
-class Perturbation(Step):
-    """Base of all perturbations of one column.
+@dataclass(frozen=True, repr=False)
+class Columns:
+    """Columns to perturb together: a row of `values` each, in the order they were chosen in, and what is beside them.
 
-    A subclass says what it promises (the class variables), and computes in `apply`. Score columns have mean
-    zero; a perturbation should keep their mean and variance, exactly or on average.
+    `public` has the public columns, a row each: without their means, unless the perturbation regresses itself.
+    """
+
+    values: Array
+    stream: Stream
+    public: Array
+    weights: Array | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+class Perturbation(Step):
+    """Base of all perturbations: what they promise (the class variables).
+
+    Score columns have mean zero; a perturbation should keep their mean and variance, exactly or on average. It is a
+    `ColumnPerturbation`, which sees one column at a time, or a `JointPerturbation`, which sees all of them.
     """
 
     replaces: ClassVar[bool] = False
@@ -80,9 +94,8 @@ class Perturbation(Step):
     permutes: ClassVar[bool] = False
     """True when every order of the values is equally likely: what `leakage_distribution` is about."""
 
-    @abstractmethod
-    def apply(self, column: Column) -> Array:
-        """The perturbed values, in a new array."""
+    regresses_itself: ClassVar[bool] = False
+    """True when public columns are part of the perturbation's own model: the columns then come as they are."""
 
     def retained(self) -> float | None:
         """The correlation to expect between a column and its perturbed self; None when it depends on the data."""
@@ -92,7 +105,23 @@ class Perturbation(Step):
         """Refuse parameters that do not fit a table of this size."""
 
 
-class NormalPerturbation(Perturbation):
+class ColumnPerturbation(Perturbation):
+    """Base of perturbations that treat each column by itself."""
+
+    @abstractmethod
+    def apply(self, column: Column) -> Array:
+        """The perturbed values, in a new array."""
+
+
+class JointPerturbation(Perturbation):
+    """Base of perturbations that treat all columns together, because records are what they are about."""
+
+    @abstractmethod
+    def apply_together(self, columns: Columns) -> Array:
+        """The perturbed values, a row for each column, in a new array."""
+
+
+class NormalPerturbation(ColumnPerturbation):
     """Base of perturbations that draw normal deviates, which tests may give instead."""
 
     draws: Draws = None

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.perturb.base import Column, Perturbation
+from microveil.perturb.base import Column, ColumnPerturbation
 
 
-class Microaggregate(Perturbation):
+class Microaggregate(ColumnPerturbation):
     """Replace each value by the mean of its group of neighbours, in groups of a fixed size.
 
     Univariate microaggregation by individual ranking: the values are sorted and cut into groups of `group_size`, the

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.rng import row_blocks
-from microveil.perturb.base import Column, Perturbation
+from microveil.perturb.base import Column, ColumnPerturbation
 
 Family = Literal["normal", "logistic", "laplace", "student", "uniform", "gumbel", "gumbel_mirrored", "skew_normal"]
 
@@ -62,7 +62,7 @@ def fit_family(family: Family, sample: Array) -> Fit | None:
     return Fit(family, distribution, mean, math.sqrt(variance), distance)
 
 
-class Parametric(Perturbation):
+class Parametric(ColumnPerturbation):
     """Draw from the family of distributions that fits best by the Kolmogorov-Smirnov distance.
 
     Liew, Choi and Liew (1985), as proposed by Calviño (2017), §3.2. The chosen family is brought to the

@@ -13,13 +13,13 @@ from pydantic import Field, field_validator
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Stream
-from microveil.perturb.base import Column, Perturbation
+from microveil.perturb.base import Column, ColumnPerturbation
 
 SMALL = 100_000
 """Up to this many rows the loop runs as it is, as the compiled one takes half a second to load; the results agree."""
 
 
-class RankSwap(Perturbation):
+class RankSwap(ColumnPerturbation):
     """Let each value change places with one of nearly the same rank.
 
     The ranks are walked upwards; one that has not changed places yet picks a partner at random among those that have

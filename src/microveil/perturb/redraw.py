@@ -11,7 +11,7 @@ from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import Column, NormalPerturbation, Perturbation
+from microveil.perturb.base import Column, NormalPerturbation, ColumnPerturbation
 
 
 def bandwidth_nrd0(column: Column) -> float:
@@ -47,7 +47,7 @@ class Redraw(NormalPerturbation):
         return column.values[_donors(column)] + h * self.deviates(column)
 
 
-class Bootstrap(Perturbation):
+class Bootstrap(ColumnPerturbation):
     """Draw from the old values with replacement.
 
     The smoothed redraw without its noise: every value is one that was there. The variance of the new mean about the
@@ -83,7 +83,7 @@ class Normal(NormalPerturbation):
         return column.mean + column.sd * self.deviates(column)
 
 
-class Uniform(Perturbation):
+class Uniform(ColumnPerturbation):
     """Draw from the uniform distribution with the component's mean and variance.
 
     The seeds of the Cholesky method in Hsu and Chen (2008), §5.
@@ -97,7 +97,7 @@ class Uniform(Perturbation):
         return column.mean + column.sd * math.sqrt(12) * (column.stream.uniform(column.values.size) - 0.5)
 
 
-class VanDerWaerden(Perturbation):
+class VanDerWaerden(ColumnPerturbation):
     """Put the n quantiles of a normal distribution in random order, with the component's mean and variance.
 
     The quantiles are those of i/(n + 1), i = 1 ... n: normal scores without the luck of a draw, only their order is

@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.perturb.base import Column, Perturbation
+from microveil.perturb.base import Column, ColumnPerturbation
 
 
-class Remove(Perturbation):
+class Remove(ColumnPerturbation):
     """Set the component to its mean, which is zero.
 
     The means of the data stay; variances shrink by what the component had, and nothing is random. It hides no record:
