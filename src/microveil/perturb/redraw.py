@@ -11,7 +11,7 @@ from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import Column, NormalPerturbation, ColumnPerturbation
+from microveil.perturb.base import Column, ColumnPerturbation, NormalPerturbation
 
 
 def bandwidth_nrd0(column: Column) -> float:
