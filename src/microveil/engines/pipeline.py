@@ -15,11 +15,32 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import inverse_square_root, rank_of, regression_slopes, sorted_eigen
-from microveil.core.moments import Moments, Pieces, Room, moments
+from microveil.core.moments import Moments, Room, moments
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix, Table
 from microveil.core.threads import in_threads, segments
-from microveil.decompose import Axes, Centre, Offer, fit_centre, standard_axes
+from microveil.decompose import Axes, Centre, Offer, fit_centre
+from microveil.engines.checks import (
+    check_noise,
+    check_room,
+    check_sensitive,
+    has_own_moments,
+    high_leverage,
+)
+from microveil.engines.rows import (
+    Source,
+    Task,
+    centre_off,
+    centred,
+    join_rows,
+    map_rows,
+    refined,
+    rows_of,
+    score_moments,
+    scores_of,
+    widened,
+    with_public,
+)
 from microveil.methods import Plan
 from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation
 from microveil.restore import Correction, correction
@@ -42,12 +63,6 @@ SMALL = 50_000
 
 FEW_ROWS = 20
 """Rows so few that a random order may well be the old one, which is then drawn again."""
-
-HIGH_LEVERAGE = 0.9
-"""Share of a record's own weight in its fitted value from which on the public columns all but tell its values."""
-
-ALONE = 1 - 1e-9
-"""Leverage of a record that the fit must pass through: the only one of its label, in its stratum say."""
 
 
 NEAR = 0.1
@@ -94,43 +109,13 @@ class Spectrum:
         return shares
 
 
-@dataclass(frozen=True, repr=False)
-class Task:
-    """Columns on their way: what is taken off them, the components of what is left, and which of these to perturb."""
-
-    table: Table
-    centre: Centre
-    axes: Axes
-    selected: list[int]
-
-    @property
-    def width(self) -> int:
-        """The number of confidential columns."""
-        return int(self.centre.slopes.shape[1])
-
-    def on_principal_components(self) -> Task:
-        """The same with the principal components of the columns for axes, all of them perturbed."""
-        free = self.axes.columns.tolist()
-        axes = _widened(standard_axes(self.centre.centred.select(free)), free, self.width)
-        return replace(self, axes=axes, selected=list(range(axes.count)))
-
-
-@dataclass(frozen=True, repr=False)
-class Source:
-    """Where scores come from: columns, what is taken off them, and the projection of what is left."""
-
-    table: Table
-    centre: Centre
-    projection: Array
-
-
 def protected(
     plan: Plan, table: Table, summary: Moments, sensitive: list[int], streams: Streams, stratum: int, progress: Progress
 ) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components behind them."""
-    centre = _refined(table, fit_centre(summary, table.public))
+    centre = refined(table, fit_centre(summary, table.public))
     determined = centre.determined(summary)
-    _check_sensitive(table, sensitive, determined)
+    check_sensitive(table, sensitive, determined)
     stream = streams.stream("decompose", stratum)
     found = _axes(plan, table, centre, determined, stream)
     axes = plan.select.turned(found, sensitive, centre.centred.covariance)
@@ -139,9 +124,9 @@ def protected(
     selected = [k for k in plan.select.choose(offer) if k not in axes.reserved]
     plan.perturb.check(table.count, len(selected))
     task = Task(table, centre, axes, selected)
-    _check_noise(task)
-    _check_room(plan, task if _has_own_moments(task) else task.on_principal_components())
-    leverage = _leverage(table, centre, summary)
+    check_noise(task)
+    check_room(plan, task if has_own_moments(task) else task.on_principal_components())
+    leverage = high_leverage(table, centre, summary)
     if not plan.decompose.centres and not plan.exact and (table.public == 0 or plan.perturb.regresses_itself):
         # Values that only change places come back to the last digit.
         task = replace(task, centre=centre.nothing())
@@ -163,21 +148,21 @@ def _released(
     progress("finding scores", 0.2)
     table, count = task.table, task.axes.count
     buffer = np.empty((max(task.width, count), table.count))
-    scores = _scores(source, buffer)
+    scores = scores_of(source, buffer)
     near_returns = _near_returns(plan, task, scores)
     exact = plan.exact or task.axes.sets_moments
-    goal = task if not exact or _has_own_moments(task) else task.on_principal_components()
+    goal = task if not exact or has_own_moments(task) else task.on_principal_components()
     target = _target(goal, scores if goal is task else None) if exact else None
     for attempt in range(ATTEMPTS):
         if attempt:
-            scores = _scores(source, buffer)
+            scores = scores_of(source, buffer)
         before = scores.copy() if table.count <= FEW_ROWS and task.selected else None
         notes = _perturb(plan, task, scores, streams, (stratum, attempt), progress)
         if before is not None and np.array_equal(before, scores) and attempt < ATTEMPTS - 1:
             continue
         if goal is not task:
             onto_goal = task.axes.loadings @ goal.axes.projection
-            _map_rows(_rows_of(scores), buffer[: goal.axes.count], onto_goal, np.zeros(goal.axes.count))
+            map_rows(rows_of(scores), buffer[: goal.axes.count], onto_goal, np.zeros(goal.axes.count))
         fix = None if target is None else _exact(plan, goal, buffer[: goal.axes.count], target, progress)
         if fix is None or np.isfinite(fix.condition):
             break
@@ -189,7 +174,7 @@ def _released(
             "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
         )
     progress("writing columns", 0.85)
-    _join(goal, buffer, fix)
+    join_rows(goal, buffer, fix)
     return list(buffer[: task.width]), notes, near_returns
 
 
@@ -211,52 +196,13 @@ def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: l
         def fill(pieces: list[slice]) -> None:
             room = Room(centre.shift.size, pieces)
             for piece in pieces:
-                residuals = _centre_off(table, centre, piece, room.of(piece))
+                residuals = centre_off(table, centre, piece, room.of(piece))
                 np.subtract(table.pieces(piece)[table.public :], taken_out @ residuals, out=left[:, piece])
 
         in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
         return Matrix(list(left))
 
     return Offer(axes, shares, table.confidential_names, sensitive, table.confidential, without)
-
-
-def _has_own_moments(task: Task) -> bool:
-    """Are the scores as free as their number says?
-
-    If there are more scores than dimensions, those that stay determine all the others, and exact moments of the scores
-    would bring every one of them back. It is then the joined data that get their moments back.
-    """
-    noise = 0 if task.axes.noise is None else task.axes.noise.shape[0]
-    return task.axes.count <= task.axes.columns.size + noise
-
-
-def _check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -> None:
-    for j in sensitive:
-        if j in determined:
-            raise DataError(
-                f"sensitive: the public columns determine '{table.confidential_names[j]}'", "make fewer columns public"
-            )
-
-
-def _check_noise(task: Task) -> None:
-    """Noise that is uncorrelated with the data needs rows enough to be so."""
-    table, noise = task.table, task.axes.noise
-    columns = task.axes.columns.size
-    if noise is not None and table.count - 1 - table.public - columns < noise.shape[0]:
-        raise DataError(
-            f"exact scores of {noise.shape[0]} factors of {columns} columns need more than {table.count} rows",
-            "use scores='regression', or more rows",
-        )
-
-
-def _check_room(plan: Plan, task: Task) -> None:
-    """Exact moments tie the perturbed scores to all that stays; what is left must be more than a change of sign."""
-    table, untouched = task.table, task.axes.count - len(task.selected)
-    if plan.exact and table.count - 1 - table.public - untouched < max(len(task.selected), 2):
-        raise DataError(
-            f"exact moments of {table.count} rows with {untouched} components untouched leave no other table than this",
-            "perturb all components, use exact=False, or more rows",
-        )
 
 
 def _axes(plan: Plan, table: Table, centre: Centre, determined: list[int], stream: Stream) -> Axes:
@@ -275,77 +221,9 @@ def _axes(plan: Plan, table: Table, centre: Centre, determined: list[int], strea
             rows = np.unique(stream.child("sample").integers(table.count, most))
         part = table.take(rows)
         room = np.empty((centre.shift.size, rows.size))
-        return _centre_off(part, centre, slice(0, rows.size), room)[free].T
+        return centre_off(part, centre, slice(0, rows.size), room)[free].T
 
-    return _widened(plan.decompose.fit(centre.centred.select(free), sample, stream), free, width)
-
-
-def _leverage(table: Table, centre: Centre, summary: Moments) -> int:
-    """How many records are so far out in the public columns that the fit follows them."""
-    public = table.public
-    if public == 0:
-        return 0
-    inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
-    shift, offset = centre.shift[:public, None], centre.offset[:public, None]
-    high = alone = 0
-    for piece in (piece for pieces in segments(table.count, public) for piece in pieces):
-        x = table.pieces(piece)[:public] - shift - offset
-        weight = 1.0 if table.weights is None else table.weights[piece]
-        leverage = weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0))
-        high += int(np.count_nonzero(leverage > HIGH_LEVERAGE))
-        alone += int(np.count_nonzero(leverage > ALONE))
-    if alone:
-        raise DataError(
-            f"public: {alone} records are alone in what the public columns say, and would be released as they are",
-            "group rare values, or make fewer columns public",
-        )
-    return high
-
-
-def _refined(table: Table, centre: Centre) -> Centre:
-    """The centre with its residuals measured on the rows: from moments alone, a good fit leaves them few digits."""
-    if table.public == 0:
-        return centre
-    return centre.refined(moments(_centred(table, centre), table.count, weights=table.weights))
-
-
-def _centred(table: Table, centre: Centre) -> Pieces:
-    """Pieces of the table with the centre taken off: public columns without their means, and residuals."""
-
-    def pieces(piece: slice) -> Array:
-        room = np.empty((centre.shift.size, piece.stop - piece.start))
-        _centre_off(table, centre, piece, room)
-        return room
-
-    return pieces
-
-
-def _centre_off(table: Table, centre: Centre, piece: slice, room: Array) -> Array:
-    """The piece with its means and, from the confidential columns, the fit taken off; the residuals are returned.
-
-    The fit is taken off before anything else is done: in one product with the projection, the round-off of a
-    column that the public ones nearly determine would spread over all components.
-    """
-    np.subtract(table.pieces(piece), centre.shift[:, None], out=room)
-    room -= centre.offset[:, None]
-    residuals = room[table.public :]
-    if table.public:
-        residuals -= centre.slopes.T @ room[: table.public]
-    return residuals
-
-
-def _widened(axes: Axes, columns: list[int], width: int) -> Axes:
-    """Axes found on some columns, for all of them: the others have no part in any component."""
-    if len(columns) == width:
-        return axes
-    projection, loadings, weights = (
-        np.zeros((width, axes.count)),
-        np.zeros((axes.count, width)),
-        np.zeros((width, axes.count)),
-    )
-    projection[columns], loadings[:, columns], weights[columns] = axes.projection, axes.loadings, axes.weights
-    rest_of = tuple(columns[j] for j in axes.rest_of)
-    return replace(axes, projection=projection, loadings=loadings, weights=weights, rest_of=rest_of)
+    return widened(plan.decompose.fit(centre.centred.select(free), sample, stream), free, width)
 
 
 def _source(task: Task, stream: Stream) -> Source:
@@ -361,7 +239,7 @@ def _source(task: Task, stream: Stream) -> Source:
     noise = in_threads([partial(stream.child(f"noise {j}").normal, table.count) for j in range(extra)])
     columns = Matrix([*table.values.columns, *noise])
     wide = replace(table, values=columns, names=(*table.names, *("noise" for _ in noise)))
-    centre = _refined(wide, fit_centre(moments(wide.pieces, wide.count, weights=wide.weights), wide.public))
+    centre = refined(wide, fit_centre(moments(wide.pieces, wide.count, weights=wide.weights), wide.public))
     covariance = centre.centred.covariance
     own = np.arange(task.width, task.width + extra)
     shared = covariance[np.ix_(free, own)]
@@ -373,27 +251,12 @@ def _source(task: Task, stream: Stream) -> Source:
     return Source(wide, centre, projection)
 
 
-def _scores(source: Source, buffer: Array) -> Array:
-    """(y - fitted) @ projection, into the first rows of the buffer."""
-    table, centre = source.table, source.centre
-    across = np.ascontiguousarray(source.projection.T)
-    scores = buffer[: across.shape[0]]
-
-    def fill(pieces: list[slice]) -> None:
-        room = Room(centre.shift.size, pieces)
-        for piece in pieces:
-            np.matmul(across, _centre_off(table, centre, piece, room.of(piece)), out=scores[:, piece])
-
-    in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
-    return scores
-
-
 def _target(goal: Task, scores: Array | None) -> Moments:
     """The moments to give back, of public columns and scores; the scores are found here where they are not given."""
     if scores is not None:
-        measured = _score_moments(goal, scores)
+        measured = score_moments(goal, scores)
         return _as_set(goal, measured) if goal.axes.sets_moments else measured
-    public, across, pieces = goal.table.public, goal.axes.projection.T, _centred(goal.table, goal.centre)
+    public, across, pieces = goal.table.public, goal.axes.projection.T, centred(goal.table, goal.centre)
 
     def beside_public(piece: slice) -> Array:
         centred = pieces(piece)
@@ -412,11 +275,6 @@ def _as_set(goal: Task, measured: Moments) -> Moments:
     return Moments(measured.weight, np.zeros_like(offset), offset, comoment)
 
 
-def _score_moments(task: Task, scores: Array) -> Moments:
-    """Moments of public columns and scores: measured, as eigenvalues are blurred where variances differ much."""
-    return moments(_with_public(task, scores), task.table.count, weights=task.table.weights)
-
-
 def _perturb(
     plan: Plan, task: Task, scores: Array, streams: Streams, address: tuple[int, int], progress: Progress
 ) -> dict[int, str]:
@@ -424,7 +282,7 @@ def _perturb(
     perturb, selected, weights = plan.perturb, task.selected, task.table.weights
     if isinstance(perturb, JointPerturbation):
         stream = streams.stream("perturb", *address)
-        beside = _with_public(task, scores)(slice(0, task.table.count))[: task.table.public]
+        beside = with_public(task, scores)(slice(0, task.table.count))[: task.table.public]
         columns = Columns(scores[selected], stream, beside, weights)
         scores[selected] = perturb.apply_together(columns)
         return {selected[0]: "; ".join(columns.notes)} if columns.notes else {}
@@ -448,50 +306,9 @@ def _exact(plan: Plan, task: Task, scores: Array, target: Moments, progress: Pro
     """The correction that gives the scores back their moments; all but the last are applied at once."""
     progress("restoring moments", 0.75)
     for _ in range(CORRECTIONS):
-        now = _score_moments(task, scores)
+        now = score_moments(task, scores)
         fix = correction(now, target, task.table.public, task.selected, plan.root)
         if not WELL_CONDITIONED < fix.condition < np.inf:
             break
-        _map_rows(_with_public(task, scores), scores, fix.matrix, fix.constant)
+        map_rows(with_public(task, scores), scores, fix.matrix, fix.constant)
     return fix
-
-
-def _rows_of(scores: Array) -> Pieces:
-    return lambda piece: scores[:, piece]
-
-
-def _with_public(task: Task, scores: Array) -> Pieces:
-    """Pieces of centred public columns and scores, one above the other."""
-    table, public = task.table, task.table.public
-    if public == 0:
-        return _rows_of(scores)
-    shift, offset = task.centre.shift[:public, None], task.centre.offset[:public, None]
-    return lambda piece: np.vstack([table.pieces(piece)[:public] - shift - offset, scores[:, piece]])
-
-
-def _join(task: Task, buffer: Array, fix: Correction | None) -> None:
-    """The identity data = centre + scores @ loadings, over the scores in the buffer."""
-    public, centre, axes = task.table.public, task.centre, task.axes
-    matrix = np.vstack([np.zeros((public, axes.count)), np.eye(axes.count)]) if fix is None else fix.matrix
-    onto_data = matrix @ axes.loadings
-    onto_data[:public] += centre.slopes
-    constant = centre.offset[public:] if fix is None else centre.offset[public:] + fix.constant @ axes.loadings
-    pieces = _with_public(task, buffer[: axes.count])
-    _map_rows(pieces, buffer[: task.width], onto_data, constant, centre.shift[public:])
-
-
-def _map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, shift: Array | None = None) -> None:
-    """Every row through `shift + (row @ matrix + constant)`, into the target, which the pieces may be read from.
-
-    The shift is added last, so that its round-off falls on each cell by chance instead of on all of them alike.
-    """
-    across = np.ascontiguousarray(matrix.T)
-
-    def fill(pieces: list[slice]) -> None:
-        room = Room(constant.size, pieces)
-        for piece in pieces:
-            mapped = np.matmul(across, pieces_of(piece), out=room.of(piece))
-            mapped += constant[:, None]
-            target[:, piece] = mapped if shift is None else np.add(mapped, shift[:, None], out=mapped)
-
-    in_threads([partial(fill, pieces) for pieces in segments(target.shape[1], target.shape[0])])

@@ -1,0 +1,82 @@
+"""What is refused before any row is touched: tables in which nothing could be hidden."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from microveil.core.errors import DataError
+from microveil.core.linalg import regression_slopes
+from microveil.core.moments import Moments
+from microveil.core.table import Table
+from microveil.core.threads import segments
+from microveil.decompose import Centre
+from microveil.engines.rows import Task
+from microveil.methods import Plan
+
+HIGH_LEVERAGE = 0.9
+"""Share of a record's own weight in its fitted value from which on the public columns all but tell its values."""
+
+ALONE = 1 - 1e-9
+"""Leverage of a record that the fit must pass through: the only one of its label, in its stratum say."""
+
+
+def has_own_moments(task: Task) -> bool:
+    """Are the scores as free as their number says?
+
+    If there are more scores than dimensions, those that stay determine all the others, and exact moments of the scores
+    would bring every one of them back. It is then the joined data that get their moments back.
+    """
+    noise = 0 if task.axes.noise is None else task.axes.noise.shape[0]
+    return task.axes.count <= task.axes.columns.size + noise
+
+
+def check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -> None:
+    """A sensitive column must have something of its own."""
+    for j in sensitive:
+        if j in determined:
+            raise DataError(
+                f"sensitive: the public columns determine '{table.confidential_names[j]}'", "make fewer columns public"
+            )
+
+
+def check_noise(task: Task) -> None:
+    """Noise that is uncorrelated with the data needs rows enough to be so."""
+    table, noise = task.table, task.axes.noise
+    columns = task.axes.columns.size
+    if noise is not None and table.count - 1 - table.public - columns < noise.shape[0]:
+        raise DataError(
+            f"exact scores of {noise.shape[0]} factors of {columns} columns need more than {table.count} rows",
+            "use scores='regression', or more rows",
+        )
+
+
+def check_room(plan: Plan, task: Task) -> None:
+    """Exact moments tie the perturbed scores to all that stays; what is left must be more than a change of sign."""
+    table, untouched = task.table, task.axes.count - len(task.selected)
+    if plan.exact and table.count - 1 - table.public - untouched < max(len(task.selected), 2):
+        raise DataError(
+            f"exact moments of {table.count} rows with {untouched} components untouched leave no other table than this",
+            "perturb all components, use exact=False, or more rows",
+        )
+
+
+def high_leverage(table: Table, centre: Centre, summary: Moments) -> int:
+    """How many records are so far out in the public columns that the fit follows them."""
+    public = table.public
+    if public == 0:
+        return 0
+    inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
+    shift, offset = centre.shift[:public, None], centre.offset[:public, None]
+    high = alone = 0
+    for piece in (piece for pieces in segments(table.count, public) for piece in pieces):
+        x = table.pieces(piece)[:public] - shift - offset
+        weight = 1.0 if table.weights is None else table.weights[piece]
+        leverage = weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0))
+        high += int(np.count_nonzero(leverage > HIGH_LEVERAGE))
+        alone += int(np.count_nonzero(leverage > ALONE))
+    if alone:
+        raise DataError(
+            f"public: {alone} records are alone in what the public columns say, and would be released as they are",
+            "group rare values, or make fewer columns public",
+        )
+    return high

@@ -1,0 +1,153 @@
+"""Rows on their way through a pipeline: the centre taken off, turned into scores, and joined again, piece by piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.moments import Moments, Pieces, Room, moments
+from microveil.core.table import Table
+from microveil.core.threads import in_threads, segments
+from microveil.decompose import Axes, Centre, standard_axes
+from microveil.restore import Correction
+
+
+@dataclass(frozen=True, repr=False)
+class Task:
+    """Columns on their way: what is taken off them, the components of what is left, and which of these to perturb."""
+
+    table: Table
+    centre: Centre
+    axes: Axes
+    selected: list[int]
+
+    @property
+    def width(self) -> int:
+        """The number of confidential columns."""
+        return int(self.centre.slopes.shape[1])
+
+    def on_principal_components(self) -> Task:
+        """The same with the principal components of the columns for axes, all of them perturbed."""
+        free = self.axes.columns.tolist()
+        axes = widened(standard_axes(self.centre.centred.select(free)), free, self.width)
+        return replace(self, axes=axes, selected=list(range(axes.count)))
+
+
+@dataclass(frozen=True, repr=False)
+class Source:
+    """Where scores come from: columns, what is taken off them, and the projection of what is left."""
+
+    table: Table
+    centre: Centre
+    projection: Array
+
+
+def refined(table: Table, centre: Centre) -> Centre:
+    """The centre with its residuals measured on the rows: from moments alone, a good fit leaves them few digits."""
+    if table.public == 0:
+        return centre
+    return centre.refined(moments(centred(table, centre), table.count, weights=table.weights))
+
+
+def centred(table: Table, centre: Centre) -> Pieces:
+    """Pieces of the table with the centre taken off: public columns without their means, and residuals."""
+
+    def pieces(piece: slice) -> Array:
+        room = np.empty((centre.shift.size, piece.stop - piece.start))
+        centre_off(table, centre, piece, room)
+        return room
+
+    return pieces
+
+
+def centre_off(table: Table, centre: Centre, piece: slice, room: Array) -> Array:
+    """The piece with its means and, from the confidential columns, the fit taken off; the residuals are returned.
+
+    The fit is taken off before anything else is done: in one product with the projection, the round-off of a
+    column that the public ones nearly determine would spread over all components.
+    """
+    np.subtract(table.pieces(piece), centre.shift[:, None], out=room)
+    room -= centre.offset[:, None]
+    residuals = room[table.public :]
+    if table.public:
+        residuals -= centre.slopes.T @ room[: table.public]
+    return residuals
+
+
+def widened(axes: Axes, columns: list[int], width: int) -> Axes:
+    """Axes found on some columns, for all of them: the others have no part in any component."""
+    if len(columns) == width:
+        return axes
+    projection, loadings, weights = (
+        np.zeros((width, axes.count)),
+        np.zeros((axes.count, width)),
+        np.zeros((width, axes.count)),
+    )
+    projection[columns], loadings[:, columns], weights[columns] = axes.projection, axes.loadings, axes.weights
+    rest_of = tuple(columns[j] for j in axes.rest_of)
+    return replace(axes, projection=projection, loadings=loadings, weights=weights, rest_of=rest_of)
+
+
+def scores_of(source: Source, buffer: Array) -> Array:
+    """(y - fitted) @ projection, into the first rows of the buffer."""
+    table, centre = source.table, source.centre
+    across = np.ascontiguousarray(source.projection.T)
+    scores = buffer[: across.shape[0]]
+
+    def fill(pieces: list[slice]) -> None:
+        room = Room(centre.shift.size, pieces)
+        for piece in pieces:
+            np.matmul(across, centre_off(table, centre, piece, room.of(piece)), out=scores[:, piece])
+
+    in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
+    return scores
+
+
+def score_moments(task: Task, scores: Array) -> Moments:
+    """Moments of public columns and scores: measured, as eigenvalues are blurred where variances differ much."""
+    return moments(with_public(task, scores), task.table.count, weights=task.table.weights)
+
+
+def rows_of(scores: Array) -> Pieces:
+    """Pieces of the scores alone."""
+    return lambda piece: scores[:, piece]
+
+
+def with_public(task: Task, scores: Array) -> Pieces:
+    """Pieces of centred public columns and scores, one above the other."""
+    table, public = task.table, task.table.public
+    if public == 0:
+        return rows_of(scores)
+    shift, offset = task.centre.shift[:public, None], task.centre.offset[:public, None]
+    return lambda piece: np.vstack([table.pieces(piece)[:public] - shift - offset, scores[:, piece]])
+
+
+def join_rows(task: Task, buffer: Array, fix: Correction | None) -> None:
+    """The identity data = centre + scores @ loadings, over the scores in the buffer."""
+    public, centre, axes = task.table.public, task.centre, task.axes
+    matrix = np.vstack([np.zeros((public, axes.count)), np.eye(axes.count)]) if fix is None else fix.matrix
+    onto_data = matrix @ axes.loadings
+    onto_data[:public] += centre.slopes
+    constant = centre.offset[public:] if fix is None else centre.offset[public:] + fix.constant @ axes.loadings
+    pieces = with_public(task, buffer[: axes.count])
+    map_rows(pieces, buffer[: task.width], onto_data, constant, centre.shift[public:])
+
+
+def map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, shift: Array | None = None) -> None:
+    """Every row through `shift + (row @ matrix + constant)`, into the target, which the pieces may be read from.
+
+    The shift is added last, so that its round-off falls on each cell by chance instead of on all of them alike.
+    """
+    across = np.ascontiguousarray(matrix.T)
+
+    def fill(pieces: list[slice]) -> None:
+        room = Room(constant.size, pieces)
+        for piece in pieces:
+            mapped = np.matmul(across, pieces_of(piece), out=room.of(piece))
+            mapped += constant[:, None]
+            target[:, piece] = mapped if shift is None else np.add(mapped, shift[:, None], out=mapped)
+
+    in_threads([partial(fill, pieces) for pieces in segments(target.shape[1], target.shape[0])])
