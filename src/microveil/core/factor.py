@@ -1,0 +1,160 @@
+"""Scores and loadings of a matrix: the generalised QR and singular value decompositions (Langsrud 2019, Appendices).
+
+Both write A = Q R with orthonormal columns in Q, as many as the rank says, and both are unique: their signs are fixed.
+Without that a drawn matrix would not give every rotation the same chance (LAPACK's own signs make the first score of
+the first record negative, always).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.linalg import RANK_TOLERANCE
+
+Factorisation = Literal["qr", "svd"]
+
+MARGIN = 1e-7
+"""How far below its limit a share is taken, so that what is left to add has its full rank (as RegSDC)."""
+
+NO_SHARE = 1e-8
+"""A limit below this is none: the matrix cannot be used at all."""
+
+VANISHING = 1e-9
+"""Share of a column's own norm below which a residual is round-off, which must not become a score."""
+
+
+@dataclass(frozen=True, repr=False)
+class Factors:
+    """`matrix = scores @ loadings`; the scores are orthonormal columns."""
+
+    scores: Array
+    loadings: Array
+
+    @property
+    def rank(self) -> int:
+        """The number of scores."""
+        return int(self.loadings.shape[0])
+
+
+def factorised(matrix: Array, how: Factorisation = "qr") -> Factors:
+    """Scores and loadings, by the decomposition of this name."""
+    return generalised_qr(matrix) if how == "qr" else generalised_svd(matrix)
+
+
+def generalised_qr(matrix: Array) -> Factors:
+    """Gram-Schmidt in the order of the columns, with a positive diagonal (eq. 24-26).
+
+    A column that those before it explain, up to a share of its own norm, adds no score but keeps its loadings.
+    """
+    rows, width = matrix.shape
+    norms = np.linalg.norm(matrix, axis=0)
+    scores = np.empty((rows, min(rows, width)))
+    loadings = np.zeros((min(rows, width), width))
+    rank = 0
+    for j in range(width):
+        left = matrix[:, j].copy()
+        for _ in range(2):  # once more: what the first pass leaves of the earlier scores is round-off
+            shared = scores[:, :rank].T @ left
+            left -= scores[:, :rank] @ shared
+            loadings[:rank, j] += shared
+        length = float(np.linalg.norm(left))
+        if rank < scores.shape[1] and length > RANK_TOLERANCE * norms[j]:
+            scores[:, rank] = left / length
+            loadings[rank, j] = length
+            rank += 1
+    return Factors(scores[:, :rank], loadings[:rank])
+
+
+def generalised_svd(matrix: Array) -> Factors:
+    """Principal components of the columns as they are: A = U (diag(s) V') (eq. 28).
+
+    How many there are is decided on columns of unit norm, as a rule on raw ones would drop every column in small units.
+    Each row of V' has a positive sum, or a positive largest entry where the sum vanishes.
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    used = norms > 0
+    rank = int(np.linalg.matrix_rank(matrix[:, used] / norms[used], tol=None, rtol=RANK_TOLERANCE)) if used.any() else 0
+    left, lengths, right = np.linalg.svd(matrix, full_matrices=False)
+    left, lengths, right = left[:, :rank], lengths[:rank], right[:rank]
+    signs = loading_signs(right)
+    return Factors(left * signs, (lengths * signs)[:, None] * right)
+
+
+def loading_signs(loadings: Array) -> Array:
+    """The sign of the sum of each row, or of its largest entry where the sum is round-off."""
+    sums = loadings.sum(axis=1)
+    largest = np.take_along_axis(loadings, np.abs(loadings).argmax(axis=1)[:, None], axis=1)[:, 0]
+    undecided = np.abs(sums) <= 1e-12 * np.abs(loadings).sum(axis=1)
+    return np.where(np.where(undecided, largest, sums) < 0, -1.0, 1.0)
+
+
+def without_round_off(residuals: Array, original: Array) -> Array:
+    """Residuals with zeros in the columns that were fitted to the last digit."""
+    spread = np.linalg.norm(original - original.mean(axis=0), axis=0)
+    kept = np.linalg.norm(residuals, axis=0) > VANISHING * spread
+    return np.where(kept, residuals, 0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class Completion:
+    """`C` with C'C = W'W - share² G'G, the share that was taken, and the largest for which there is such a C (eq. 10).
+
+    The limit is infinite where G is nothing.
+    """
+
+    matrix: Array
+    share: float
+    limit: float
+
+
+def largest_share(whole: Array, part: Array) -> float:
+    """The largest alpha with W'W - alpha² G'G not negative, for singular W and G too (Langsrud 2019, §3)."""
+    return _stacked(whole, part)[3]
+
+
+def completion(whole: Array, part: Array, share: float | None = None) -> Completion:
+    """What must be added to `share` times a part to make the whole; the share is 1 or just below the limit by default.
+
+    Both are loadings, a column for each variable. A given share must not be above the limit.
+    """
+    cosines, sines, right, limit = _stacked(whole, part)
+    taken = min(1.0, limit / (1 + MARGIN)) if share is None else share
+    left = np.clip(np.square(cosines) - taken**2 * np.square(sines), 0, None)
+    root = np.sqrt(left)[:, None] * right
+    return Completion(generalised_qr(root).loadings, taken, limit)
+
+
+def _stacked(whole: Array, part: Array) -> tuple[Array, Array, Array, float]:
+    """Cosines and sines of both matrices in common directions, these directions, and the largest share.
+
+    W'W = M' diag(c²) M and G'G = M' diag(s²) M with c² + s² = 1, found without squaring a matrix.
+    """
+    units = np.linalg.norm(np.vstack([whole, part]), axis=0)
+    units = np.where(units > 0, units, 1.0)
+    left, lengths, right = np.linalg.svd(np.vstack([whole, part]) / units, full_matrices=False)
+    rank = int(np.count_nonzero(lengths > RANK_TOLERANCE * lengths[:1])) if lengths.size else 0
+    left, right = left[:, :rank], lengths[:rank, None] * right[:rank] * units
+    _, cosines, turned = np.linalg.svd(left[: whole.shape[0]])
+    cosines = np.concatenate([cosines, np.zeros(rank - cosines.size)])
+    sines = np.linalg.norm(left[whole.shape[0] :] @ turned.T, axis=0)
+    bounds = cosines[sines > NO_SHARE] / sines[sines > NO_SHARE]
+    limit = float(bounds.min()) if bounds.size else np.inf
+    return cosines, sines, turned @ right, 0.0 if limit < NO_SHARE else limit
+
+
+__all__ = [
+    "Completion",
+    "Factorisation",
+    "Factors",
+    "completion",
+    "factorised",
+    "generalised_qr",
+    "generalised_svd",
+    "largest_share",
+    "loading_signs",
+    "without_round_off",
+]
