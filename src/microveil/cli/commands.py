@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,20 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
 Input = Annotated[Path, typer.Argument(metavar="INPUT", help="A .csv or .parquet file.", show_default=False)]
 
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+Table = partial(typer.Argument, show_default=False)
+
 # \b keeps the lines as they are.
+POLICY = """\b
+A policy, for --policy; `use` holds an end of the interval against the limit:
+    [policy]
+    name = "research files"
+    version = 1
+    [limits]
+    dbrl = {at_most = 0.02, use = "high"}
+    pil = {at_most = 0.3}
+"""
+
 DICTIONARY = """\b
 A dictionary of the columns, for --rules; --save writes what was found:
     [columns.rd_spending]
@@ -60,7 +74,11 @@ def protect(
         str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
     ] = None,
     public: Annotated[
-        str | None, typer.Option(metavar="X,Y", help="Columns that stay, and whose relations to the others stay.")
+        str | None,
+        typer.Option(
+            metavar="X,Y",
+            help="Columns that stay, and whose relations to the others stay; or a formula such as '~ region*size'.",
+        ),
     ] = None,
     strata: Annotated[
         str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")
@@ -79,9 +97,13 @@ def protect(
     save_recipe: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Write the settings, without the seed.")
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.toml", help="Limits on the figures; if they are not met, nothing is written."),
+    ] = None,
     engine: Annotated[str, typer.Option(help="auto or memory.")] = "auto",
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Protect the confidential columns of a file."""
     request = actions.Request(
@@ -98,9 +120,47 @@ def protect(
         report=report,
         public_report=public_report,
         recipe=save_recipe,
+        policy=policy,
         engine=engine,
     )
     actions.protect(request, as_json=json, quiet=quiet)
+
+
+@app.command(epilog=POLICY)
+def assess(
+    original: Annotated[Path, Table(metavar="ORIGINAL", help="The file as it was (.csv or .parquet).")],
+    released: Annotated[Path, Table(metavar="RELEASED", help="The file to judge, its rows in the same order.")],
+    measures: Annotated[str, typer.Option(metavar="A,B", help="default, all, or ids; see `microveil measures`.")] = (
+        "default"
+    ),
+    confidential: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to compare; by default all numeric ones.")
+    ] = None,
+    public: Annotated[
+        str | None, typer.Option(metavar="X,Y", help="Columns that were to stay: not compared, only checked.")
+    ] = None,
+    rules: Annotated[
+        str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")
+    ] = "infer",
+    seed: Annotated[int | None, typer.Option(metavar="N", help="For figures that can be repeated.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Limits on the figures; exit code 1 if they are not met.")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure what a release gives away and what it is still good for."""
+    inquiry = actions.Inquiry(
+        original=original,
+        released=released,
+        measures=measures,
+        confidential=confidential,
+        public=public,
+        rules=rules,
+        seed=seed,
+        policy=policy,
+    )
+    actions.assess(inquiry, as_json=json, quiet=quiet)
 
 
 @app.command(epilog=DICTIONARY)
@@ -123,6 +183,15 @@ def methods(
 ) -> None:
     """List the methods, or the parameters of one."""
     actions.methods(name, as_json=json)
+
+
+@app.command()
+def measures(
+    name: Annotated[str | None, typer.Argument(metavar="[ID]", help="A measure, to read its story.")] = None,
+    json: Json = False,
+) -> None:
+    """List the measures, or tell all about one."""
+    actions.measures(name, as_json=json)
 
 
 @app.command()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.formula import NO_TERMS, Factor, Terms, is_formula, parse_formula
 
 ColumnId = str | int
 Choice = ColumnId | Sequence[ColumnId] | None
@@ -16,12 +18,24 @@ Choice = ColumnId | Sequence[ColumnId] | None
 
 @dataclass(frozen=True)
 class Roles:
-    """Column names by role; a column has one role at most."""
+    """Column names by role; a column has one role at most. What is regressed on can have products of columns too."""
 
     confidential: tuple[str, ...]
-    public: tuple[str, ...] = ()
+    public: Terms = NO_TERMS
     strata: tuple[str, ...] = ()
     weight: str | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns whose values group the records, by the parameter of the method that names them."""
+
+    regressors: Mapping[str, Terms] = field(default_factory=dict)
+    """What else is regressed on, by the parameter of the method that names it."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Columns that the method uses and releases as they are."""
+        used = [*self.strata, *(name for names in self.groups.values() for name in names)]
+        used += [name for terms in (self.public, *self.regressors.values()) for name in terms.columns]
+        return tuple(dict.fromkeys([*used, *([] if self.weight is None else [self.weight])]))
 
 
 def resolve_roles(
@@ -31,19 +45,28 @@ def resolve_roles(
     public: Choice,
     strata: Choice,
     weight: ColumnId | None,
+    groups: Mapping[str, Choice] = MappingProxyType({}),
+    regressors: Mapping[str, Choice] = MappingProxyType({}),
 ) -> Roles:
     """Check the roles against the columns (name -> is it numeric) and fill in the default.
 
-    By default every numeric column without another role is confidential.
+    By default every numeric column without another role is confidential. Columns that `groups` and `regressors` name,
+    by the parameters of a method, may also be public, or in several of them.
     """
+    terms = regressed(numeric, "public", public)
+    grouping = {role: named(numeric, role, choice) for role, choice in groups.items()}
+    further = {role: regressed(numeric, role, choice) for role, choice in regressors.items()}
     chosen = {
-        "public": named(numeric, "public", public),
+        "public": terms.columns,
         "strata": named(numeric, "strata", strata),
         "weight": named(numeric, "weight", weight),
     }
     if len(chosen["weight"]) > 1:
         raise ParameterError("weight: takes one column", "name the column that holds the survey weights")
     taken = [name for names in chosen.values() for name in names]
+    _check_one_role(taken)
+    by_method = [*grouping.values(), *(others.columns for others in further.values())]
+    taken = list(dict.fromkeys([*taken, *(name for names in by_method for name in names)]))
     if confidential is None:
         protect = tuple(name for name, is_number in numeric.items() if is_number and name not in taken)
         if not protect:
@@ -59,7 +82,24 @@ def resolve_roles(
                 raise DataError(
                     f"{role}: column '{name}' is not numeric", "leave it out, or turn its cells into numbers first"
                 )
-    return Roles(protect, chosen["public"], chosen["strata"], next(iter(chosen["weight"]), None))
+    return Roles(protect, terms, chosen["strata"], next(iter(chosen["weight"]), None), grouping, further)
+
+
+def regressed(numeric: Mapping[str, bool], role: str, choice: Choice) -> Terms:
+    """What a role brings into the regression: its columns one by one, or what its formula makes of them."""
+    if not is_formula(choice):
+        names = named(numeric, role, choice)
+        _check_one_role(names)
+        return Terms(tuple((Factor(name, labels=not numeric[name]),) for name in names))
+    place = {name: number for number, name in enumerate(numeric)}
+    products = []
+    for product in parse_formula(choice, role):
+        found = set()
+        for factor in product:
+            (name,) = named(numeric, role, factor.column)
+            found.add(Factor(name, factor.labels or not numeric[name]))
+        products.append(tuple(sorted(found, key=lambda factor: (place[factor.column], factor.labels))))
+    return Terms(tuple(dict.fromkeys(products)), choice.strip())
 
 
 def named(columns: Mapping[str, bool], role: str, choice: Choice) -> tuple[str, ...]:

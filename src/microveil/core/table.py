@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,14 @@ class Matrix:
             out[j] = column[rows]
         return out
 
+    def less(self, rows: slice, shift: Array, out: Array) -> Array:
+        """Some rows, less a number for each column, as a columns x rows array into the memory given."""
+        if self.block is not None:
+            return np.subtract(self.block[rows].T, shift[:, None], out=out)
+        for column, off, target in zip(self.columns, shift.tolist(), out, strict=True):
+            np.subtract(column[rows], off, out=target)
+        return out
+
     def select(self, columns: Sequence[int]) -> Matrix:
         """Some of the columns, in the order given."""
         if list(columns) == list(range(len(self.columns))):
@@ -50,10 +58,47 @@ class Matrix:
 
 
 @dataclass(frozen=True, repr=False)
+class Groups:
+    """Groups of records: a number for each record, and what each number is called."""
+
+    numbers: NDArray[np.intp]
+    labels: tuple[str, ...]
+
+    def take(self, rows: NDArray[np.intp]) -> Groups:
+        """The groups of some of the records, numbered anew, none of them empty."""
+        present, numbers = np.unique(self.numbers[rows], return_inverse=True)
+        return Groups(numbers.astype(np.intp), tuple(self.labels[group] for group in present))
+
+
+@dataclass(frozen=True, repr=False)
+class Clustering:
+    """Clusters of records for methods that regress inside them, with pieces of clusters and groups of clusters.
+
+    The others number public columns: `local` ones are regressed on in each cluster, `local_pieces` in each piece,
+    `grouped` ones in each group of clusters; public columns that are in none of them, over all records.
+    """
+
+    clusters: Groups | None = None
+    pieces: Groups | None = None
+    groups: Groups | None = None
+    local: tuple[int, ...] = ()
+    local_pieces: tuple[int, ...] = ()
+    grouped: tuple[int, ...] = ()
+
+    def take(self, rows: NDArray[np.intp]) -> Clustering:
+        """The same for some of the records."""
+        kinds = (self.clusters, self.pieces, self.groups)
+        clusters, pieces, groups = (None if kind is None else kind.take(rows) for kind in kinds)
+        return replace(self, clusters=clusters, pieces=pieces, groups=groups)
+
+
+@dataclass(frozen=True, repr=False)
 class Table:
     """What is to be protected, and what is known beside it.
 
     `values` has the public columns first, then the confidential ones: every step that needs both reads one piece.
+    `other` has the confidential columns as another masker released them, for methods that start from these, and
+    `clustering` tells which records belong together, for methods that regress inside clusters.
     """
 
     values: Matrix
@@ -61,11 +106,18 @@ class Table:
     public: int = 0
     weights: Array | None = None
     strata: NDArray[np.intp] | None = None
+    other: Matrix | None = None
+    clustering: Clustering = field(default_factory=Clustering)
 
     @property
     def count(self) -> int:
         """The number of rows."""
         return self.values.shape[0]
+
+    @property
+    def regressors(self) -> Matrix:
+        """The public columns."""
+        return self.values.select(range(self.public))
 
     @property
     def confidential(self) -> Matrix:
@@ -85,7 +137,12 @@ class Table:
     def keep(self, confidential: Sequence[int]) -> Table:
         """The table with only some of its confidential columns (numbered among themselves)."""
         columns = [*range(self.public), *(self.public + j for j in confidential)]
-        return replace(self, values=self.values.select(columns), names=tuple(self.names[j] for j in columns))
+        return replace(
+            self,
+            values=self.values.select(columns),
+            names=tuple(self.names[j] for j in columns),
+            other=None if self.other is None else self.other.select(confidential),
+        )
 
     def with_confidential(self, columns: Sequence[Array]) -> Table:
         """The table with other values in its confidential columns."""
@@ -99,7 +156,10 @@ class Table:
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Some of the rows, as a table without strata."""
         weights = None if self.weights is None else self.weights[rows]
-        return Table(self.values.take(rows), self.names, self.public, weights)
+        other = None if self.other is None else self.other.take(rows)
+        return Table(
+            self.values.take(rows), self.names, self.public, weights, other=other, clustering=self.clustering.take(rows)
+        )
 
 
 def rows_by_group(groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:

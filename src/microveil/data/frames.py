@@ -18,6 +18,9 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
 from microveil.data.csv import MISSING
 
+ROWS_AT_ONCE = 8_192
+"""Rows of an array that are copied column by column: few enough that they stay in the cache from one to the next."""
+
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
 
 _SAMPLE: Final = 1000
@@ -76,6 +79,10 @@ class Frame(ABC):
         """
 
     @abstractmethod
+    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        """Some cells of a column that is released as it is, as text for a message."""
+
+    @abstractmethod
     def as_stored(self, name: str, values: Array) -> Array:
         """New values as the column will hold them: rounded, if it is a float32."""
 
@@ -102,6 +109,17 @@ def open_frame(data: Any) -> Frame:
         # narwhals refuses duplicate names while opening the frame
         raise _duplicates(list(getattr(data, "column_names", getattr(data, "columns", [])))) from None
     return NarwhalsFrame(native, headings)
+
+
+def table_like(frame: Frame, columns: Mapping[str, list[Any]]) -> Any:
+    """A small table about something else, of the kind of `frame`. Arrays have no names, so polars it is for them.
+
+    Columns hold text, or numbers and None.
+    """
+    backend: Any = frame.native.implementation if isinstance(frame, NarwhalsFrame) else "polars"
+    text = {name: any(isinstance(cell, str) for cell in cells) for name, cells in columns.items()}
+    schema: dict[str, Any] = {name: nw.String() if is_text else nw.Float64() for name, is_text in text.items()}
+    return nw.from_dict(columns, schema, backend=backend).to_native()
 
 
 def _with_text_names(data: Any) -> Any:
@@ -164,6 +182,9 @@ class NumpyFrame(Frame):
     def labels(self, name: str) -> NDArray[np.intp]:
         return np.unique(self.numbers(name), return_inverse=True)[1].ravel()
 
+    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        return [f"{cell:g}" for cell in self.numbers(name)[rows]]
+
     def as_stored(self, name: str, values: Array) -> Array:
         if self.data.dtype.kind != "f" or self.data.dtype == np.float64:
             return values
@@ -178,8 +199,12 @@ class NumpyFrame(Frame):
         if whole is not None and dtype == np.float64 and all(changed[name] is None for name in self.names):
             return whole.T
         out = np.empty(self.data.shape, dtype=dtype, order="F")
+        old = [j for j, name in enumerate(self.names) if name not in columns or changed[name] is not None]
+        for start in range(0, self.count if old else 0, ROWS_AT_ONCE):
+            rows = self.data[start : start + ROWS_AT_ONCE]
+            for j in old:
+                out[start : start + ROWS_AT_ONCE, j] = rows[:, j]
         for j, name in enumerate(self.names):
-            out[:, j] = self.data[:, j]
             if name in columns:
                 mask = changed[name]
                 np.copyto(out[:, j], columns[name], where=True if mask is None else mask, casting="unsafe")
@@ -266,6 +291,11 @@ class NarwhalsFrame(Frame):
 
     def block(self) -> Array | None:
         return None
+
+    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        if self.is_numeric(name):
+            return [f"{cell:g}" for cell in self.numbers(name)[rows]]
+        return [str(cell) for cell in self.native[name][rows.tolist()].to_list()]
 
     def labels(self, name: str) -> NDArray[np.intp]:
         if self.is_numeric(name):

@@ -18,7 +18,7 @@ from microveil.core.knowledge import Knowledge
 from microveil.core.ratios import find_ratios
 from microveil.core.roles import Roles
 from microveil.core.scan import Scan, scan
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Clustering, Groups, Matrix, Table
 from microveil.data.dictionary import (
     Dictionary,
     declared_domain,
@@ -28,17 +28,10 @@ from microveil.data.dictionary import (
     read_dictionary,
 )
 from microveil.data.frames import Frame
+from microveil.data.limits import SMALLEST_TABLE, check_values
+from microveil.data.model_matrix import check_plain, model_matrix
 
 Rules = str | Path | Mapping[str, Any] | None
-
-SMALLEST_TABLE = 3
-"""Two records can only keep or exchange their values, which hides nothing."""
-
-LARGEST, SMALLEST = 1e150, 1e-150
-"""Values beyond have squares that a double cannot hold."""
-
-MOST_LEVELS = 200
-"""Distinct labels of a public text column; more would be a name or a key, and a regression on it fits everything."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,31 +59,37 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
     if frame.count < SMALLEST_TABLE:
         rows = "no rows" if frame.count == 0 else f"{frame.count} row{'s' if frame.count > 1 else ''}"
         raise DataError(f"data: has {rows}", f"at least {SMALLEST_TABLE} are needed to hide one among others")
-    table = _table(frame, roles)
+    table, plain, crossed = _table(frame, roles)
     _check_room(table, roles)
     look = scan(table)
-    for role, number in [*(("public", j) for j in range(table.public)), *_confidential(table)]:
-        _check_values(role, table.names[number], table.values.columns[number], look, number)
-    dictionary, inferred = _dictionary(rules, frame.names)
+    missing = set(look.missing())
+    for number, (role, name) in plain.items():
+        extremes = float(look.minimum[number]), float(look.maximum[number])
+        check_plain(role, name, table.values.columns[number], *extremes, missing=number in missing)
+    for number in _confidential(table):
+        extremes = float(look.minimum[number]), float(look.maximum[number])
+        check_values("confidential", table.names[number], table.values.columns[number], *extremes)
+    dictionary, inferred = dictionary_for(rules, frame.names)
     codes = {}
-    for _, number in _confidential(table):
+    for number in _confidential(table):
         name = table.names[number]
         found = _codes_in(table, look, number) if inferred else dictionary.codes(name)
         if found:
             codes[name] = found
-    for name in table.names[: table.public]:
+    for role, name in (*plain.values(), *crossed):
         if dictionary.codes(name):
             raise ParameterError(
-                f"rules: public column '{name}' has special codes", "leave it out of public, or recode them first"
+                f"rules: {role} column '{name}' has special codes", f"leave it out of {role}, or recode them first"
             )
-    public_codes = {table.names[j]: _codes_in(table, look, j) for j in range(table.public)} if inferred else {}
+    public_codes = {}
+    if inferred:
+        public_codes = {name: _codes_in(table, look, number) for number, (_, name) in plain.items()}
+        public_codes |= {name: find_codes(x, float(x.min()), float(x.max())) for (_, name), x in crossed.items()}
     if codes:
         table = _without_codes(table, codes)
         look = scan(table)
-    missing = set(look.missing())
-    holes = {
-        table.names[j]: np.isnan(table.values.columns[j]) if j in missing else None for _, j in _confidential(table)
-    }
+        missing = set(look.missing())
+    holes = {table.names[j]: np.isnan(table.values.columns[j]) if j in missing else None for j in _confidential(table)}
     _check_answers(holes, table.strata)
     protected = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
     told = {name: found for name, found in public_codes.items() if found}
@@ -130,44 +129,52 @@ def _check_answers(holes: Mapping[str, Mask | None], strata: NDArray[np.intp] | 
             )
 
 
-def _confidential(table: Table) -> list[tuple[str, int]]:
-    return [("confidential", j) for j in range(table.public, len(table.names))]
+def _confidential(table: Table) -> range:
+    return range(table.public, len(table.names))
 
 
-def _table(frame: Frame, roles: Roles) -> Table:
-    public = [pair for name in roles.public for pair in _public_columns(frame, name)]
+def _table(frame: Frame, roles: Roles) -> tuple[Table, dict[int, tuple[str, str]], dict[tuple[str, str], Array]]:
+    """The table, and which of its columns are plain ones of the frame to regress on, with their role and name.
+
+    Beside these, by role and name, the columns of numbers that are regressed on in products only.
+    """
     weights = None if roles.weight is None else _weights(frame, roles.weight)
     strata = None if not roles.strata else _strata(frame, roles.strata)
     block = frame.block()
-    if block is not None and not public and list(roles.confidential) == frame.names:
-        return Table(Matrix.from_array(block), roles.confidential, 0, weights, strata)
-    columns = [*(values for _, values in public), *(frame.numbers(name) for name in roles.confidential)]
-    names = (*(name for name, _ in public), *roles.confidential)
-    return Table(Matrix(columns), names, len(public), weights, strata)
+    if block is not None and not roles.shown and list(roles.confidential) == frame.names:
+        return Table(Matrix.from_array(block), roles.confidential, 0, weights, strata), {}, {}
+    names: list[str] = []
+    columns: list[Array] = []
+    plain: dict[int, tuple[str, str]] = {}
+    crossed: dict[tuple[str, str], Array] = {}
+    places: dict[str, tuple[int, ...]] = {}
+    for role, terms in {"public": roles.public, **roles.regressors}.items():
+        matrix = model_matrix(frame, terms, role)
+        plain |= {len(names) + number: (role, name) for number, name in matrix.plain.items()}
+        crossed |= {(role, name): values for name, values in matrix.crossed.items()}
+        places[role] = tuple(range(len(names), len(names) + len(matrix.names)))
+        names += matrix.names
+        columns += matrix.columns
+    groups = {role: _groups(frame, chosen) for role, chosen in roles.groups.items()}
+    clustering = Clustering(
+        groups.get("clusters"),
+        groups.get("pieces"),
+        groups.get("groups"),
+        *(places.get(role, ()) for role in ("local", "local_pieces", "grouped")),
+    )
+    values = Matrix([*columns, *(frame.numbers(name) for name in roles.confidential)])
+    table = Table(values, (*names, *roles.confidential), len(names), weights, strata, clustering=clustering)
+    return table, plain, crossed
 
 
-def _public_columns(frame: Frame, name: str) -> list[tuple[str, Array]]:
-    """A public column as regressors: itself if numeric, one indicator per label (but the first) if not."""
-    if frame.is_numeric(name):
-        values = frame.numbers(name)
-        if np.isnan(values).any():
-            raise DataError(f"public: column '{name}' has missing cells", "fill them or leave the column out of public")
-        return [(name, values)]
-    labels = frame.labels(name)
-    levels = int(labels.max()) + 1
-    if levels > MOST_LEVELS:
-        raise DataError(
-            f"public: column '{name}' has {levels} different labels, more than {MOST_LEVELS}",
-            "group them, or leave the column out of public",
-        )
-    rare = int(np.count_nonzero(np.bincount(labels) < SMALLEST_TABLE))
-    if rare:
-        # The residuals of a label add up to zero: a record alone in it has none, and would be released as it is.
-        raise DataError(
-            f"public: {rare} labels of column '{name}' have fewer than {SMALLEST_TABLE} rows",
-            "group them, or leave the column out of public",
-        )
-    return [(name, (labels == level).astype(np.float64)) for level in range(1, levels)]
+def _groups(frame: Frame, chosen: Sequence[str]) -> Groups | None:
+    """Groups of records with the same cells in some columns, called by these."""
+    if not chosen:
+        return None
+    numbers = _strata(frame, chosen)
+    first = np.unique(numbers, return_index=True)[1]
+    parts = [frame.words(name, first) for name in chosen]
+    return Groups(numbers, tuple(", ".join(cells) for cells in zip(*parts, strict=True)))
 
 
 def _weights(frame: Frame, name: str) -> Array:
@@ -186,38 +193,19 @@ def _strata(frame: Frame, names: Sequence[str]) -> NDArray[np.intp]:
 
 def _check_room(table: Table, roles: Roles) -> None:
     """Each public column ties the residuals down once; as many rows more are needed, in every stratum."""
+    if table.strata is None:
+        return
     needed = SMALLEST_TABLE + table.public
-    if table.strata is not None:
-        small = int(np.count_nonzero(np.bincount(table.strata) < needed))
-        if small:
-            raise DataError(
-                f"strata: {small} of the groups by {', '.join(roles.strata)} have fewer than {needed} rows",
-                "merge small groups, or use fewer columns",
-            )
-    elif table.count < needed:
+    small = int(np.count_nonzero(np.bincount(table.strata) < needed))
+    if small:
         raise DataError(
-            f"public: {table.count} rows are too few for these columns, at least {needed} are needed",
-            "use fewer public columns, or group the labels of text columns",
+            f"strata: {small} of the groups by {', '.join(roles.strata)} have fewer than {needed} rows",
+            "merge small groups, or use fewer columns",
         )
 
 
-def _check_values(role: str, name: str, values: Array, look: Scan, number: int) -> None:
-    """Infinite or unsquarable cells, by the name of the column and their count."""
-    low, high = look.minimum[number], look.maximum[number]
-    if np.isnan(low):
-        raise DataError(f"{role}: column '{name}' has no values", f"leave it out of {role}, or drop it")
-    if np.isinf(low) or np.isinf(high):
-        count = int(np.count_nonzero(np.isinf(values)))
-        cells = "1 infinite cell" if count == 1 else f"{count} infinite cells"
-        raise DataError(f"{role}: column '{name}' has {cells}", "make them missing or leave the column out")
-    spread = high - low
-    if max(abs(low), abs(high)) > LARGEST or 0 < spread < SMALLEST:
-        raise DataError(
-            f"{role}: column '{name}' is too large or too small in its unit to be squared", "give it in another unit"
-        )
-
-
-def _dictionary(rules: Rules, names: Sequence[str]) -> tuple[Dictionary, bool]:
+def dictionary_for(rules: Rules, names: Sequence[str]) -> tuple[Dictionary, bool]:
+    """The dictionary of these columns, and whether codes and rules are to be looked for instead."""
     if rules is None or rules == "none":
         return Dictionary(), False
     if rules == "infer":
@@ -236,7 +224,7 @@ def _codes_in(table: Table, look: Scan, number: int) -> tuple[float, ...]:
 def _without_codes(table: Table, codes: Mapping[str, tuple[float, ...]]) -> Table:
     """Cells with a special code count as missing."""
     columns = list(table.values.columns)
-    for _, number in _confidential(table):
+    for number in _confidential(table):
         if table.names[number] in codes:
             values = columns[number]
             columns[number] = np.where(np.isin(values, codes[table.names[number]]), np.nan, values)

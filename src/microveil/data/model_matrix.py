@@ -1,0 +1,192 @@
+"""The model matrix: the columns that confidential ones are regressed on, beside the intercept.
+
+A product of numbers is one column. With labels it is a column for each combination of them, which is 0 in all other
+rows. The combinations of some columns say all that fewer of them say. So a term is taken apart into what each set of
+its columns adds to the smaller ones: the combinations in which no label is the first of its column. Terms that share a
+part then share its columns, and no column is there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError
+from microveil.core.formula import Terms
+from microveil.data.frames import Frame
+from microveil.data.limits import SMALLEST_TABLE, check_unit, check_values
+
+FIRST_ROWS = 1_000
+
+MOST_LEVELS = 200
+"""Distinct labels of a column, or of columns that are crossed; more would be a name or a key, and a regression on it
+fits everything."""
+
+
+@dataclass(frozen=True, repr=False)
+class ModelMatrix:
+    """Its columns, each called by the columns it was made of; `plain` ones are columns of the frame, by number.
+
+    Plain ones that are in no product are yet to be checked (`check_plain`), by whoever looks at all columns at once.
+    `crossed` are the columns of numbers that are in products only.
+    """
+
+    names: tuple[str, ...]
+    columns: list[Array]
+    plain: Mapping[int, str]
+    crossed: Mapping[str, Array]
+
+
+class Part(NamedTuple):
+    """A product of numbers for each combination of labels."""
+
+    labels: tuple[str, ...]
+    numbers: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ":".join((*self.labels, *self.numbers))
+
+
+class Cells(NamedTuple):
+    """Combinations of labels: the number of that of each row, and which of them have a column."""
+
+    numbers: NDArray[np.intp]
+    chosen: NDArray[np.intp]
+
+
+def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
+    """Read the columns of the terms, check them, and multiply them out."""
+    factors = dict.fromkeys(factor for product in terms.products for factor in product)
+    numbers = {factor.column: frame.numbers(factor.column) for factor in factors if not factor.labels}
+    labels = {factor.column: _labels(frame, role, factor.column) for factor in factors if factor.labels}
+    parts = _parts(terms)
+    cells: dict[tuple[str, ...], Cells] = {}
+    for part in parts:
+        if part.labels and part.labels not in cells:
+            # Each product of numbers ties the residuals of a combination down once, as the mean of them does.
+            needed = SMALLEST_TABLE - 1 + sum(other.labels == part.labels for other in parts)
+            cells[part.labels] = _cells(role, {name: labels[name] for name in part.labels}, needed)
+    _check_room(frame, role, sum(cells[part.labels].chosen.size if part.labels else 1 for part in parts))
+    plain = [name for name, values in numbers.items() if Part((), (name,)) in parts and _varies(values)]
+    for name in {name for part in parts if part.labels or len(part.numbers) > 1 for name in part.numbers}:
+        values = numbers[name]
+        low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+        check_plain(role, name, values, low, high, missing=bool(np.isnan(values).any()))
+    names, columns = list(plain), [numbers[name] for name in plain]
+    for part in parts:
+        if not part.labels and len(part.numbers) == 1:
+            continue  # plain
+        product = _product(role, part, numbers, parts)
+        for column in _columns(product, cells.get(part.labels)):
+            if column.min() < column.max():
+                names.append(str(part))
+                columns.append(column)
+    crossed = {name: values for name, values in numbers.items() if name not in plain}
+    return ModelMatrix(tuple(names), columns, dict(enumerate(plain)), crossed)
+
+
+def check_plain(role: str, name: str, values: Array, low: float, high: float, *, missing: bool) -> None:
+    """A column of numbers that is regressed on must have all its cells, and none that cannot be squared."""
+    if missing and np.isfinite([low, high]).all():
+        raise _missing(role, name)
+    check_values(role, name, values, low, high)
+
+
+def _labels(frame: Frame, role: str, name: str) -> NDArray[np.intp]:
+    if frame.is_numeric(name) and np.isnan(frame.numbers(name)).any():
+        raise _missing(role, name)
+    return frame.labels(name)
+
+
+def _varies(values: Array) -> bool:
+    """Is the column not constant? The first cells mostly tell; what is missing is told of later."""
+    return bool((values[:FIRST_ROWS] != values[0]).any() or (values != values[0]).any())
+
+
+def _missing(role: str, name: str) -> DataError:
+    return DataError(f"{role}: column '{name}' has missing cells", f"fill them or leave the column out of {role}")
+
+
+def _check_room(frame: Frame, role: str, width: int) -> None:
+    """Each column ties the residuals down once; as many rows more are needed."""
+    needed = SMALLEST_TABLE + width
+    if width and frame.count < needed:
+        raise DataError(
+            f"{role}: {frame.count} rows are too few for these columns, at least {needed} are needed",
+            f"use fewer {role} columns or terms, or group the labels of text columns",
+        )
+
+
+def _parts(terms: Terms) -> list[Part]:
+    """The parts of all terms, each once; those with fewer columns of labels come first within a term."""
+    found: dict[Part, None] = {}
+    for product in terms.products:
+        labels = [factor.column for factor in product if factor.labels]
+        numbers = tuple(factor.column for factor in product if not factor.labels)
+        found |= {Part(some, numbers): None for size in range(len(labels) + 1) for some in combinations(labels, size)}
+    found.pop(Part((), ()), None)  # the intercept
+    return list(found)
+
+
+def _cells(role: str, labels: Mapping[str, NDArray[np.intp]], needed: int) -> Cells:
+    """The combinations of labels that occur."""
+    (first, *others), names = labels.values(), list(labels)
+    numbers = first
+    for codes in others:
+        crossed = numbers * (codes.max() + 1) + codes
+        numbers = (np.cumsum(np.bincount(crossed) > 0) - 1)[crossed]
+    _check_cells(role, names, np.bincount(numbers), needed)
+    inner = np.logical_and.reduce([codes > 0 for codes in labels.values()])
+    return Cells(numbers, np.flatnonzero(np.bincount(numbers, weights=inner)))
+
+
+def _check_cells(role: str, names: Sequence[str], rows: NDArray[np.intp], needed: int) -> None:
+    alone = len(names) == 1
+    labels, of = ("labels", f"column '{names[0]}'") if alone else ("combinations of labels", f"'{':'.join(names)}'")
+    hint = f"group them, or leave the column out of {role}" if alone else "group labels, or leave the columns uncrossed"
+    if rows.size > MOST_LEVELS:
+        raise DataError(f"{role}: {of} has {rows.size} different {labels}, more than {MOST_LEVELS}", hint)
+    rare = int(np.count_nonzero(rows < needed))
+    if rare:
+        # The residuals of a label add up to zero: a record alone in it has none, and would be released as it is.
+        raise DataError(f"{role}: {rare} {labels} of {of} have fewer than {needed} rows", hint)
+
+
+def _product(role: str, part: Part, numbers: Mapping[str, Array], parts: Collection[Part]) -> Array | None:
+    """The numbers of a part multiplied; none if it has none."""
+    if len(part.numbers) + len(part.labels) == 1 or not part.numbers:
+        return numbers[part.numbers[0]] if part.numbers else None
+    centred = _may_be_centred(part, parts)
+    factors = [numbers[name] for name in part.numbers]
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = np.ones_like(factors[0])
+        for values in factors:
+            product *= values - np.ascontiguousarray(values).mean() if centred else values
+    check_unit(role, str(part), float(product.min()), float(product.max()))
+    return product
+
+
+def _may_be_centred(part: Part, parts: Collection[Part]) -> bool:
+    """Are all smaller products there too, so that the numbers' means change nothing of what can be fitted?
+
+    Then they are taken off, for figures far from zero have products that hardly differ from the figures.
+    """
+    smaller = (some for size in range(len(part.numbers)) for some in combinations(part.numbers, size))
+    return all(Part(part.labels, some) in parts or not (part.labels or some) for some in smaller)
+
+
+def _columns(product: Array | None, cells: Cells | None) -> Iterator[Array]:
+    """The columns of a part: the product in the rows of each combination, 0 in the others."""
+    if cells is None:
+        if product is not None:
+            yield product
+        return
+    for number in cells.chosen:
+        here = cells.numbers == number
+        yield here.astype(np.float64) if product is None else np.where(here, product, 0.0)

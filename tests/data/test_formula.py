@@ -1,0 +1,645 @@
+"""Public columns by a formula: the model matrix, what is kept of it, and that nothing is ever evaluated."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import microveil as mv
+from microveil.cli.main import main
+from microveil.core.formula import MOST_CROSSED, MOST_TERMS, Terms
+from microveil.core.roles import regressed
+from microveil.data import model_matrix as module
+from microveil.data.frames import open_frame
+from microveil.data.model_matrix import ModelMatrix, model_matrix
+from microveil.errors import DataError, MicroveilError, ParameterError
+
+Array = NDArray[np.float64]
+
+MONEY = ["wages", "profit", "debt"]
+LETTERS = st.sampled_from([*"xyC0129 ~+-*:^()[]{}`'\"\\%|./,_=\n\té²\u202e", "region", "C(", "(x+y)^"])
+
+
+def firms(rows: int = 240, offset: float = 3.0) -> pd.DataFrame:
+    """Every combination of labels has some ten rows, and what is confidential depends on all that is public."""
+    rng = np.random.default_rng(5)
+    region, size, code = rng.integers(0, 4, rows), rng.integers(0, 3, rows), rng.integers(0, 3, rows)
+    x, y, floor = rng.normal(size=(3, rows)) + offset
+    told = 2 * region + region * size + x * y + region * x + 3 * (code == 1)
+    money = told[:, None] * [1.0, -0.5, 0.2] + rng.normal(size=(rows, 3)) @ rng.normal(size=(3, 3))
+    return pd.DataFrame(
+        {
+            "region": np.array(["north", "east", "south", "west"])[region],
+            "size": np.array(["small", "middle", "large"])[size],
+            "code": code,
+            "x": x,
+            "y": y,
+            "floor space": floor,
+        }
+    ).assign(**dict(zip(MONEY, money.T, strict=True)))
+
+
+FIRMS = firms()
+
+
+def terms_of(frame: Any, formula: Any) -> Terms:
+    opened = open_frame(frame)
+    return regressed({name: opened.is_numeric(name) for name in opened.names}, "public", formula)
+
+
+def matrix_of(frame: Any, formula: Any) -> ModelMatrix:
+    return model_matrix(open_frame(frame), terms_of(frame, formula), "public")
+
+
+def per_label(frame: pd.DataFrame, name: str) -> Array:
+    return np.column_stack([frame[name] == label for label in frame[name].unique()]).astype(float)
+
+
+def times(*blocks: Array) -> Array:
+    """All products of a column of each block."""
+    product = np.ones((len(blocks[0]), 1))
+    for block in blocks:
+        product = np.column_stack([a * b for a in product.T for b in np.atleast_2d(block.T)])
+    return product
+
+
+def by_hand(frame: pd.DataFrame) -> dict[str, list[Array]]:
+    """Formulas, and blocks of columns that span the same together with the intercept."""
+    region, size, code = (per_label(frame, name) for name in ("region", "size", "code"))
+    x, y, floor = (frame[name].to_numpy() for name in ("x", "y", "floor space"))
+    return {
+        "~ x": [x],
+        "~x+y": [x, y],
+        "~ 1 + x * y": [x, y, x * y],
+        "~ x:y": [x * y],
+        "~ (x + y + `floor space`)^2": [x, y, floor, x * y, x * floor, y * floor],
+        "~ (x + y + `floor space`)**3": [x, y, floor, x * y, x * floor, y * floor, x * y * floor],
+        "~ code": [frame["code"].to_numpy(dtype=float)],
+        "~ C(code)": [code],
+        "~ C( `code` ):`floor space` + code": [times(code, floor[:, None]), frame["code"].to_numpy(dtype=float)],
+        "~ region": [region],
+        "~ region + size": [region, size],
+        "~ region * size": [times(region, size)],
+        "~ region:size": [times(region, size)],
+        "~ region * size - region": [times(region, size)],
+        "~ region * x": [region, times(region, x[:, None])],
+        "~ region:x": [times(region, x[:, None])],
+        "~ region * x - region": [times(region, x[:, None])],
+        "~ region * x - x": [region, times(region, x[:, None])],
+        "~ (region + size + x)^2": [times(region, size), times(region, x[:, None]), times(size, x[:, None])],
+        "~ (region + size + x)^2 - region:size": [region, size, times(region, x[:, None]), times(size, x[:, None])],
+        "~ region * size * C(code) - region:size:C(code)": [
+            times(region, size),
+            times(region, code),
+            times(size, code),
+        ],
+        "~ region:(x + y) + size:x:y": [
+            times(region, x[:, None]),
+            times(region, y[:, None]),
+            times(size, (x * y)[:, None]),
+        ],
+        "~ size * x * y + region": [times(size, np.column_stack([np.ones(len(x)), x, y, x * y])), region],
+    }
+
+
+FORMULAS = list(by_hand(FIRMS))
+
+
+def joined(blocks: list[Array]) -> Array:
+    return np.column_stack([np.ones(len(blocks[0])), *blocks])
+
+
+def projection(columns: Array) -> tuple[Array, int]:
+    """The projection onto the span of columns, and its dimension."""
+    left, values, _ = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), full_matrices=False)
+    left = left[:, values > 1e-10 * values[0]]
+    return left @ left.T, left.shape[1]
+
+
+# --- The model matrix
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_the_model_matrix_spans_what_one_written_by_hand_does(formula: str) -> None:
+    found = matrix_of(FIRMS, formula)
+    expected, rank = projection(joined(by_hand(FIRMS)[formula]))
+    assert np.abs(projection(joined(found.columns))[0] - expected).max() < 1e-10
+    assert len(found.columns) == len(found.names) == rank - 1, "no column is there twice"
+    assert all(column.dtype == np.float64 for column in found.columns)
+
+
+@st.composite
+def formulas(draw: st.DrawFn, depth: int = 3) -> str:
+    if depth == 0 or draw(st.booleans()):
+        return draw(st.sampled_from(["x", "y", "`floor space`", "region", "size", "C(code)"]))
+    left, right = draw(formulas(depth - 1)), draw(formulas(depth - 1))
+    shape = draw(st.sampled_from(["({} + {})", "({} + {})", "({} * {})", "({}:{})", "({} + {})^2"]))
+    return shape.format(left, right)
+
+
+@settings(deadline=None, max_examples=60)
+@given(formulas())
+def test_the_model_matrix_spans_what_that_of_formulaic_does(text: str) -> None:
+    import formulaic
+
+    few = FIRMS[::2]
+    try:
+        found = matrix_of(few, f"~ {text}")
+    except MicroveilError as error:
+        refused = str(error)
+        assert any(why in refused for why in ("times itself", "too few", "fewer than", "more than"))
+        return
+    expected = formulaic.model_matrix(f"~ {text}", few).to_numpy(dtype=float)
+    assert np.abs(projection(joined(found.columns))[0] - projection(expected)[0]).max() < 1e-9
+    assert len(found.columns) == expected.shape[1] - 1
+
+
+def test_combinations_that_do_not_occur_and_constant_columns_have_no_column() -> None:
+    few = FIRMS[(FIRMS["region"] != "west") | (FIRMS["size"] != "small")].assign(constant=7)
+    assert len(matrix_of(FIRMS, "~ region * size").columns) == 11
+    found = matrix_of(few, "~ region * size + constant")
+    assert len(found.columns) == 10
+    cells = times(per_label(few, "region"), per_label(few, "size"))
+    expected, rank = projection(cells[:, cells.any(axis=0)])
+    assert rank == 11
+    assert np.abs(projection(joined(found.columns))[0] - expected).max() < 1e-10
+
+
+def test_a_number_that_is_zero_under_a_label_has_no_column_there() -> None:
+    data = FIRMS.assign(x=FIRMS["x"].where(FIRMS["region"] != "west", 0.0))
+    found = matrix_of(data, "~ region:x")
+    assert found.names == ("x", "region:x", "region:x")
+    slopes = times(per_label(data, "region"), data[["x"]].to_numpy())
+    expected, rank = projection(joined([slopes[:, slopes.any(axis=0)]]))
+    assert rank == 4
+    assert np.abs(projection(joined(found.columns))[0] - expected).max() < 1e-10
+
+
+def test_a_text_column_is_its_labels_with_and_without_c() -> None:
+    assert terms_of(FIRMS, "~ C(region)*x").products == terms_of(FIRMS, "~ region*x").products
+    assert terms_of(FIRMS, "~ C(code)").products != terms_of(FIRMS, "~ code").products
+
+
+def test_columns_of_odd_names_are_had_in_backticks() -> None:
+    odd = FIRMS.rename(columns={"x": "C(code)", "y": "a + b", "code": "2019", "floor space": "~x"})
+    assert terms_of(odd, "~ `C(code)`:`a + b` + C(`2019`)").columns == ("C(code)", "a + b", "2019")
+    assert terms_of(odd, ["~x"]).columns == ("~x",), "in a list, a name is a name"
+
+
+# --- What is kept
+
+
+def worst_product(columns: Array, before: Array, after: Array) -> float:
+    """The largest change of X'Y, over the norms."""
+    scale = np.outer(np.linalg.norm(columns, axis=0), np.linalg.norm(before, axis=0))
+    return float(np.abs((columns.T @ (after - before)) / scale).max())
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_products_with_every_column_of_the_model_matrix_are_kept(formula: str) -> None:
+    release = mv.protect(FIRMS, "pca", confidential=MONEY, public=formula, exact=True, seed=1)
+    before, after = (frame[MONEY].to_numpy() for frame in (FIRMS, release.data))
+    assert worst_product(joined(by_hand(FIRMS)[formula]), before, after) < 1e-12
+    assert worst_product(joined(matrix_of(FIRMS, formula).columns), before, after) < 1e-12
+    assert np.abs(after - before).max() > 0.1
+    public = [name for name in FIRMS if name not in MONEY]
+    pd.testing.assert_frame_equal(release.data[public], FIRMS[public])
+    assert release.kept["covariance"] < 1e-11
+
+
+def test_an_interaction_is_kept_only_if_it_is_asked_for() -> None:
+    x, y = FIRMS["x"].to_numpy(), FIRMS["y"].to_numpy()
+    both = ((x - x.mean()) * (y - y.mean()))[:, None]
+    moved = {
+        formula: worst_product(both, FIRMS[MONEY].to_numpy(), release_of(formula)[MONEY].to_numpy())
+        for formula in ("~ x + y", "~ x * y")
+    }
+    assert moved["~ x * y"] < 1e-12
+    assert moved["~ x + y"] > 1e-3
+
+
+def release_of(formula: str, data: pd.DataFrame = FIRMS, **options: Any) -> pd.DataFrame:
+    return mv.protect(data, "pca", confidential=MONEY, public=formula, seed=1, **options).data
+
+
+def gaps_of_cells(release: mv.Release) -> pd.DataFrame:
+    """How far the means of region x size have moved, in standard deviations."""
+    before, after = (frame.groupby(["region", "size"])[MONEY].mean() for frame in (FIRMS, release.data))
+    return (after - before).abs() / FIRMS[MONEY].std(ddof=0)
+
+
+def test_means_of_crossed_groups_are_kept_exactly() -> None:
+    crossed, uncrossed = (
+        gaps_of_cells(mv.protect(FIRMS, "pca", confidential=MONEY, public=formula, seed=1)).to_numpy()
+        for formula in ("~ region * size", "~ region + size")
+    )
+    assert crossed.max() < 1e-12
+    assert uncrossed.max() > 0.01
+
+
+def test_means_of_crossed_groups_are_kept_as_closely_as_covariances() -> None:
+    release = mv.protect(FIRMS, "veil", confidential=MONEY, public="~ region * size", seed=1)
+    gaps = gaps_of_cells(release).drop("east", level="region").drop("large", level="size")  # these have no column
+    share = (FIRMS.groupby(["region", "size"]).size() / len(FIRMS)).loc[gaps.index]
+    # The mean of a group of share p is the overall mean plus cov(indicator, y) / p, and the indicator's sd is
+    # sqrt(p (1 - p)).
+    most = release.kept["covariance"] * np.sqrt((1 - share) / share) + release.kept["mean"]
+    assert (gaps.max(axis=1) <= most * (1 + 1e-9)).all()
+    assert most.max() < 0.1
+
+
+def test_weighted_means_of_crossed_groups_are_kept_in_every_stratum() -> None:
+    rng = np.random.default_rng(2)
+    data = firms(900).assign(w=rng.uniform(1, 9, 900), s=rng.choice(["u", "v"], 900))
+    after = release_of("~ region * size", data, weight="w", strata="s")
+    for rows in data.groupby(["s", "region", "size"]).groups.values():
+        old, new = (np.average(frame.loc[rows, MONEY], axis=0, weights=data.loc[rows, "w"]) for frame in (data, after))
+        assert np.abs((new - old) / data[MONEY].std()).max() < 1e-11
+
+
+def test_figures_far_from_zero_keep_their_interaction() -> None:
+    # The products differ from the figures by a millionth: all digits of the interaction are in the last ones.
+    data = firms(offset=1e6)
+    x, y = (data[name].to_numpy() - data[name].mean() for name in "xy")
+    north = (data["region"] == "north").to_numpy() * x
+    after = release_of("~ region * x + x * y", data)
+    assert worst_product(np.column_stack([x * y, north]), data[MONEY].to_numpy(), after[MONEY].to_numpy()) < 1e-12
+
+
+def test_a_missing_label_is_a_label_of_its_own() -> None:
+    data = FIRMS.assign(region=FIRMS["region"].where(FIRMS["region"] != "west"))
+    after = release_of("~ region * size", data)
+    for size in data["size"].unique():
+        rows = data["region"].isna() & (data["size"] == size)
+        assert np.allclose(after.loc[rows, MONEY].mean(), data.loc[rows, MONEY].mean(), rtol=0, atol=1e-12)
+
+
+# --- One result, whatever holds the table and whoever asks
+
+
+def test_main_effects_are_what_a_list_of_columns_is() -> None:
+    listed = mv.protect(FIRMS, "pca", confidential=MONEY, public=["x", "region"], seed=1).data
+    pd.testing.assert_frame_equal(release_of("~ x + region"), listed, check_exact=True)
+
+
+def test_every_kind_of_frame_gives_the_same() -> None:
+    formula = "~ region * size + C(code) * `floor space`"
+    expected = release_of(formula)[MONEY].to_numpy()
+    for frame in (pl.from_pandas(FIRMS), pa.Table.from_pandas(FIRMS)):
+        released = mv.protect(frame, "pca", confidential=MONEY, public=formula, seed=1).data
+        assert type(released) is type(frame)
+        assert np.array_equal(np.column_stack([released[name] for name in MONEY]), expected)
+
+
+def test_arrays_are_called_by_their_numbers_in_backticks() -> None:
+    values = FIRMS[["code", "x", *MONEY]].to_numpy()
+    formula = "~ C(`0`) * `1`"
+    released = mv.protect(values, "pca", public=formula, seed=1).data
+    assert np.array_equal(released, mv.protect(pd.DataFrame(values), "pca", public=formula, seed=1).data.to_numpy())
+    named = mv.protect(FIRMS[["code", "x", *MONEY]], "pca", public="~ C(code) * x", seed=1).data
+    assert np.array_equal(released, named.to_numpy())
+    with pytest.raises(ParameterError, match="0 and -1; a column whose name is a number goes in backticks"):
+        mv.protect(values, public="~ 0 + 1")
+    with pytest.raises(ParameterError, match="there is no column 'x'; there are: 0, 1, 2, 3, 4"):
+        mv.protect(values, public="~ x")
+
+
+def test_the_recipe_holds_the_formula_and_replays_to_the_same_bytes() -> None:
+    formula = " ~ region * size + x "
+    release = mv.protect(FIRMS, "pca", confidential=MONEY, public=formula, seed=7)
+    assert release.settings["public"] == "~ region * size + x"
+    recipe = json.loads(json.dumps(release.recipe(include_seed=True)))
+    assert recipe.pop("recipe") == 1
+    again = mv.protect(FIRMS, recipe.pop("method"), **recipe.pop("parameters"), **recipe)
+    pd.testing.assert_frame_equal(again.data, release.data, check_exact=True)
+    assert again.recipe() == release.recipe()
+    listed = mv.protect(FIRMS, "pca", confidential=MONEY, public="region", seed=7)
+    assert listed.settings["public"] == ["region"]
+
+
+def test_the_account_names_the_formula_and_what_is_left_of_the_columns(tmp_path: Path) -> None:
+    data = FIRMS.assign(x=FIRMS["x"].where(np.arange(240) > 9, -9.0).abs() * np.where(np.arange(240) > 9, 1, -1))
+    release = mv.protect(data, "pca", confidential=MONEY, public="~ region:x + size", seed=1)
+    assert "not protected, released as it is: code, y, floor space" in release.warnings
+    for audience in ("internal", "public"):
+        release.report(tmp_path / audience, audience)
+        assert '<th scope="row">public</th><td>~ region:x + size</td>' in (tmp_path / audience).read_text()
+    # As labels, codes are labels like any other.
+    coded = {"columns": {"x": {"special_codes": [-9]}}}
+    rounded = data.assign(x=data["x"].round())
+    mv.protect(rounded[rounded["x"].isin([-9, 2, 3, 4])], "pca", confidential=MONEY, public="~ C(x)", rules=coded)
+    for formula in ("~ x", "~ region:x", "~ x:y"):
+        with pytest.raises(ParameterError, match="public column 'x' has special codes"):
+            mv.protect(data, "pca", confidential=MONEY, public=formula, rules=coded)
+        warnings = mv.protect(data, "pca", confidential=MONEY, public=formula, seed=1).warnings
+        assert any("public column 'x': -9 looks like a code" in warning for warning in warnings)
+
+
+def test_the_command_line_takes_a_formula(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out, recipe = tmp_path / "firms.csv", tmp_path / "out.csv", tmp_path / "recipe.toml"
+    pl.from_pandas(FIRMS).write_csv(source)
+    options = ["--method", "pca", "--seed", "3", "--confidential", ",".join(MONEY), "--save-recipe", str(recipe)]
+    formula = "~ region*size + `floor space`"
+
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        printed = capsys.readouterr()
+        return int(stopped.value.code or 0), printed.out + printed.err
+
+    assert run("protect", str(source), "-o", str(out), "--public", formula, *options)[0] == 0
+    expected = mv.protect(pl.read_csv(source), "pca", confidential=MONEY, public=formula, seed=3).data
+    assert pl.read_csv(out).equals(expected)
+    assert tomllib.loads(recipe.read_text())["public"] == formula
+    code, said = run("protect", str(source), "-o", str(tmp_path / "no.csv"), "--public", "~ log(x)", *options)
+    assert code == 2
+    assert "public: 'log(x)' would have to be computed" in said
+    assert not (tmp_path / "no.csv").exists()
+    assert "formula" in run("protect", "--help")[1]
+
+
+# --- What is refused
+
+COMPUTED = "would have to be computed, .*add computed columns to the data first"
+INTERCEPT = "the intercept cannot be taken out of a formula, as means are always kept"
+UNREADABLE = "the formula '.*' cannot be read"
+NO_MEANING = "has no meaning in this formula"
+
+REFUSED = {
+    "~ __import__('os').system('touch {canary}')": r"'__import__\('os'\)' would have to be computed",
+    "~ open('{canary}', 'w')": COMPUTED,
+    "~ {open('{canary}', 'w')}": COMPUTED,
+    "~ C(open('{canary}', 'w'))": COMPUTED,
+    "~ C(x, open('{canary}', 'w'))": COMPUTED,
+    "~ `open('{canary}', 'w')`": "there is no column",
+    "~ C(`open('{canary}', 'w')`)": "there is no column",
+    "~ x[open('{canary}', 'w')]": COMPUTED,
+    "~ (lambda: open('{canary}', 'w'))()": COMPUTED,
+    "~ lambda x: x": UNREADABLE,
+    "~ (lambda: 1)()": "there is no column 'lambda'",
+    "~ x.__class__": "there is no column 'x.__class__'",
+    "~ x.fillna(0)": COMPUTED,
+    "~ log(x)": r"'log\(x\)' .*add computed columns to the data first",
+    "~ I(x + 1)": COMPUTED,
+    "~ np.log(x)": COMPUTED,
+    "~ center(x) + scale(y)": COMPUTED,
+    "~ bs(x, df=3)": COMPUTED,
+    "~ poly(x, 2)": COMPUTED,
+    "~ Q('x')": COMPUTED,
+    "~ {x + 1}": COMPUTED,
+    "~ {C(code)}": COMPUTED,
+    "~ C(code, contr.sum)": COMPUTED,
+    "~ C(C(code))": COMPUTED,
+    "~ C(code)[0]": COMPUTED,
+    "~ C(code)(x)": COMPUTED,
+    "~ C(`code` + x)": COMPUTED,
+    "~ C()": COMPUTED,
+    "~ C(1)": COMPUTED,
+    "~ C(code).x": UNREADABLE,
+    "~ 'x'": "'x' in the formula is no column",
+    '~ "x"': '"x" in the formula is no column',
+    "~ 2 * x": "2 in the formula is no column; a column whose name is a number goes in backticks",
+    "~ 1.5 + x": "1.5 in the formula is no column",
+    "~ .": r"\. in the formula is no column",
+    "~ 0 + x": INTERCEPT,
+    "~ x + 0": INTERCEPT,
+    "~ x - 1": INTERCEPT,
+    "~ -1 + x": INTERCEPT,
+    "~ x * y - (1 + x)": INTERCEPT,
+    "~": "the formula names no column",
+    "~ 1": "the formula names no column",
+    "~ ``": "the formula names no column",
+    "~ ()": "the formula names no column",
+    "~ x - x": "no term of 'x' is left",
+    "~ x * y - y - x:y": "no term of 'y' is left",
+    "~ x - y": "takes out 'y', which is not in it",
+    "~ x - x:y": "takes out 'x:y', which is not in it",
+    "~ -x": "takes out 'x', which is not in it",
+    "~ x^2": "a column times itself is the column in a formula, not its square; add squares to the data",
+    "~ x:x": "a column times itself",
+    "~ x*y:x": "a column times itself",
+    "~ (x + y)^99": "a power in a formula is a number from 1 to 9",
+    "~ (x + y)^99999999999999999999": "a power in a formula",
+    "~ (x + y)^0": "a power in a formula",
+    "~ (x + y)^-1": NO_MEANING,
+    "~ (x + y)^y": "a power in a formula",
+    "~ (x + y)^`2`": "a power in a formula",
+    "~ (x + y)^2^9": "a power in a formula",
+    "~ x | y": r"'\|' has no meaning",
+    "~ x ~ y": "'~' has no meaning",
+    "~ x / y": "'/' has no meaning",
+    "~ x %in% y": "'in' has no meaning",
+    "~ [x ~ y]": NO_MEANING,
+    "~ x +- y": r"'\+-' has no meaning",
+    "~ x = y": NO_MEANING,
+    "~ x; y": NO_MEANING,
+    "~ x\\": NO_MEANING,
+    "~ \x1b[31mx": "'\ufffd' has no meaning",
+    "~ \u202ex": "'\ufffd' has no meaning",
+    "~ x y": UNREADABLE,
+    "~ x +": UNREADABLE,
+    "~ (x": UNREADABLE,
+    "~ x)": UNREADABLE,
+    "~ `x": UNREADABLE,
+    "~ {": UNREADABLE,
+    "~ %": UNREADABLE,
+    "~ x\ny": "the formula '~ x\ufffdy' cannot be read",
+    "~ x²": "there is no column 'x²'",
+    "~ х": "there is no column 'х'; there are: region",  # noqa: RUF001
+    "~ rgion * size": "there is no column 'rgion'; did you mean 'region'?",
+    "~ `floor  space`": "did you mean 'floor space'?",
+    "~ floor space": UNREADABLE,
+    "~ " + "x + " * 300 + "x": "more than 500 names and signs",
+    "~ " + "x" * 20_000: "more than 10000 characters",
+    "~ " + "-(" * 150 + "x" + ")" * 150: "takes out 'x'",
+    "~ " + "(" * 300 + "x": UNREADABLE,
+    "~ " + "(" * 3_000: "more than 500 names and signs",
+}
+
+
+@contextmanager
+def nothing_evaluated() -> Iterator[None]:
+    """Within it, whatever evaluates a text or makes one ready to be evaluated fails."""
+    import formulaic.parser.algos.tokens_to_ast  # noqa: F401 - importing a module is compiling it
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was evaluated")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("eval", "exec", "compile"):
+            patch.setattr(builtins, name, refuse)
+        yield
+
+
+@pytest.mark.parametrize("formula", REFUSED)
+def test_what_is_no_column_is_refused_and_never_evaluated(formula: str, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    text = formula.replace("{canary}", str(canary))
+    with pytest.raises(ParameterError, match=REFUSED[formula]) as caught, nothing_evaluated():
+        mv.protect(FIRMS, confidential=MONEY, public=text)
+    assert not canary.exists()
+    assert len(str(caught.value)) < 400
+    assert str(caught.value).isprintable()
+
+
+def test_a_formula_that_is_in_order_is_not_evaluated_either() -> None:
+    with nothing_evaluated():
+        found = matrix_of(FIRMS, "~ region * size + C(code):`floor space`")
+    assert len(found.columns) == 14
+
+
+def test_terms_without_end_are_refused() -> None:
+    many = pd.DataFrame(np.eye(40), columns=[f"v{j}" for j in range(40)])
+    everything = " + ".join(many)
+    assert len(terms_of(many, f"~ {everything}").products) == 40
+    with pytest.raises(ParameterError, match=f"more than {MOST_TERMS} terms"):
+        terms_of(many, f"~ ({everything})^2")
+    with pytest.raises(ParameterError, match=f"more than {MOST_TERMS} terms"):
+        terms_of(many, f"~ ({everything})^9")
+    with pytest.raises(ParameterError, match=f"more than {MOST_CROSSED} columns crossed"):
+        terms_of(many, f"~ {' * '.join(many.columns[:7])}")
+    with pytest.raises(ParameterError, match=f"more than {MOST_CROSSED} columns crossed"):
+        terms_of(many, f"~ {':'.join(many.columns[:7])}")
+
+
+@settings(deadline=None)
+@given(st.one_of(st.lists(LETTERS, max_size=25).map("".join), st.text(max_size=40)))
+def test_any_text_is_a_formula_of_known_columns_or_refused(text: str) -> None:
+    numeric = {"x": True, "y": True, "region": False, "floor space": True, "C": True, "0": True}
+    try:
+        found = regressed(numeric, "public", f"~{text}")
+    except ParameterError as error:
+        assert str(error).startswith("public: ")  # noqa: PT017
+    else:
+        assert found.columns
+        assert set(found.columns) <= set(numeric)
+        assert len(set(found.products)) == len(found.products)
+
+
+def test_a_confidential_column_in_the_formula_is_refused() -> None:
+    with pytest.raises(ParameterError, match="column 'wages' is named twice; give each column one role"):
+        mv.protect(FIRMS, confidential=MONEY, public="~ x * wages")
+    with pytest.raises(ParameterError, match="column 'region' is named twice"):
+        mv.protect(FIRMS, confidential=MONEY, public="~ x * region", strata="region")
+    with pytest.raises(ParameterError, match="column 'x' is named twice"):
+        mv.protect(FIRMS, confidential=MONEY, public=["x", "x"])
+    assert list(mv.protect(FIRMS, "pca", public="~ region:x").dose) == ["code", "y", "floor space", *MONEY]
+
+
+def test_other_roles_take_no_formula() -> None:
+    with pytest.raises(ParameterError, match="strata: there is no column '~ region'"):
+        mv.protect(FIRMS, confidential=MONEY, strata="~ region")
+
+
+@pytest.mark.parametrize("formula", ["~ x", "~ region:x", "~ C(x)", "~ x:y"])
+def test_missing_and_infinite_cells_are_refused(formula: str) -> None:
+    holed, endless = FIRMS.copy(), FIRMS.copy()
+    holed.loc[3, "x"], endless.loc[[3, 5], "x"] = np.nan, np.inf
+    with pytest.raises(DataError, match="public: column 'x' has missing cells"):
+        mv.protect(holed, confidential=MONEY, public=formula)
+    with pytest.raises(DataError, match=r"public: column 'x' has (2 infinite cells|.* different labels)"):
+        mv.protect(endless, confidential=MONEY, public=formula)
+
+
+def test_a_product_that_cannot_be_squared_is_refused() -> None:
+    for unit in (1e140, 1e-140):
+        data = FIRMS.assign(x=FIRMS["x"] * unit, y=FIRMS["y"] * unit)
+        with pytest.raises(DataError, match="public: column 'x:y' is too large or too small in its unit"):
+            mv.protect(data, confidential=MONEY, public="~ x:y")
+
+
+# --- Records that would be given away
+
+
+def crossed_alone() -> pd.DataFrame:
+    """No label is rare, but one record has a combination of its own."""
+    few = FIRMS[(FIRMS["region"] != "west") | (FIRMS["size"] != "small")].reset_index(drop=True)
+    few.loc[few.index[few["region"] == "west"][0], "size"] = "small"
+    return few
+
+
+@pytest.mark.parametrize("method", ["pca", "veil"])
+def test_a_record_alone_in_a_combination_of_labels_is_refused(method: str) -> None:
+    data = crossed_alone()
+    mv.protect(data, method, confidential=MONEY, public="~ region + size", seed=1)
+    with pytest.raises(
+        DataError,
+        match="public: 1 combinations of labels of 'region:size' have fewer than 3 rows; group labels, or leave the "
+        "columns uncrossed",
+    ):
+        mv.protect(data, method, confidential=MONEY, public="~ region * size")
+
+
+@pytest.mark.parametrize("formula", ["~ region * size", "~ region:size", "~ (region + size + x)^2"])
+def test_its_leverage_alone_would_give_it_away(formula: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_check_cells", lambda *_: None)
+    with pytest.raises(DataError, match="public: 1 records are alone in what the public columns say"):
+        mv.protect(crossed_alone(), confidential=MONEY, public=formula)
+
+
+def test_a_record_alone_in_a_combination_within_a_stratum_is_refused() -> None:
+    data = pd.concat([FIRMS.assign(s="u"), crossed_alone().assign(s="v")], ignore_index=True)
+    with pytest.raises(DataError, match=r"in a stratum of \d+ rows: public: 1 records are alone"):
+        mv.protect(data, "pca", confidential=MONEY, public="~ region * size", strata="s")
+
+
+def test_a_slope_of_its_own_needs_a_row_more() -> None:
+    west = FIRMS.index[FIRMS["region"] == "west"]
+    data = FIRMS.drop(west[3:])
+    mv.protect(data, "pca", confidential=MONEY, public="~ region + x", seed=1)
+    with pytest.raises(DataError, match="1 labels of column 'region' have fewer than 4 rows"):
+        mv.protect(data, "pca", confidential=MONEY, public="~ region * x")
+    mv.protect(FIRMS.drop(west[4:]), "pca", confidential=MONEY, public="~ region * x", seed=1)
+
+
+def test_too_many_combinations_of_labels_are_refused() -> None:
+    data = firms(3_000)
+    numbers = np.arange(3_000)
+    data = data.assign(town=[f"t{j % 20}" for j in numbers], trade=[f"b{j // 20 % 15}" for j in numbers])
+    mv.protect(data, "pca", confidential=MONEY, public="~ town + trade", seed=1)
+    with pytest.raises(DataError, match="'town:trade' has 300 different combinations of labels, more than 200"):
+        mv.protect(data, "pca", confidential=MONEY, public="~ town * trade")
+    with pytest.raises(DataError, match="column 'x' has 3000 different labels, more than 200"):
+        mv.protect(data, "pca", confidential=MONEY, public="~ C(x)")
+
+
+def test_too_few_rows_for_the_terms_are_refused() -> None:
+    data = FIRMS[["x", "y", "floor space", *MONEY]][:10]
+    with pytest.raises(DataError, match="public: 9 rows are too few for these columns, at least 10 are needed"):
+        mv.protect(data[:9], "pca", confidential=MONEY, public="~ x * y * `floor space`")
+
+
+# --- What it costs
+
+
+def test_formulaic_is_loaded_for_formulas_only() -> None:
+    script = """
+import sys
+import microveil as mv
+heavy = {"formulaic", "pandas"}
+assert heavy.isdisjoint(sys.modules), "by the import"
+import polars as pl
+firms = pl.read_csv(mv.example_file())
+options = dict(method="pca", confidential=["wages", "materials"], seed=1)
+mv.protect(firms, public=["region", "employees"], **options)
+assert "formulaic" not in sys.modules, "by a list of columns"
+mv.protect(firms, public="~ region * employees", **options)
+assert "formulaic" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
