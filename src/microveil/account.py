@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.evidence import Evidence
+from microveil.core.evidence import Evidence, covariance_error_within, mean_error_within
 from microveil.core.results import ComponentTable, Dose, Leakage
 from microveil.core.roles import Roles
 from microveil.core.table import Matrix
@@ -67,6 +67,8 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
         statistics["mean"] = proof.mean_error
     if plan.exact or arranged:
         statistics["covariance"] = proof.covariance_error
+    if intake.present is None and outcome.spectrum.clusters is not None and outcome.enforcement is None:
+        statistics |= _kept_within(intake, outcome)
     if mapped:
         original, released = intake.table.confidential, Matrix(outcome.columns)
         statistics["rank correlation"] = rank_correlation_difference(original, released).value
@@ -79,6 +81,17 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
     return statistics
 
 
+def _kept_within(intake: Intake, outcome: Outcome) -> dict[str, float]:
+    """What clusters keep of their own: their means, and their covariances where the method has room for these too."""
+    clusters, pieces = outcome.spectrum.clusters, outcome.spectrum.pieces
+    if clusters is None or pieces is None or not pieces.any() or intake.table.strata is not None:
+        return {}
+    both = intake.table.confidential.columns, outcome.columns
+    covariance = covariance_error_within(clusters, *both)
+    kept = {"mean in clusters": mean_error_within(pieces, *both)}
+    return {**kept, "covariance in clusters": covariance} if covariance <= KEPT and clusters.any() else kept
+
+
 def kept_on_average(plan: Plan, intake: Intake, outcome: Outcome) -> tuple[str, ...]:
     """The statistics that come back on average over repeated releases, if not exactly."""
     if plan.exact or outcome.restored is not None or outcome.enforcement is not None:
@@ -88,12 +101,15 @@ def kept_on_average(plan: Plan, intake: Intake, outcome: Outcome) -> tuple[str, 
     if intake.present is not None:
         return ()  # new values do not follow the pattern of the holes, so what is left has other moments
     statistics = () if plan.perturb.keeps_mean else ("mean",)
-    return (*statistics, "covariance") if plan.covariance_on_average else statistics
+    return (*statistics, "covariance") if plan.covariance_on_average(outcome.untouched) else statistics
 
 
 def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, Dose]:
     """Asked and achieved perturbation, column by column."""
     retained, constant = plan.perturb.retained(), set(outcome.constant)
+    known = {}
+    if outcome.spectrum.retained is not None and intake.table.strata is None:
+        known = dict(zip(outcome.perturbed, outcome.spectrum.retained.tolist(), strict=True))
     # A ratio has no share of its own, and columns whose factors and rest overlap have more than one.
     overlap = bool(outcome.spectrum.axes.rest_of) and not plan.decompose.uncorrelated
     vague = set(range(len(outcome.columns))) if overlap else {rule.column for rule in outcome.ratios}
@@ -104,8 +120,9 @@ def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict
             asked = 0.0
         else:
             achieved = float(np.clip(1 - proof.correlation[j], 0, 2))
-            if retained is not None and outcome.variance[j] > 0 and j not in vague:
-                asked = float(min(outcome.altered[j] / outcome.variance[j], 1.0) * (1 - retained))
+            stays = known.get(j, retained)
+            if stays is not None and outcome.variance[j] > 0 and j not in vague:
+                asked = float(min(outcome.altered[j] / outcome.variance[j], 1.0) * (1 - stays))
         found[name] = Dose(asked, achieved, float(proof.changed[j]))
     return found
 
@@ -136,9 +153,9 @@ def remarks(
     """
     return [
         *_about_others(frame, roles),
-        *_about_components(outcome),
+        *_about_components(plan, outcome),
         *_about_columns(intake, outcome),
-        *_about_holes(intake),
+        *_about_holes(intake, outcome),
         *_about_domains(plan, frame, intake, outcome),
         *_about_distributions(plan, intake, outcome, kept),
         *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments else []),
@@ -163,7 +180,7 @@ def _about_doses(intake: Intake, dose: Mapping[str, Dose]) -> list[str]:
 
 def _about_others(frame: Frame, roles: Roles) -> list[str]:
     """Columns that are released as they are: nobody should learn of them from the released file."""
-    taken = {*roles.confidential, *roles.public, *roles.strata, roles.weight}
+    taken = {*roles.confidential, *roles.shown}
     others = [name for name in frame.names if name not in taken]
     said = [f"not protected, released as it is: {_listed(others)}"] if others else []
     said += [
@@ -174,7 +191,7 @@ def _about_others(frame: Frame, roles: Roles) -> list[str]:
     return said
 
 
-def _about_components(outcome: Outcome) -> list[str]:
+def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
     spectrum = outcome.spectrum
     axes = spectrum.axes
     said = [axes.remark] if axes.remark else []
@@ -184,7 +201,7 @@ def _about_components(outcome: Outcome) -> list[str]:
             f"{outcome.untouched}{of} components are untouched: an intruder can estimate them from the release alone "
             "and link records through them; perturb all components unless the receivers are trusted"
         )
-    if outcome.single:
+    if outcome.single and not plan.perturb.replaces and not plan.perturb.mixes:
         said.append(
             "all protected columns follow one component: each column's values come back, and every record stays whole"
         )
@@ -217,7 +234,7 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     return said
 
 
-def _about_holes(intake: Intake) -> list[str]:
+def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
     said = [
         f"column '{name}': {', '.join(f'{code:g}' for code in codes)} taken for a code, not a value; such cells stay "
         "as they are and enter no statistic (rules=None if it is a value)"
@@ -230,6 +247,8 @@ def _about_holes(intake: Intake) -> list[str]:
                 f"only {whole} rows have no missing cell: sums were looked for among the fullest columns only; declare "
                 "others in rules, or they are not kept"
             )
+    if intake.present is not None and outcome.spectrum.clusters is not None:
+        said.append("cells are missing: the sums of clusters are kept only nearly, those of all records exactly")
     missing = [name for name, holes in intake.holes.items() if holes is not None and name not in intake.codes]
     if missing or intake.codes:
         said.append(

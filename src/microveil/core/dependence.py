@@ -92,9 +92,14 @@ def in_order(rules: Sequence[LinearRule], known: Collection[int]) -> tuple[list[
 
 
 def find_dependence(
-    values: Matrix, summary: Moments, declared: Sequence[LinearRule] = (), whole: Matrix | None = None
+    values: Matrix,
+    summary: Moments,
+    declared: Sequence[LinearRule] = (),
+    whole: Matrix | None = None,
+    *,
+    ordered: bool = False,
 ) -> Dependence:
-    """Independent columns and rules.
+    """Independent columns and rules; those that vary most are made of others, or, if `ordered`, the last ones are.
 
     `whole` has the rows without holes, where there are holes, and `summary` is theirs; rules are fitted there and
     confirmed on all `values`.
@@ -109,7 +114,7 @@ def find_dependence(
     if count > width:
         # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
         varying = [j for j in independent if _varies(whole.columns[j])]
-        found = _search(values, whole, summary, varying)
+        found = _search(values, whole, summary, varying, ordered=ordered)
         rules += found
         left_out |= {rule.column for rule in found}
     return Dependence([j for j in range(width) if j not in left_out], rules)
@@ -121,10 +126,10 @@ def _varies(column: Array) -> bool:
     return bool(head.max() > head.min() or column.max() > column.min())
 
 
-def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int]) -> list[LinearRule]:
+def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int], *, ordered: bool) -> list[LinearRule]:
     trusted: set[int] = set()  # suspicious columns that turned out to be independent
     while True:
-        basis, suspects = _split(summary, among, trusted)
+        basis, suspects = _split(summary, among, trusted, ordered=ordered)
         rules = [rule for j in suspects if (rule := _confirmed(values, whole, summary, basis, j))]
         refuted = set(suspects) - {rule.column for rule in rules}
         if not refuted:
@@ -133,9 +138,9 @@ def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int]) -
         trusted |= refuted
 
 
-def _split(summary: Moments, among: list[int], trusted: set[int]) -> tuple[list[int], list[int]]:
+def _split(summary: Moments, among: list[int], trusted: set[int], *, ordered: bool) -> tuple[list[int], list[int]]:
     """Cholesky elimination in ascending order of spread, so that totals come out as sums of their parts."""
-    order = sorted(among, key=lambda j: summary.sd[j])
+    order = list(among) if ordered else sorted(among, key=lambda j: summary.sd[j])
     scale = summary.sd[order]
     left = summary.covariance[np.ix_(order, order)] / np.outer(scale, scale)
     basis, suspects = [], []

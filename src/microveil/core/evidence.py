@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import Moments, Room, add_up, moments, pair_moments
@@ -57,39 +58,45 @@ def _evidence(original: Table, released: Sequence[Array], present: Mask | None, 
     if present is not None:
         return _evidence_with_holes(original, released, present)
     weights, public, width = original.weights, original.public, len(original.names)
-    new_table = Matrix([*original.values.columns[:public], *released])
-    shift, tolerance = before.shift[:, None], SAME * before.sd[:, None]
+    old_table, new_table = original.confidential, Matrix([*original.values.columns[:public], *released])
+    shift, tolerance = before.shift, SAME * before.sd[public:, None]
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
-        firsts, second = np.zeros((3, width)), np.zeros((width, width))
-        rooms = [Room(width, pieces) for _ in range(3)]
+        # Public columns are the same before and after: only what the others share with them can have changed.
+        firsts, second = np.zeros((3, width - public)), np.zeros((width - public, width))
+        rooms = [Room(rows, pieces) for rows in (width - public, width, width - public)]
         for piece in pieces:
-            old = np.subtract(original.pieces(piece), shift, out=rooms[0].of(piece))
-            new = np.subtract(new_table.piece(piece), shift, out=rooms[1].of(piece))
-            gap = np.abs(np.subtract(new, old, out=rooms[2].of(piece)), out=rooms[2].of(piece))
+            old = old_table.less(piece, shift[public:], rooms[0].of(piece))
+            new = new_table.less(piece, shift, rooms[1].of(piece))
+            own = new[public:]
+            gap = np.abs(np.subtract(own, old, out=rooms[2].of(piece)), out=rooms[2].of(piece))
             firsts[2] += np.count_nonzero(gap > tolerance, axis=1)
-            weighted = new if weights is None else np.multiply(new, weights[piece], out=rooms[2].of(piece))
+            weighted = own if weights is None else np.multiply(own, weights[piece], out=rooms[2].of(piece))
             firsts[0] += weighted.sum(axis=1)
             firsts[1] += np.einsum("ij,ij->i", weighted, old)
             second += weighted @ new.T
         return 0.0, firsts, second
 
     _, firsts, second = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
-    offset = firsts[0] / before.weight
-    across = firsts[1] / before.weight - offset * before.offset
-    after = second / before.weight - np.outer(offset, offset)
-    return _judged(offset - before.offset, before.covariance, after, across, firsts[2] / original.count, public)
+    offset, earlier = firsts[0] / before.weight, before.offset[public:]
+    across = firsts[1] / before.weight - offset * earlier
+    after = before.covariance.copy()
+    after[public:] = second / before.weight - np.outer(offset, np.concatenate([before.offset[:public], offset]))
+    after[:public, public:] = after[public:, :public].T
+    return _judged(offset - earlier, before.covariance, after, across, firsts[2] / original.count, public)
 
 
 def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed: Array, public: int) -> Evidence:
+    """The worst errors; `before` and `after` have public columns first, the others are of confidential ones alone."""
     sd, sd_after = np.sqrt(np.diagonal(before)), np.sqrt(np.clip(np.diagonal(after), 0, None))
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = np.abs(after - before) / np.outer(sd, sd)
-        correlation = np.where(sd_after > 0, across / (sd * sd_after), 0.0)
-        mean_error = np.abs(mean_gap) / sd
+        own, own_after = sd[public:], sd_after[public:]
+        correlation = np.where(own_after > 0, across / (own * own_after), 0.0)
+        mean_error = np.abs(mean_gap) / own
     # Constant columns, and pairs without a common row, have no standard deviation to measure by.
     worst_mean, worst_gap = (float(errors[np.isfinite(errors)].max(initial=0.0)) for errors in (mean_error, gap))
-    return Evidence(worst_mean, worst_gap, correlation[public:], changed[public:])
+    return Evidence(worst_mean, worst_gap, correlation, changed)
 
 
 def _evidence_with_holes(original: Table, released: Sequence[Array], present: Mask) -> Evidence:
@@ -102,4 +109,27 @@ def _evidence_with_holes(original: Table, released: Sequence[Array], present: Ma
     moved = np.where(known, np.abs(after - before) > SAME * both.sd[:width], False)
     changed = moved.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     mean_gap = both.mean[width:] - both.mean[:width]
-    return _judged(mean_gap, old, new, np.diagonal(both.covariance[:width, width:]), changed, public)
+    across = np.diagonal(both.covariance[:width, width:])
+    return _judged(mean_gap[public:], old, new, across[public:], changed[public:], public)
+
+
+def mean_error_within(groups: NDArray[np.intp], original: Sequence[Array], released: Sequence[Array]) -> float:
+    """The largest difference of a group's mean, in standard deviations of the column; all cells must be there."""
+    sizes = np.bincount(groups)
+    worst = 0.0
+    for old, new in zip(original, released, strict=True):
+        spread = float(old.std())
+        gap = np.abs(np.bincount(groups, weights=new - old) / sizes).max()
+        worst = max(worst, float(gap) / spread if spread > 0 else 0.0)
+    return worst
+
+
+def covariance_error_within(groups: NDArray[np.intp], original: Sequence[Array], released: Sequence[Array]) -> float:
+    """The largest difference of a covariance inside a group, in standard deviations of the columns over all."""
+    spread = np.array([column.std() for column in original])
+    spread = np.where(spread > 0, spread, 1.0)
+    worst = 0.0
+    for rows in rows_by_group(groups):
+        old, new = (np.cov(np.array([column[rows] for column in those]), bias=True) for those in (original, released))
+        worst = max(worst, float((np.abs(new - old) / np.outer(spread, spread)).max()))
+    return worst

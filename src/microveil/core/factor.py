@@ -23,8 +23,8 @@ MARGIN = 1e-7
 NO_SHARE = 1e-8
 """A limit below this is none: the matrix cannot be used at all."""
 
-VANISHING = 1e-9
-"""Share of a column's own norm below which a residual is round-off, which must not become a score."""
+VANISHING, LAST_DIGITS = 1e-9, 1e-13
+"""Shares of a column's spread and of its norm below which a residual is round-off, which must not become a score."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +95,8 @@ def loading_signs(loadings: Array) -> Array:
 def without_round_off(residuals: Array, original: Array) -> Array:
     """Residuals with zeros in the columns that were fitted to the last digit."""
     spread = np.linalg.norm(original - original.mean(axis=0), axis=0)
-    kept = np.linalg.norm(residuals, axis=0) > VANISHING * spread
+    round_off = np.maximum(VANISHING * spread, LAST_DIGITS * np.linalg.norm(original, axis=0))
+    kept = np.linalg.norm(residuals, axis=0) > round_off
     return np.where(kept, residuals, 0.0)
 
 

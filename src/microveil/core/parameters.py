@@ -53,6 +53,8 @@ class Parameter:
     allowed: str
     default: Any
     for_tests: bool = False
+    is_data: bool = False
+    """True for a table beside the data, which no recipe holds; a recipe can hold the path of one."""
 
 
 def parameters_of(step: type[Step]) -> list[Parameter]:
@@ -117,7 +119,9 @@ def _plain(error: Mapping[str, Any]) -> str:
 def _shown(name: str, field: FieldInfo) -> Parameter:
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     allowed = str(extra.get("allowed", "")) or _allowed(field)
-    return Parameter(name, field.description or "", allowed, field.get_default(), bool(extra.get("for_tests")))
+    default = None if field.is_required() else field.get_default()
+    flags = bool(extra.get("for_tests")), bool(extra.get("data"))
+    return Parameter(name, field.description or "", allowed, default, *flags)
 
 
 def _allowed(field: FieldInfo) -> str:

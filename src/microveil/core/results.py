@@ -126,6 +126,8 @@ class Release:
     settings: Mapping[str, Any]
     seed: int
     writer: Callable[[Release, str | PathLike[str], str], None]
+    found: Mapping[str, float] = field(default_factory=dict)
+    """Figures that the method had to find, by name: the alpha of a mixture and its limit, the number of clusters."""
 
     def __repr__(self) -> str:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""

@@ -69,6 +69,9 @@ class Decomposition(Step):
     centres: ClassVar[bool] = True
     """False when the components are the values themselves; nothing is then taken off them, if nothing needs to be."""
 
+    ordered: ClassVar[bool] = False
+    """True when columns are taken in the order given: of those that depend on each other, the last are then rebuilt."""
+
     reports_near_returns: ClassVar[bool] = False
     """True when independent components are swapped for the sake of leakage, so that near-returns can be told."""
 

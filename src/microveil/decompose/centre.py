@@ -14,6 +14,9 @@ from microveil.core.arrays import Array
 from microveil.core.linalg import regression_slopes
 from microveil.core.moments import Moments
 
+BLURRED = 1e-3
+"""Share of variance below which moments alone leave too few digits of what is left of a column."""
+
 DETERMINED = 1e-18
 """Share of variance below which the public columns determine a confidential one: nothing is left to perturb.
 
@@ -40,10 +43,29 @@ class Centre:
         again = fit_centre(measured, self.public)
         return replace(self, slopes=self.slopes + again.slopes, centred=again.centred)
 
-    def nothing(self) -> Centre:
-        """The same, with nothing taken off: for values that are to come back to the last digit."""
-        zero = np.zeros_like(self.shift)
-        return replace(self, shift=zero, offset=zero, slopes=np.zeros_like(self.slopes))
+    def nothing(self, determined: list[int]) -> Centre:
+        """The same, with nothing taken off: for values that are to come back to the last digit.
+
+        But for columns that the public ones determine, as nothing else tells what they are.
+        """
+        mean, offset, slopes = self.shift + self.offset, np.zeros_like(self.offset), np.zeros_like(self.slopes)
+        slopes[:, determined] = self.slopes[:, determined]
+        offset[self.public :][determined] = (mean[self.public :] - mean[: self.public] @ self.slopes)[determined]
+        return replace(self, shift=np.zeros_like(self.shift), offset=offset, slopes=slopes)
+
+    def is_sharp(self, summary: Moments) -> bool:
+        """Are the residuals known well enough from the moments of the columns alone?
+
+        They are where the public columns tell little enough of each, and are not nearly collinear.
+        """
+        if self.public == 0:
+            return True
+        left = np.diagonal(self.centred.comoment) > BLURRED * np.diagonal(summary.comoment)[self.public :]
+        sd = summary.sd[: self.public]
+        if not left.all() or not sd.all():
+            return False
+        values = np.linalg.eigvalsh(summary.covariance[: self.public, : self.public] / np.outer(sd, sd))
+        return bool(values[0] > BLURRED * values[-1])
 
     def determined(self, summary: Moments) -> list[int]:
         """Confidential columns (numbered among themselves) that the public ones determine."""

@@ -24,7 +24,12 @@ class Cholesky(Decomposition):
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """The generalised Cholesky factor and its inverse."""
-        return triangular_axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
+        return residual_axes(centred)
+
+
+def residual_axes(centred: Moments) -> Axes:
+    """The triangular axes of columns with these moments."""
+    return triangular_axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
 
 
 def triangular_axes(correlation: Array, sd: Array) -> Axes:

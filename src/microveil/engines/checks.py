@@ -39,6 +39,16 @@ def check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -
             )
 
 
+def check_determined(plan: Plan, table: Table, determined: list[int]) -> None:
+    """Methods that replace residuals would release a column that has none as it is."""
+    if determined and plan.decompose.ordered:
+        names = ", ".join(f"'{table.confidential_names[j]}'" for j in determined)
+        raise DataError(
+            f"public: these columns determine {names}, so nothing of it would be replaced",
+            "make fewer columns public, or leave it out of confidential",
+        )
+
+
 def check_noise(task: Task) -> None:
     """Noise that is uncorrelated with the data needs rows enough to be so."""
     table, noise = task.table, task.axes.noise
@@ -67,9 +77,9 @@ def high_leverage(table: Table, centre: Centre, summary: Moments) -> int:
         return 0
     inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
     shift, offset = centre.shift[:public, None], centre.offset[:public, None]
-    high = alone = 0
+    regressors, high, alone = table.regressors, 0, 0
     for piece in (piece for pieces in segments(table.count, public) for piece in pieces):
-        x = table.pieces(piece)[:public] - shift - offset
+        x = regressors.piece(piece) - shift - offset
         weight = 1.0 if table.weights is None else table.weights[piece]
         leverage = weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0))
         high += int(np.count_nonzero(leverage > HIGH_LEVERAGE))

@@ -22,8 +22,11 @@ from microveil.core.moments import moments, pair_moments
 from microveil.core.ratios import RatioRule
 from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
-from microveil.core.table import Table, rows_by_group
+from microveil.core.table import Matrix, Table, rows_by_group
+from microveil.decompose import Clustered
+from microveil.engines.clusters import clustered
 from microveil.engines.distributions import Restored, restored
+from microveil.engines.mixing import Whole
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
 from microveil.restore import Enforcement, calibrate, completed, enforced, recalibrated, with_means
@@ -90,7 +93,7 @@ def run(
         if whole is None:
             raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
         return whole
-    known = replace(known, sums=_dependence(table, look, _holes(table, look), known).rules)
+    known = replace(known, sums=_dependence(plan, table, look, _holes(table, look), known).rules)
     parts = []
     members = rows_by_group(table.strata)
     for number, rows in enumerate(members):
@@ -148,7 +151,7 @@ def _run_stratum(
     What is `known` holds in the whole table; a stratum may have other sums by accident.
     """
     holes = _holes(table, look)
-    dependence = _dependence(table, look, holes, known)
+    dependence = _dependence(plan, table, look, holes, known)
     chosen = dependence.independent
     if not chosen:
         return None
@@ -160,7 +163,12 @@ def _run_stratum(
     else:
         core = _filled(core, present, streams, stratum)
         summary = moments(core.pieces, core.count, weights=core.weights)
-    pipeline = partial(protected, plan, core, summary, places, streams, stratum, progress)
+    whole = _whole(dependence, table.confidential_names)
+    pipeline = (
+        partial(clustered, plan, core, streams, stratum, progress)
+        if isinstance(plan.decompose, Clustered)
+        else partial(protected, plan, core, summary, places, streams, stratum, progress, whole)
+    )
     columns, spectrum = pipeline()
     way = None
     if plan.maps_values:
@@ -211,6 +219,16 @@ def _variance(table: Table, look: Scan) -> Array:
     return np.nan_to_num(known)
 
 
+def _whole(dependence: Dependence, names: Sequence[str]) -> Whole:
+    """All columns that vary, in the order of the table, as combinations of those that are perturbed."""
+    made = dict(zip(dependence.independent, np.eye(len(dependence.independent)), strict=True))
+    for rule in in_order(dependence.rules, made.keys())[0]:
+        made[rule.column] = np.sum([c * made[j] for j, c in rule.terms.items()], axis=0)
+    order = sorted(made)
+    here = [order.index(j) for j in dependence.independent]
+    return Whole(tuple(names[j] for j in order), np.column_stack([made[j] for j in order]), here)
+
+
 def _altered(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
     """The variance of each column in the perturbed components; a rebuilt column has what its terms add up to."""
     loadings = dict(zip(dependence.independent, spectrum.axes.loadings.T, strict=True))
@@ -230,7 +248,7 @@ def _holes(table: Table, look: Scan) -> Mask | None:
     return np.isnan(np.column_stack(table.confidential.columns))
 
 
-def _dependence(table: Table, look: Scan, holes: Mask | None, known: Knowledge) -> Dependence:
+def _dependence(plan: Plan, table: Table, look: Scan, holes: Mask | None, known: Knowledge) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
     declared, ratios = known.sums, {rule.column for rule in known.ratios}
     varying = [j - table.public for j in look.varying() if j >= table.public and j - table.public not in ratios]
@@ -243,7 +261,7 @@ def _dependence(table: Table, look: Scan, holes: Mask | None, known: Knowledge) 
         whole = values.take(np.flatnonzero(~holes[:, among].any(axis=1)))
     if (holes is not None or table.weights is not None) and whole.shape[0]:
         summary = moments(whole.piece, whole.shape[0])  # a rule is about rows: each counts once
-    found = find_dependence(values, summary, rules, whole)
+    found = find_dependence(values, summary, rules, whole, ordered=plan.decompose.ordered)
     back = dict(enumerate(among))
     left_out = {back[rule.column] for rule in found.rules}
     return Dependence([j for j in varying if j not in left_out], [rule.renumbered(back) for rule in found.rules])
@@ -280,7 +298,13 @@ def _filled(core: Table, present: Mask, streams: Streams, stratum: int) -> Table
     """The perturbed columns without holes."""
     values, known = core.beside_public(core.confidential.columns, present)
     filled = completed(values, known, core.weights, streams, stratum)
-    return core.with_confidential(list(filled[:, core.public :].T))
+    columns = list(filled[:, core.public :].T)
+    whole = core.with_confidential(columns)
+    if core.other is None:
+        return whole
+    # What another masker says of a cell that is missing plays no part: it gets what the data got there.
+    beside = [np.where(*cells) for cells in zip(present.T, core.other.columns, columns, strict=True)]
+    return replace(whole, other=Matrix(beside))
 
 
 def _with_moments(plan: Plan, core: Table, present: Mask | None, columns: list[Array], *, mapped: bool) -> list[Array]:

@@ -6,11 +6,12 @@ release overwrites them piece by piece, so the whole takes the size of the input
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
@@ -21,12 +22,14 @@ from microveil.core.table import Matrix, Table
 from microveil.core.threads import in_threads, segments
 from microveil.decompose import Axes, Centre, Offer, fit_centre
 from microveil.engines.checks import (
+    check_determined,
     check_noise,
     check_room,
     check_sensitive,
     has_own_moments,
     high_leverage,
 )
+from microveil.engines.mixing import Whole, blended, other_scores
 from microveil.engines.rows import (
     Source,
     Task,
@@ -42,7 +45,7 @@ from microveil.engines.rows import (
     with_public,
 )
 from microveil.methods import Plan
-from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation
+from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation, Mixture, OtherScores
 from microveil.restore import Correction, correction
 from microveil.risk import expected_near_returns
 
@@ -81,6 +84,17 @@ class Spectrum:
     notes: dict[int, str]
     leverage: int = 0
     near_returns: float | None = None
+    retained: Array | None = None
+    """Where it is known: the correlation that the perturbed part of each column keeps with the original one."""
+
+    found: Mapping[str, float] = field(default_factory=dict)
+    """Figures that the method had to find, by name."""
+
+    clusters: NDArray[np.intp] | None = None
+    """The cluster of each record, where the method has any."""
+
+    pieces: NDArray[np.intp] | None = None
+    """The piece of a cluster that each record is in, which keeps its means; the clusters, where they have no pieces."""
 
     @property
     def untouched(self) -> int:
@@ -110,32 +124,56 @@ class Spectrum:
 
 
 def protected(
-    plan: Plan, table: Table, summary: Moments, sensitive: list[int], streams: Streams, stratum: int, progress: Progress
+    plan: Plan,
+    table: Table,
+    summary: Moments,
+    sensitive: list[int],
+    streams: Streams,
+    stratum: int,
+    progress: Progress,
+    whole: Whole | None = None,
 ) -> tuple[list[Array], Spectrum]:
-    """The released confidential columns, and the components behind them."""
-    centre = refined(table, fit_centre(summary, table.public))
+    """The released confidential columns, and the components behind them.
+
+    `whole` tells of columns that are rebuilt later, where there are any.
+    """
+    centre = refined(table, fit_centre(summary, table.public), summary)
     determined = centre.determined(summary)
     check_sensitive(table, sensitive, determined)
+    check_determined(plan, table, determined)
     stream = streams.stream("decompose", stratum)
     found = _axes(plan, table, centre, determined, stream)
     axes = plan.select.turned(found, sensitive, centre.centred.covariance)
     shares = axes.variance_shares(summary.variance[table.public :])
     offer = _offer(table, centre, axes, shares, sensitive)
     selected = [k for k in plan.select.choose(offer) if k not in axes.reserved]
+    if isinstance(plan.perturb, Mixture):
+        selected = plan.perturb.touched(axes.count)
     plan.perturb.check(table.count, len(selected))
     task = Task(table, centre, axes, selected)
     check_noise(task)
     check_room(plan, task if has_own_moments(task) else task.on_principal_components())
     leverage = high_leverage(table, centre, summary)
-    if not plan.decompose.centres and not plan.exact and (table.public == 0 or plan.perturb.regresses_itself):
+    if not plan.decompose.centres and (plan.perturb.regresses_itself or (not plan.exact and table.public == 0)):
         # Values that only change places come back to the last digit.
-        task = replace(task, centre=centre.nothing())
-    source = _source(task, stream)
-    columns, notes, near_returns = _released(plan, task, source, streams, stratum, progress)
-    axes = replace(axes, remark="; ".join(said for said in (axes.remark, *offer.remarks) if said))
-    notes = {**offer.notes, **notes}
+        task = replace(task, centre=centre.nothing(determined))
     names = table.confidential_names
-    return columns, Spectrum(names, axes, selected, shares, determined, notes, leverage, near_returns)
+    spectrum = Spectrum(names, axes, selected, shares, determined, offer.notes, leverage)
+    if isinstance(plan.perturb, Mixture):
+        progress("mixing scores", 0.3)
+        here = list(range(task.width))
+        blend = blended(plan, plan.perturb, task, whole or Whole(names, np.eye(task.width), here), streams, stratum)
+        said = [axes.remark, *offer.remarks, blend.remark]
+        return blend.columns, replace(
+            spectrum, axes=replace(axes, remark=_joined(said)), retained=blend.retained, found=blend.found
+        )
+    columns, notes, near_returns = _released(plan, task, _source(task, stream), streams, stratum, progress)
+    axes = replace(axes, remark=_joined([axes.remark, *offer.remarks]))
+    return columns, replace(spectrum, axes=axes, notes={**offer.notes, **notes}, near_returns=near_returns)
+
+
+def _joined(remarks: list[str]) -> str:
+    return "; ".join(said for said in remarks if said)
 
 
 def _released(
@@ -157,7 +195,8 @@ def _released(
         if attempt:
             scores = scores_of(source, buffer)
         before = scores.copy() if table.count <= FEW_ROWS and task.selected else None
-        notes = _perturb(plan, task, scores, streams, (stratum, attempt), progress)
+        measured = target if goal is task and not task.axes.sets_moments else None
+        notes = _perturb(plan, task, scores, measured, streams, (stratum, attempt), progress)
         if before is not None and np.array_equal(before, scores) and attempt < ATTEMPTS - 1:
             continue
         if goal is not task:
@@ -174,7 +213,7 @@ def _released(
             "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
         )
     progress("writing columns", 0.85)
-    join_rows(goal, buffer, fix)
+    join_rows(goal, buffer, goal.axes.loadings, fix)
     return list(buffer[: task.width]), notes, near_returns
 
 
@@ -239,7 +278,8 @@ def _source(task: Task, stream: Stream) -> Source:
     noise = in_threads([partial(stream.child(f"noise {j}").normal, table.count) for j in range(extra)])
     columns = Matrix([*table.values.columns, *noise])
     wide = replace(table, values=columns, names=(*table.names, *("noise" for _ in noise)))
-    centre = refined(wide, fit_centre(moments(wide.pieces, wide.count, weights=wide.weights), wide.public))
+    summary = moments(wide.pieces, wide.count, weights=wide.weights)
+    centre = refined(wide, fit_centre(summary, wide.public), summary)
     covariance = centre.centred.covariance
     own = np.arange(task.width, task.width + extra)
     shared = covariance[np.ix_(free, own)]
@@ -276,10 +316,22 @@ def _as_set(goal: Task, measured: Moments) -> Moments:
 
 
 def _perturb(
-    plan: Plan, task: Task, scores: Array, streams: Streams, address: tuple[int, int], progress: Progress
+    plan: Plan,
+    task: Task,
+    scores: Array,
+    measured: Moments | None,
+    streams: Streams,
+    address: tuple[int, int],
+    progress: Progress,
 ) -> dict[int, str]:
-    """The chosen components through the perturbation, together or each with a random stream of its own."""
+    """The chosen components through the perturbation, together or each with a random stream of its own.
+
+    `measured` has the moments of public columns and scores, where they are known.
+    """
     perturb, selected, weights = plan.perturb, task.selected, task.table.weights
+    if isinstance(perturb, OtherScores):
+        scores[selected] = other_scores(plan, task, len(selected), streams, address[0])
+        return {}
     if isinstance(perturb, JointPerturbation):
         stream = streams.stream("perturb", *address)
         beside = with_public(task, scores)(slice(0, task.table.count))[: task.table.public]
@@ -290,7 +342,11 @@ def _perturb(
         raise TypeError(f"{type(perturb).__name__} is neither for one column nor for several")
 
     def one(position: int, component: int) -> list[str]:
-        column = Column(scores[component], streams.stream("perturb", *address, component), position, weights)
+        stream = streams.stream("perturb", *address, component)
+        place = task.table.public + component
+        known = None if measured is None else (float(measured.mean[place]), float(measured.sd[place]))
+        free = task.table.count - 1 - task.table.public
+        column = Column(scores[component], stream, position, weights, free=free, known=known)
         scores[component] = perturb.apply(column)
         return column.notes
 

@@ -45,9 +45,9 @@ class Source:
     projection: Array
 
 
-def refined(table: Table, centre: Centre) -> Centre:
+def refined(table: Table, centre: Centre, summary: Moments) -> Centre:
     """The centre with its residuals measured on the rows: from moments alone, a good fit leaves them few digits."""
-    if table.public == 0:
+    if centre.is_sharp(summary):
         return centre
     return centre.refined(moments(centred(table, centre), table.count, weights=table.weights))
 
@@ -69,7 +69,7 @@ def centre_off(table: Table, centre: Centre, piece: slice, room: Array) -> Array
     The fit is taken off before anything else is done: in one product with the projection, the round-off of a
     column that the public ones nearly determine would spread over all components.
     """
-    np.subtract(table.pieces(piece), centre.shift[:, None], out=room)
+    table.values.less(piece, centre.shift, room)
     room -= centre.offset[:, None]
     residuals = room[table.public :]
     if table.public:
@@ -121,18 +121,27 @@ def with_public(task: Task, scores: Array) -> Pieces:
     table, public = task.table, task.table.public
     if public == 0:
         return rows_of(scores)
-    shift, offset = task.centre.shift[:public, None], task.centre.offset[:public, None]
-    return lambda piece: np.vstack([table.pieces(piece)[:public] - shift - offset, scores[:, piece]])
+    shift, offset = task.centre.shift[:public], task.centre.offset[:public, None]
+    regressors = table.regressors
+
+    def pieces(piece: slice) -> Array:
+        beside = np.empty((public + scores.shape[0], piece.stop - piece.start))
+        regressors.less(piece, shift, beside[:public])
+        beside[:public] -= offset
+        beside[public:] = scores[:, piece]
+        return beside
+
+    return pieces
 
 
-def join_rows(task: Task, buffer: Array, fix: Correction | None) -> None:
-    """The identity data = centre + scores @ loadings, over the scores in the buffer."""
-    public, centre, axes = task.table.public, task.centre, task.axes
-    matrix = np.vstack([np.zeros((public, axes.count)), np.eye(axes.count)]) if fix is None else fix.matrix
-    onto_data = matrix @ axes.loadings
+def join_rows(task: Task, buffer: Array, loadings: Array, fix: Correction | None) -> None:
+    """The identity data = centre + scores @ loadings, over the scores in the first rows of the buffer."""
+    public, centre, count = task.table.public, task.centre, loadings.shape[0]
+    matrix = np.vstack([np.zeros((public, count)), np.eye(count)]) if fix is None else fix.matrix
+    onto_data = matrix @ loadings
     onto_data[:public] += centre.slopes
-    constant = centre.offset[public:] if fix is None else centre.offset[public:] + fix.constant @ axes.loadings
-    pieces = with_public(task, buffer[: axes.count])
+    constant = centre.offset[public:] if fix is None else centre.offset[public:] + fix.constant @ loadings
+    pieces = with_public(task, buffer[:count])
     map_rows(pieces, buffer[: task.width], onto_data, constant, centre.shift[public:])
 
 

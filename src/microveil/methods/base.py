@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.core.parameters import Composed, Parameter, Step, parameters_of
-from microveil.decompose import Components, Decomposition, Selection
+from microveil.decompose import Clustered, Components, Decomposition, Selection
 from microveil.perturb import PERTURBATIONS, RESERVED, Perturbation
 from microveil.restore import ExactMoments, Marginals, Root
 
@@ -48,13 +48,31 @@ class Plan:
     root: Root
     marginals: Marginals
     parameters: Mapping[str, Any]
+    other: Any
+    """Another masker's output to start from, or the path of one; None where the method does not."""
+
     given_draws: Mapping[str, Any]
     """Arrays that stand in for random draws: for tests only, and secret, as they undo a release."""
 
     @property
-    def covariance_on_average(self) -> bool:
-        """Do covariances come back on average? Only if the components were uncorrelated, as what they share is lost."""
-        return self.perturb.keeps_variance and self.decompose.uncorrelated
+    def named_columns(self) -> dict[str, dict[str, Any]]:
+        """Columns that parameters of the method name: those that group records, and those that are regressed on."""
+        if not isinstance(self.decompose, Clustered):
+            return {}
+        layout = self.decompose.layout
+        return {
+            "groups": {role: getattr(layout, role) for role in ("clusters", "pieces", "groups")},
+            "regressors": {role: getattr(layout, role) for role in ("local", "global_", "local_pieces", "grouped")},
+        }
+
+    def covariance_on_average(self, untouched: int) -> bool:
+        """Do covariances come back on average?
+
+        Where the components were correlated, only if all of them were perturbed together and keep what they share.
+        """
+        if self.decompose.uncorrelated:
+            return self.perturb.keeps_variance
+        return self.perturb.keeps_covariance and not untouched
 
     @property
     def maps_values(self) -> bool:
@@ -68,8 +86,10 @@ class Plan:
 
     def kind(self, untouched: int) -> Kind:
         """What the release is to be called (Calviño 2017, §3.2)."""
-        if not self.perturb.replaces:
+        if not (self.perturb.replaces or self.perturb.mixes):
             return "masked"
+        if self.perturb.mixes or isinstance(self.decompose, Clustered):
+            return "hybrid"
         return "hybrid" if untouched else "synthetic"
 
 
@@ -125,7 +145,10 @@ class Method:
         self._explain_strays(given, composed.names, perturb)
         built = composed.build(given)
         values = {name: value for step in built.values() for name, value in step.model_dump().items()}
-        for_tests = {p.name for step in composed.steps for p in parameters_of(step) if p.for_tests}
+        declared = [parameter for step in composed.steps for parameter in parameters_of(step)]
+        for_tests = {parameter.name for parameter in declared if parameter.for_tests}
+        tables = {parameter.name for parameter in declared if parameter.is_data}
+        kept_out = for_tests | {name for name in tables if not isinstance(values[name], str)}
         return Plan(
             method=self.id,
             decompose=built.step(self.decompose),
@@ -134,7 +157,8 @@ class Method:
             exact=built.step(ExactMoments).exact,
             root=built.step(ExactMoments).root,
             marginals=_possible(built.step(Marginals), exact=built.step(ExactMoments).exact),
-            parameters={name: value for name, value in values.items() if name not in for_tests},
+            parameters={name: value for name, value in values.items() if name not in kept_out},
+            other=next((values[name] for name in tables), None),
             given_draws={name: values[name] for name in for_tests if values[name] is not None},
         )
 

@@ -13,28 +13,44 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.moments import Moments, moments
 from microveil.core.parameters import Draws, Step
 from microveil.core.rng import Stream
 
 
 @dataclass(frozen=True, repr=False)
 class Column:
-    """One column to perturb: its values, its own random stream, its place among the perturbed ones, survey weights."""
+    """One column to perturb: its values, its own random stream, its place among the perturbed ones, survey weights.
+
+    `free` is how many dimensions its values have: the rows, less the constant and the public columns.
+    """
 
     values: Array
     stream: Stream
     position: int = 0
     weights: Array | None = None
     notes: list[str] = field(default_factory=list)
+    free: int | None = None
+    known: tuple[float, float] | None = None
+    """Mean and standard deviation, where they have been measured already."""
+
+    @property
+    def dimensions(self) -> int:
+        """Dimensions of the values; without public columns, one less than the rows."""
+        return self.values.size - 1 if self.free is None else self.free
 
     @cached_property
     def mean(self) -> float:
         """The mean, weighted if there are weights."""
+        if self.known is not None:
+            return self.known[0]
         return float(np.average(self.values, weights=self.weights))
 
     @cached_property
     def sd(self) -> float:
         """The population standard deviation, weighted if there are weights."""
+        if self.known is not None:
+            return self.known[1]
         return math.sqrt(float(np.average(np.square(self.values - self.mean), weights=self.weights)))
 
     def quantiles(self, levels: Array) -> Array:
@@ -68,6 +84,11 @@ class Columns:
     weights: Array | None = None
     notes: list[str] = field(default_factory=list)
 
+    @cached_property
+    def moments(self) -> Moments:
+        """Means and covariances, weighted if there are weights."""
+        return moments(lambda piece: self.values[:, piece], self.values.shape[1], weights=self.weights)
+
 
 class Perturbation(Step):
     """Base of all perturbations: what they promise (the class variables).
@@ -78,6 +99,9 @@ class Perturbation(Step):
 
     replaces: ClassVar[bool] = False
     """True when the new values are drawn from a model: the release is then synthetic, or hybrid if partial."""
+
+    mixes: ClassVar[bool] = False
+    """True when new values are part model and part old values: the release is then hybrid."""
 
     keeps_mean: ClassVar[bool] = False
     """True when the mean of the column comes back exactly (up to round-off)."""
@@ -96,6 +120,14 @@ class Perturbation(Step):
 
     regresses_itself: ClassVar[bool] = False
     """True when public columns are part of the perturbation's own model: the columns then come as they are."""
+
+    from_other: ClassVar[bool] = False
+    """True when it starts from another masker's output, which is then given as `other`."""
+
+    @property
+    def keeps_covariance(self) -> bool:
+        """True when covariances come back on average whether the columns were uncorrelated or not, if all take part."""
+        return False
 
     def retained(self) -> float | None:
         """The correlation to expect between a column and its perturbed self; None when it depends on the data."""
@@ -132,7 +164,12 @@ class NormalPerturbation(ColumnPerturbation):
 
     def check(self, rows: int, columns: int) -> None:
         """Given draws must fit."""
-        check_given("draws", self.draws, rows, columns)
+        check_draws(self.draws, rows, columns)
+
+
+def check_draws(given: Array | None, rows: int, columns: int) -> None:
+    """Draws may have more columns than are needed, as there may be fewer components than columns."""
+    check_given("draws", given if given is None else given[:, :columns], rows, columns)
 
 
 def check_given(name: str, given: NDArray[np.generic] | None, rows: int, columns: int) -> None:

@@ -2,6 +2,7 @@
 
 from microveil.restore.arrange import Settled, arrange, calibrate, mapped
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
+from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.marginals import Marginal, Marginals
 from microveil.restore.missing import completed, recalibrated, with_means
 from microveil.restore.rules import Enforcement, enforced
@@ -12,6 +13,7 @@ __all__ = [
     "ExactMoments",
     "Marginal",
     "Marginals",
+    "NewResiduals",
     "Root",
     "Settled",
     "arrange",
@@ -20,6 +22,7 @@ __all__ = [
     "correction",
     "enforced",
     "mapped",
+    "new_residuals",
     "recalibrated",
     "with_means",
 ]

@@ -1,0 +1,225 @@
+"""Clusters of records, inside which regressions of their own are fitted (Langsrud 2019, §6)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from microveil.core.moments import Moments
+from microveil.core.rng import Stream
+from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.cholesky import residual_axes
+from microveil.decompose.select import Columns
+
+USUAL_SIZE = 10
+"""Records of a cluster, at least, where nothing is said."""
+
+
+def _columns_or_formula(value: Any) -> Any:
+    """A formula stays the text it is; a column may come without a list around it."""
+    if isinstance(value, str) and value.lstrip().startswith("~"):
+        return value
+    return [value] if isinstance(value, str | int) and not isinstance(value, bool) else value
+
+
+Regressors = tuple[int | str, ...] | str
+"""Columns, or a formula."""
+
+
+def _choice(meaning: str) -> Any:
+    return Field(description=meaning, json_schema_extra={"allowed": "a list of columns"})
+
+
+def _regressors(meaning: str) -> Any:
+    return Field(description=meaning, json_schema_extra={"allowed": "a list of columns, or a formula"})
+
+
+ClusterColumns = Annotated[
+    Columns, _choice("columns whose values make the clusters; they are released as they are, like all columns below")
+]
+Size = Annotated[
+    int | None,
+    Field(
+        ge=2,
+        description="instead of columns: put similar records together (MDAV), at least so many in a cluster",
+        json_schema_extra={"allowed": "a whole number at least 2"},
+    ),
+]
+GivenRegressors = Annotated[Regressors, BeforeValidator(_columns_or_formula)]
+Modification = Literal["a", "b", "c"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which records belong together and what is regressed on where: everything that the steps of §6 ask for.
+
+    Clusters are those of columns, of `similar` records (so many, at least), or ordinary and outlying records; without
+    any of these all records are one. Where `as_pieces`, the clusters only keep their sums, and all records are one.
+    """
+
+    clusters: tuple[int | str, ...] = ()
+    similar: int | None = None
+    outlier_quantile: float | None = None
+    as_pieces: bool = False
+    public_is_local: bool = False
+    local: Regressors = ()
+    global_: Regressors = ()
+    pieces: tuple[int | str, ...] = ()
+    local_pieces: Regressors = ()
+    groups: tuple[int | str, ...] = ()
+    grouped: Regressors = ()
+    modification: Modification | None = None
+    alpha: float | None = None
+
+
+class Clustered(Decomposition):
+    """Base of decompositions that regress inside clusters; what is left there has scores of its own."""
+
+    reference: ClassVar[str] = "Langsrud (2019), §6"
+    ordered: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """What belongs together."""
+
+    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
+        """The triangular axes of the residuals, which are what a report shows of them."""
+        return residual_axes(centred)
+
+
+class _GivenClusters(Clustered):
+    """Clusters of columns or of similar records."""
+
+    clusters: ClusterColumns = ()
+    group_size: Size = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if self.clusters and self.group_size is not None:
+            raise ValueError("clusters and group_size are two ways to make clusters; give one of them")
+        return self
+
+    @property
+    def similar(self) -> int | None:
+        """The size of clusters of similar records, where no column makes them."""
+        return None if self.clusters else self.group_size or USUAL_SIZE
+
+
+class Microclusters(_GivenClusters):
+    """Clusters in which public columns are regressed on: each on its own (MHa), or all together (MHb)."""
+
+    variant: Annotated[
+        Literal["a", "b"],
+        Field(
+            description="a protects each cluster by itself and keeps its covariances too; b protects all records "
+            "together and keeps the sums of each cluster",
+            json_schema_extra={"allowed": "a or b"},
+        ),
+    ] = "a"
+
+    @property
+    def layout(self) -> Layout:
+        """As the variant says."""
+        return Layout(clusters=self.clusters, similar=self.similar, as_pieces=self.variant == "b", public_is_local=True)
+
+
+class Aggregates(_GivenClusters):
+    """Clusters whose records are replaced by what is fitted to them."""
+
+    local: Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")] = ()
+    global_: Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")] = ()
+
+    @property
+    def layout(self) -> Layout:
+        """As given."""
+        return Layout(clusters=self.clusters, similar=self.similar, local=self.local, global_=self.global_)
+
+
+class OutlyingRecords(Clustered):
+    """Two clusters: ordinary records, and those far out by robust distances (minimum covariance determinant)."""
+
+    reference: ClassVar[str] = "Langsrud (2019), §8; Templ and Meindl (2008)"
+
+    outlier_quantile: Annotated[
+        float,
+        Field(
+            gt=0.5,
+            lt=1,
+            description="quantile of the chi-square distribution above which a squared robust distance is an outlier's",
+        ),
+    ] = 0.99
+
+    @property
+    def layout(self) -> Layout:
+        """Public columns are regressed on in both."""
+        return Layout(outlier_quantile=self.outlier_quantile, public_is_local=True)
+
+
+class Clusters(_GivenClusters):
+    """Regress inside clusters of records and across them; what both leave is replaced, cluster by cluster.
+
+    Langsrud (2019), §6. `local` columns are regressed on in each cluster, public and `global_` ones over all records.
+    The constant is local, so the sums of each cluster come back.
+    """
+
+    local: Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")] = ()
+    global_: Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")] = ()
+    pieces: Annotated[
+        Columns, _choice("columns that cut clusters into pieces, each of which keeps its sums (modification e)")
+    ] = ()
+    local_pieces: Annotated[GivenRegressors, _regressors("columns to regress on in each piece of a cluster")] = ()
+    groups: Annotated[Columns, _choice("columns whose values make groups of clusters (modification d)")] = ()
+    grouped: Annotated[GivenRegressors, _regressors("columns to regress on in each group of clusters")] = ()
+    modification: Annotated[
+        Modification | None,
+        Field(
+            description="how covariances inside clusters are kept where columns are regressed on over all records: a "
+            "gives all clusters the same slopes, b keeps all that was drawn between clusters, c as much of it as there "
+            "is room for; without one they are kept over all records only",
+            json_schema_extra={"allowed": "a, b or c"},
+        ),
+    ] = None
+    alpha: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=1,
+            description="for modification c: how much of what was drawn between clusters is taken; the most by default",
+            json_schema_extra={"allowed": "a number from 0 to 1"},
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _what_goes_together(self) -> Self:
+        if self.alpha is not None and self.modification in ("a", "b"):
+            raise ValueError("alpha goes with modification='c' only")
+        if self.local_pieces and not self.pieces:
+            raise ValueError("local_pieces goes with pieces only")
+        if bool(self.grouped) != bool(self.groups):
+            raise ValueError("groups and grouped go together: groups of clusters, and what is regressed on in each")
+        return self
+
+    @property
+    def similar(self) -> int | None:
+        """Only if asked for: without clusters all records are one."""
+        return self.group_size
+
+    @property
+    def layout(self) -> Layout:
+        """As given."""
+        return Layout(
+            clusters=self.clusters,
+            similar=self.similar,
+            local=self.local,
+            global_=self.global_,
+            pieces=self.pieces,
+            local_pieces=self.local_pieces,
+            groups=self.groups,
+            grouped=self.grouped,
+            modification="c" if self.alpha is not None else self.modification,
+            alpha=self.alpha,
+        )

@@ -1,0 +1,220 @@
+"""The way of clusters: fits inside clusters and across them stay, and what they leave is drawn anew in each.
+
+Langsrud (2019), §6. The same split into four parts is made of the data and of drawn values; the scores of the one get
+the loadings of the other, in each cluster and over all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.moments import moments
+from microveil.core.rng import Streams
+from microveil.core.table import Groups, Matrix, Table, rows_by_group
+from microveil.decompose import Clustered, Layout, Levels, Parts, crossed, fit_levels, outlying
+from microveil.engines.checks import ALONE, HIGH_LEVERAGE
+from microveil.engines.pipeline import Progress, Spectrum
+from microveil.methods import Plan
+from microveil.perturb import NormalPerturbation, check_draws, similar_records
+from microveil.restore import NewResiduals, new_residuals
+
+MOST_NAMED = 5
+"""Clusters that an error names; of more it tells how many there are."""
+
+NEEDED = 2
+"""Dimensions a cluster must have left for its residuals: with one, its records come back as they are or mirrored."""
+
+
+@dataclass(frozen=True, repr=False)
+class Layers:
+    """The clusters of a table with what they are called, and the regressions inside and across them."""
+
+    groups: Groups
+    pieces: NDArray[np.intp]
+    levels: Levels
+
+    def named(self, numbers: Any) -> str:
+        """Some of the clusters by name."""
+        labels = [f"'{self.groups.labels[number]}'" for number in numbers]
+        more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+        return ", ".join(labels[:MOST_NAMED]) + more
+
+
+def clustered(
+    plan: Plan, table: Table, streams: Streams, stratum: int, progress: Progress
+) -> tuple[list[Array], Spectrum]:
+    """The released confidential columns, and the components of what was replaced."""
+    if not isinstance(plan.decompose, Clustered):
+        raise TypeError(f"{type(plan.decompose).__name__} makes no clusters")
+    layout = plan.decompose.layout
+    if table.weights is not None:
+        raise ParameterError("weight: plays no part inside clusters", "leave it out, or use ipso with strata")
+    progress("finding clusters", 0.2)
+    layers = _layers(layout, table, streams, stratum)
+    given = plan.perturb.draws if isinstance(plan.perturb, NormalPerturbation) else None
+    values = np.column_stack(table.confidential.columns)
+    own = layers.levels.split(values)
+    high = _check(layers, own, table, given is not None)
+    progress("redrawing clusters", 0.4)
+    if isinstance(plan.perturb, NormalPerturbation):
+        check_draws(given, table.count, values.shape[1])
+        draws = _drawn(values.shape, streams, stratum) if given is None else given[:, : values.shape[1]]
+        drawn = layers.levels.split(draws)
+        new = new_residuals(
+            layers.levels.clusters,
+            own.between,
+            own.within,
+            drawn.between,
+            drawn.within,
+            layout.modification,
+            layout.alpha,
+        )
+        _check_solved(layers, layout, new)
+        released = own.fit + new.between + new.within
+    else:
+        new, released = None, own.fit
+    spectrum = _spectrum(plan, table, own, streams.stream("decompose", stratum))
+    return list(np.ascontiguousarray(released.T)), replace(
+        spectrum,
+        leverage=high,
+        clusters=layers.groups.numbers,
+        pieces=layers.pieces,
+        found=_found(layers.pieces if layout.as_pieces else layers.groups.numbers, new),
+        axes=replace(spectrum.axes, remark=_remark(layout, new)),
+    )
+
+
+def _layers(layout: Layout, table: Table, streams: Streams, stratum: int) -> Layers:
+    """The clusters and their regressions, as the layout says."""
+    told = table.clustering
+    groups = told.clusters or _found_clusters(layout, table, streams, stratum)
+    pieces = None if told.pieces is None else told.pieces.numbers
+    if layout.as_pieces:
+        pieces, groups = groups.numbers, _one_cluster(table.count)
+    regressors = np.column_stack([np.empty((table.count, 0)), *table.regressors.columns])
+    if layout.public_is_local:
+        local, across = regressors, np.empty((table.count, 0))
+    else:
+        taken = {*told.local, *told.local_pieces, *told.grouped}
+        local = regressors[:, list(told.local)]
+        across = regressors[:, [j for j in range(table.public) if j not in taken]]
+    if pieces is not None:
+        local = np.hstack([local, crossed(regressors[:, list(told.local_pieces)], pieces)])
+    if told.groups is not None:
+        across = np.hstack([across, crossed(regressors[:, list(told.grouped)], told.groups.numbers)])
+    levels = fit_levels(rows_by_group(groups.numbers), local, across, pieces)
+    if pieces is None:
+        return Layers(groups, groups.numbers, levels)
+    both = np.column_stack([groups.numbers, pieces])
+    return Layers(groups, np.unique(both, axis=0, return_inverse=True)[1].ravel(), levels)
+
+
+def _one_cluster(count: int) -> Groups:
+    return Groups(np.zeros(count, dtype=np.intp), ("all records",))
+
+
+def _found_clusters(layout: Layout, table: Table, streams: Streams, stratum: int) -> Groups:
+    """Clusters that no column makes: similar records, ordinary and outlying ones, or all records in one."""
+    values = np.vstack(table.confidential.columns)
+    if layout.outlier_quantile is not None:
+        far = outlying(values.T, layout.outlier_quantile, streams.stream("outliers", stratum))
+        if far.all() or not far.any():
+            return _one_cluster(table.count)
+        return Groups(far.astype(np.intp), ("ordinary records", "outlying records"))
+    if layout.similar is None:
+        return _one_cluster(table.count)
+    if layout.similar > table.count:
+        raise DataError(
+            f"group_size: {layout.similar} records asked, but there are {table.count} rows", "use smaller groups"
+        )
+    numbers = similar_records(values, layout.similar).astype(np.intp)
+    return Groups(numbers, tuple(f"cluster {number + 1}" for number in range(int(numbers.max()) + 1)))
+
+
+def _drawn(shape: tuple[int, int], streams: Streams, stratum: int) -> Array:
+    """Normal deviates for every cell, a stream for each column."""
+    return np.column_stack([streams.stream("clusters", stratum, j).normal(shape[0]) for j in range(shape[1])])
+
+
+def _check(layers: Layers, own: Parts, table: Table, given: bool) -> int:
+    """Is there anything to replace, everywhere? Returns how many records stand far out in what is regressed on."""
+    names = table.confidential_names
+    fitted = [names[j] for j in np.flatnonzero(~own.residuals.any(axis=0))]
+    if fitted:
+        raise DataError(
+            f"the regressions determine {', '.join(fitted)}: nothing of it would be replaced",
+            "regress on fewer columns, use larger clusters, or leave it out of confidential",
+        )
+    if given:
+        return 0
+    small = [number for number, free in enumerate(layers.levels.free) if free < NEEDED]
+    if small:
+        raise DataError(
+            f"clusters: {len(small)} are too small, their records would come back as they are or mirrored: "
+            f"{layers.named(small)}",
+            f"merge them: each needs {NEEDED} records more than is regressed on in it, the constant included",
+        )
+    leverage = _leverage(layers.levels, table.count)
+    alone = int(np.count_nonzero(leverage > ALONE))
+    if alone:
+        raise DataError(
+            f"{alone} records are alone in what is regressed on, and would be released as they are",
+            "use larger pieces or clusters, or regress on fewer columns",
+        )
+    return int(np.count_nonzero(leverage > HIGH_LEVERAGE))
+
+
+def _leverage(levels: Levels, count: int) -> Array:
+    """The share of each record's own values in its fit."""
+    leverage = np.square(levels.across).sum(axis=1) if levels.across.size else np.zeros(count)
+    for rows, local in zip(levels.clusters, levels.local, strict=True):
+        leverage[rows] += np.square(local).sum(axis=1)
+    return leverage
+
+
+def _check_solved(layers: Layers, layout: Layout, new: NewResiduals) -> None:
+    """Were there residuals with the covariances asked for, in every cluster?"""
+    if new.short:
+        raise DataError(
+            f"clusters: {len(new.short)} have too few records for their covariances: {layers.named(new.short)}",
+            "merge them, regress on fewer columns, or use no modification",
+        )
+    if new.alpha is None or layout.modification == "a":
+        return
+    unsolved = [number for number, limit in enumerate(new.limits) if limit < new.alpha]
+    if unsolved:
+        raise DataError(
+            f"modification: in {len(unsolved)} clusters there are no residuals with alpha = {new.alpha:g}: "
+            f"{layers.named(unsolved)}; the limit is {min(new.limits):.6g}",
+            "use modification='c' without alpha, which takes as much as there is room for",
+        )
+
+
+def _remark(layout: Layout, new: NewResiduals | None) -> str:
+    if new is None or new.alpha is None or layout.alpha is not None or new.alpha in (0.0, 1.0):
+        return ""
+    return f"of what was drawn between clusters alpha = {new.alpha:.6g} was taken, as clusters have no room for more"
+
+
+def _found(clusters: NDArray[np.intp], new: NewResiduals | None) -> dict[str, float]:
+    """How many clusters there are, the smallest of them, and alpha with its limit."""
+    sizes = np.bincount(clusters)
+    found = {"clusters": float(sizes.size), "smallest_cluster": float(sizes.min())}
+    if new is not None and new.alpha is not None:
+        found |= {"alpha": new.alpha, "alpha_limit": min(new.limits)}
+    return found
+
+
+def _spectrum(plan: Plan, table: Table, own: Parts, stream: Any) -> Spectrum:
+    """The components of what was replaced, over all records."""
+    residuals = moments(Matrix.from_array(own.residuals).piece, table.count)
+    variance = moments(table.confidential.piece, table.count).variance
+    axes = plan.decompose.fit(residuals, lambda most: np.empty((0, most)), stream)
+    selected = list(range(axes.count))
+    return Spectrum(table.confidential_names, axes, selected, axes.variance_shares(variance), [], {})

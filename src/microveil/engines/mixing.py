@@ -1,0 +1,166 @@
+"""The way of mixtures: scores that are kept and fresh ones beside them, uncorrelated, and both onto the data at once.
+
+Langsrud (2019): Y* = fit + [Q_kept Q_fresh] K. The orthonormal Q are never made: what makes the scores orthonormal is a
+small matrix, and goes with K into the one product that every row takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError
+from microveil.core.linalg import triangular_root
+from microveil.core.moments import Moments, moments
+from microveil.core.rng import Streams
+from microveil.core.threads import in_threads
+from microveil.decompose import fit_centre
+from microveil.engines.rows import (
+    Source,
+    Task,
+    join_rows,
+    map_rows,
+    refined,
+    rows_of,
+    score_moments,
+    scores_of,
+    widened,
+)
+from microveil.methods import Plan
+from microveil.perturb import Mixed, Mixture, check_draws
+from microveil.restore import correction
+
+ROUND_OFF = 1e-14
+MENDINGS = 3
+"""Each squares the error that the one before has left."""
+
+
+@dataclass(frozen=True, repr=False)
+class Whole:
+    """All columns that vary, in their order: `matrix` makes them of those that are here, which stand at `here`."""
+
+    names: tuple[str, ...]
+    matrix: Array
+    here: list[int]
+
+
+@dataclass(frozen=True, repr=False)
+class Blend:
+    """Released columns, the correlation each keeps with its original residuals (where known), and what was found."""
+
+    columns: list[Array]
+    retained: Array | None
+    found: dict[str, float] = field(default_factory=dict)
+    remark: str = ""
+
+
+def blended(plan: Plan, mixture: Mixture, task: Task, whole: Whole, streams: Streams, stratum: int) -> Blend:
+    """The released columns: the kept scores and fresh ones, each with their loadings."""
+    table, public = task.table, task.table.public
+    scores, loadings = _orthonormal(task)
+    own = loadings @ whole.matrix
+    if mixture.from_other:
+        scores, loadings = _orthonormal(other_task(plan, task, streams, stratum))
+    mixed = mixture.mix(own, loadings @ whole.matrix, whole.names)
+    kept, fresh = len(mixed.kept), mixed.new.shape[0]
+    _check_room(task, kept, fresh)
+    check_draws(mixture.draws, table.count, fresh)
+    buffer = np.empty((max(task.width, kept + fresh), table.count))
+    buffer[:kept] = scores[mixed.kept]
+    del scores
+    _draw(mixture.draws, buffer[kept : kept + fresh], streams, stratum)
+    now = score_moments(task, buffer[: kept + fresh])
+    goal = _uncorrelated(now, public + kept)
+    fix = correction(now, goal, public, list(range(kept, kept + fresh)), "triangular")
+    join_rows(task, buffer, np.vstack([mixed.old, mixed.new])[:, whole.here], fix)
+    retained = None if mixture.from_other else _retained(own, mixed)[whole.here]
+    return Blend(list(buffer[: task.width]), retained, mixed.found, mixed.remark)
+
+
+def other_task(plan: Plan, task: Task, streams: Streams, stratum: int) -> Task:
+    """The other masker's columns on the same way: the public columns' fit taken off them, and axes of their own."""
+    table = task.table
+    if table.other is None:
+        raise DataError("other: is needed", "give the columns as another masker released them")
+    other = table.with_confidential(table.other.columns)
+    summary = moments(other.pieces, other.count, weights=other.weights)
+    centre = refined(other, fit_centre(summary, other.public), summary)
+    determined = set(centre.determined(summary))
+    free = [j for j in task.axes.columns.tolist() if j not in determined]
+    if not free:
+        raise DataError("other: the public columns explain all of it, so it has no scores", "give another table")
+    stream = streams.stream("other", stratum)
+    axes = plan.decompose.fit(centre.centred.select(free), lambda most: np.empty((0, most)), stream)
+    return Task(other, centre, widened(axes, free, task.width), list(range(axes.count)))
+
+
+def other_scores(plan: Plan, task: Task, count: int, streams: Streams, stratum: int) -> Array:
+    """The first scores of the other masker's output: as many as the data's own."""
+    other = other_task(plan, task, streams, stratum)
+    if other.axes.count < count:
+        raise DataError(
+            f"other: what the public columns leave of it has {other.axes.count} dimensions, and {count} are needed",
+            "give a table in which no column is constant or follows from others that does not in the data",
+        )
+    buffer = np.empty((other.axes.count, task.table.count))
+    return scores_of(Source(other.table, other.centre, other.axes.projection), buffer)[:count]
+
+
+def _orthonormal(task: Task) -> tuple[Array, Array]:
+    """Scores that are uncorrelated at unit variance to the last digit, and their loadings.
+
+    From moments alone they are so only up to the squared condition of the columns; measured and mended, they are.
+    """
+    scores = np.empty((task.axes.count, task.table.count))
+    scores_of(Source(task.table, task.centre, task.axes.projection), scores)
+    loadings = task.axes.loadings
+    for _ in range(MENDINGS):
+        root = triangular_root(score_moments(task, scores).covariance[task.table.public :, task.table.public :])
+        if np.abs(root - np.eye(root.shape[0])).max() <= ROUND_OFF:
+            break
+        back = np.asarray(np.linalg.inv(root), dtype=np.float64)
+        map_rows(rows_of(scores), scores, back, np.zeros(root.shape[0]))
+        loadings = root @ loadings
+    return scores, loadings
+
+
+def _check_room(task: Task, kept: int, fresh: int) -> None:
+    """Fresh scores need directions of their own."""
+    table = task.table
+    needed = 1 + table.public + kept + fresh
+    if table.count < needed:
+        raise DataError(
+            f"{table.count} rows are too few for {fresh} fresh scores beside {kept} kept ones"
+            + (f" and {table.public} public columns" if table.public else "")
+            + f": at least {needed} are needed",
+            "use ipso or romm, fewer columns, or more rows",
+        )
+
+
+def _draw(given: Array | None, target: Array, streams: Streams, stratum: int) -> None:
+    """Normal deviates, a row for each fresh score."""
+    if given is not None:
+        target[:] = given.T[: target.shape[0]]
+        return
+
+    def fill(number: int) -> None:
+        target[number] = streams.stream("mix", stratum, number).normal(target.shape[1])
+
+    in_threads([partial(fill, number) for number in range(target.shape[0])])
+
+
+def _uncorrelated(now: Moments, fixed: int) -> Moments:
+    """The same moments, but with those after the first `fixed` at unit variance and uncorrelated with everything."""
+    comoment, offset = now.comoment.copy(), now.mean.copy()
+    comoment[fixed:], comoment[:, fixed:], offset[fixed:] = 0.0, 0.0, 0.0
+    comoment[fixed:, fixed:] = np.eye(offset.size - fixed) * now.weight
+    return Moments(now.weight, np.zeros_like(offset), offset, comoment)
+
+
+def _retained(own: Array, mixed: Mixed) -> Array:
+    """The correlation of new with old residuals, column by column."""
+    shared: Array = (own[mixed.kept] * mixed.old).sum(axis=0) / np.square(own).sum(axis=0)
+    return shared

@@ -1,0 +1,398 @@
+"""What clusters keep, each and all together (Langsrud 2019, §6): every variant and modification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+import microveil as mv
+from microveil.core.errors import DataError, ParameterError
+
+Array = NDArray[np.float64]
+
+COLUMNS = ["wages", "tax", "energy"]
+EXACT = 1e-11
+
+
+def firms(seed: int = 0, rows: int = 600, clusters: int = 12) -> pd.DataFrame:
+    """Firms in clusters with slopes of their own on their size; clusters have pieces, and are grouped."""
+    rng = np.random.default_rng(seed)
+    cluster = rng.permutation(np.arange(rows) % clusters)
+    size, age = rng.lognormal(3, 0.5, rows), rng.uniform(1, 40, rows)
+    slopes = rng.normal(1, 0.3, (clusters, 3))
+    mixing = rng.standard_normal((3, 3))
+    values = 5 * cluster[:, None] + slopes[cluster] * size[:, None] + 0.2 * age[:, None]
+    frame = pd.DataFrame(values + 8 * rng.standard_normal((rows, 3)) @ mixing, columns=COLUMNS)
+    frame["size"], frame["age"] = size, age
+    frame["cluster"] = [f"c{number:02d}" for number in cluster]
+    frame["group"] = [f"g{number % 3}" for number in cluster]
+    frame["piece"] = rng.choice(["north", "south"], rows)
+    return frame
+
+
+def released(frame: pd.DataFrame, method: str = "cluster_hybrid", **given: Any) -> tuple[mv.Release, Array, Array]:
+    given.setdefault("seed", 1)
+    release = mv.protect(frame, method, confidential=COLUMNS, rules=None, **given)
+    return release, frame[COLUMNS].to_numpy(), release.data[COLUMNS].to_numpy()
+
+
+def design(frame: pd.DataFrame, *parts: Any) -> Array:
+    """Columns of numbers, indicators of labels, and products (label, number)."""
+    columns: list[Array] = []
+    for part in parts:
+        if isinstance(part, tuple):
+            label, number = part
+            marks = pd.get_dummies(frame[label]).to_numpy(dtype=float)
+            columns.append(marks * frame[[number]].to_numpy())
+        elif frame[part].dtype.kind == "f":
+            columns.append(frame[[part]].to_numpy())
+        else:
+            columns.append(pd.get_dummies(frame[part]).to_numpy(dtype=float))
+    return np.hstack([np.ones((len(frame), 1)), *columns])
+
+
+def assert_kept(x: Array, old: Array, new: Array) -> None:
+    """X'Y, over the norms of both."""
+    norms = np.outer(np.linalg.norm(x, axis=0), np.linalg.norm(old, axis=0))
+    assert (np.abs(x.T @ (new - old)) / norms).max() <= EXACT
+
+
+def assert_not_kept(x: Array, old: Array, new: Array) -> None:
+    norms = np.outer(np.linalg.norm(x, axis=0), np.linalg.norm(old, axis=0))
+    assert (np.abs(x.T @ (new - old)) / norms).max() > 1e-4
+
+
+def products(values: Array) -> Array:
+    return values.T @ values
+
+
+def assert_same_products(old: Array, new: Array) -> None:
+    scale = np.sqrt(np.outer(np.diagonal(products(old)), np.diagonal(products(old))))
+    assert (np.abs(products(new) - products(old)) / scale).max() <= EXACT
+
+
+def left(x: Array, values: Array) -> Array:
+    """What a regression leaves."""
+    basis, size, _ = np.linalg.svd(x, full_matrices=False)
+    basis = basis[:, size > 1e-10 * size[0]]
+    return values - basis @ (basis.T @ values)
+
+
+def inside(frame: pd.DataFrame) -> list[NDArray[np.intp]]:
+    return [np.flatnonzero(frame["cluster"] == label) for label in sorted(frame["cluster"].unique())]
+
+
+def test_mha_keeps_fits_and_covariances_inside_each_cluster() -> None:
+    frame = firms()
+    release, old, new = released(frame, "microhybrid", clusters="cluster", public="size")
+    assert_same_products(old, new)
+    for rows in inside(frame):
+        assert_kept(design(frame.iloc[rows], "size"), old[rows], new[rows])
+        assert_same_products(old[rows], new[rows])
+    assert release.kept["mean in clusters"] <= EXACT
+    assert release.kept["covariance in clusters"] <= EXACT
+    assert release.kind == "hybrid"
+
+
+def test_mha_is_ipso_in_every_stratum() -> None:
+    frame = firms()
+    frame = frame.sort_values("cluster", ignore_index=True)
+    draws = np.random.default_rng(3).standard_normal((len(frame), 3))
+    _, _, new = released(frame, "microhybrid", clusters="cluster", public="size", draws=draws)
+    for rows in inside(frame):
+        part = frame.iloc[rows].reset_index(drop=True)
+        _, _, alone = released(part, "ipso", public="size", draws=draws[rows])
+        assert np.abs(alone - new[rows]).max() <= 1e-10
+
+
+def test_mhb_keeps_sums_of_clusters_but_covariances_over_all_only() -> None:
+    frame = firms()
+    release, old, new = released(frame, "microhybrid", variant="b", clusters="cluster", public="size")
+    assert_kept(design(frame, "cluster", "size"), old, new)
+    assert_same_products(old, new)
+    gaps = [np.abs(np.cov(new[rows].T) - np.cov(old[rows].T)).max() for rows in inside(frame)]
+    assert min(gaps) > 1e-3
+    assert release.kept["mean in clusters"] <= EXACT
+    assert "covariance in clusters" not in release.kept
+
+
+def test_the_main_algorithm_keeps_global_slopes_over_all_records_only() -> None:
+    frame = firms()
+    _, old, new = released(frame, clusters="cluster", local="age", global_="size")
+    assert_kept(design(frame, "cluster", ("cluster", "age"), "size"), old, new)
+    assert_not_kept(design(frame, ("cluster", "size")), old, new)
+    assert_same_products(old, new)
+    for rows in inside(frame):
+        part = frame.iloc[rows]
+        # What is left by slopes of its own is kept in each cluster; what they add, over all.
+        assert_same_products(left(design(part, "age", "size"), old[rows]), left(design(part, "age", "size"), new[rows]))
+
+
+def test_modification_a_gives_all_clusters_the_global_slope_and_their_covariances() -> None:
+    frame = firms()
+    release, old, new = released(frame, clusters="cluster", local="age", global_="size", modification="a")
+    whole = design(frame, "cluster", ("cluster", "age"), "size")
+    assert_kept(whole, old, new)
+    assert_residual_products_in_clusters(frame, whole, old, new)
+    slopes = []
+    for rows in inside(frame):
+        x = design(frame.iloc[rows], "age", "size")
+        slopes.append(np.linalg.lstsq(x, new[rows], rcond=None)[0][-1])
+    assert np.ptp(np.array(slopes), axis=0).max() <= 1e-10
+    assert release.found["alpha"] == 0
+
+
+def assert_residual_products_in_clusters(frame: pd.DataFrame, whole: Array, old: Array, new: Array) -> None:
+    """E'E in each cluster, E being what the regressions over all records leave: what a, b and c promise."""
+    residuals_old, residuals_new = left(whole, old), left(whole, new)
+    for rows in inside(frame):
+        assert_same_products(residuals_old[rows], residuals_new[rows])
+
+
+def test_modification_b_keeps_what_was_drawn_between_clusters_or_is_refused() -> None:
+    frame = firms()
+    given: dict[str, Any] = {"clusters": "cluster", "local": "age", "global_": "size", "modification": "b"}
+    whole = design(frame, "cluster", ("cluster", "age"), "size")
+    solved, refused = 0, []
+    for seed in range(12):
+        try:
+            release, old, new = released(frame, seed=seed, **given)
+        except DataError as error:
+            refused.append(str(error))
+            continue
+        solved += 1
+        assert release.found["alpha"] == 1
+        assert release.found["alpha_limit"] >= 1
+        assert_kept(whole, old, new)
+        assert_residual_products_in_clusters(frame, whole, old, new)
+    assert solved + len(refused) == 12
+    for message in refused:
+        assert "there are no residuals with alpha = 1: 'c" in message
+        assert "use modification='c'" in message
+
+
+@pytest.mark.parametrize("rows", [72, 120, 600])
+def test_modification_c_takes_as_much_as_all_clusters_have_room_for(rows: int) -> None:
+    frame = firms(rows=rows)
+    whole = design(frame, "cluster", "size")
+    release, old, new = released(frame, clusters="cluster", global_="size", modification="c")
+    assert 0 < release.found["alpha"] <= min(1.0, release.found["alpha_limit"])
+    assert_kept(whole, old, new)
+    assert_same_products(old, new)
+    assert_residual_products_in_clusters(frame, whole, old, new)
+    lower, _, other = released(frame, clusters="cluster", global_="size", alpha=release.found["alpha"] / 2)
+    assert lower.found["alpha"] == release.found["alpha"] / 2
+    assert_residual_products_in_clusters(frame, whole, old, other)
+
+
+def test_modification_d_keeps_slopes_in_each_group_of_clusters() -> None:
+    frame = firms()
+    _, old, new = released(frame, clusters="cluster", groups="group", grouped="size", global_="age")
+    assert_kept(design(frame, "cluster", ("group", "size"), "age"), old, new)
+    assert_not_kept(design(frame, ("cluster", "size")), old, new)
+    assert_same_products(old, new)
+
+
+def test_modification_e_keeps_sums_of_pieces_and_slopes_in_them() -> None:
+    frame = firms()
+    frame["both"] = frame["cluster"] + frame["piece"]
+    release, old, new = released(frame, clusters="cluster", pieces="piece", local_pieces="age", global_="size")
+    assert_kept(design(frame, "both", ("both", "age"), "size"), old, new)
+    assert_same_products(old, new)
+    assert release.kept["mean in clusters"] <= EXACT
+
+
+@pytest.mark.parametrize("modification", ["a", "c"])
+def test_modifications_go_together(modification: str) -> None:
+    frame = firms()
+    frame["both"] = frame["cluster"] + frame["piece"]
+    _, old, new = released(
+        frame,
+        clusters="cluster",
+        pieces="piece",
+        groups="group",
+        grouped="size",
+        global_="age",
+        modification=modification,
+    )
+    whole = design(frame, "both", ("group", "size"), "age")
+    assert_kept(whole, old, new)
+    assert_same_products(old, new)
+    assert_residual_products_in_clusters(frame, whole, old, new)
+
+
+def test_without_clusters_all_records_are_one() -> None:
+    frame = firms()
+    draws = np.random.default_rng(0).standard_normal((len(frame), 3))
+    _, _, hybrid = released(frame, global_=["size", "age"], draws=draws)
+    _, _, ipso = released(frame, "ipso", public=["size", "age"], draws=draws)
+    assert np.abs(hybrid - ipso).max() <= 1e-10
+
+
+def test_public_columns_are_global_ones() -> None:
+    frame = firms()
+    _, _, one = released(frame, clusters="cluster", global_="size")
+    _, _, two = released(frame, clusters="cluster", public="size")
+    assert np.array_equal(one, two)
+
+
+def test_formulas_and_text_go_where_columns_go() -> None:
+    frame = firms()
+    _, old, new = released(frame, clusters="cluster", global_="~ group * size", local="piece")
+    frame["both"] = frame["cluster"] + frame["piece"]
+    assert_kept(design(frame, "both", "size", ("group", "size")), old, new)
+
+
+def test_generalised_microaggregation_is_the_fit() -> None:
+    frame = firms()
+    release, old, new = released(frame, "generalised_microaggregation", clusters="cluster", local="age", global_="size")
+    x = design(frame, "cluster", ("cluster", "age"), "size")
+    fit = old - left(x, old)
+    assert np.abs(new - fit).max() <= 1e-9
+    again = released(frame, "generalised_microaggregation", clusters="cluster", local="age", global_="size", seed=9)[2]
+    assert np.array_equal(new, again)
+    assert release.kept["mean in clusters"] <= EXACT
+    assert "covariance" not in release.kept
+
+
+def test_generalised_microaggregation_without_columns_is_microaggregation() -> None:
+    frame = firms(rows=120)
+    _, _, new = released(frame, "generalised_microaggregation", group_size=5)
+    plain = mv.protect(frame, "microaggregate", confidential=COLUMNS, rules=None, group_size=5).data[COLUMNS]
+    assert np.abs(new - plain.to_numpy()).max() <= 1e-10
+
+
+def test_similar_records_make_the_clusters_where_no_column_does() -> None:
+    frame = firms()
+    release, old, new = released(frame, "microhybrid", group_size=20)
+    assert release.found == {"clusters": 30.0, "smallest_cluster": 20.0}
+    assert_same_products(old, new)
+    # Clusters of similar records vary little, so the release is nearer to the data than one without them.
+    _, _, free = released(frame, "ipso")
+    assert np.square(new - old).mean() < np.square(free - old).mean() / 2
+
+
+def test_outlying_and_ordinary_records_are_drawn_apart() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 3))
+    values[:20] = 100 + 10 * rng.standard_normal((20, 3))
+    frame = pd.DataFrame(values, columns=COLUMNS)
+    release, old, new = released(frame, "outlier_split")
+    assert release.found["clusters"] == 2
+    outlying = int(release.found["smallest_cluster"])
+    assert 20 <= outlying < 40
+    assert_same_products(old, new)
+    # All but those that were taken for outliers stay among themselves; one ellipse for all would spread them out.
+    _, _, free = released(frame, "ipso")
+    ordinary = np.abs(new).max(axis=1) < 20
+    assert ordinary.sum() >= 400 - outlying
+    assert (np.abs(free).max(axis=1) < 20).sum() < 300
+
+
+def test_where_nothing_stands_out_all_records_are_one_cluster() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (500, 3)), columns=COLUMNS)
+    release, old, new = released(frame, "outlier_split", outlier_quantile=0.999999)
+    assert release.found["clusters"] == 1
+    assert_same_products(old, new)
+
+
+def test_rules_strata_and_missing_cells_go_along() -> None:
+    frame = firms()
+    frame["tax"] = frame["wages"] + frame["energy"]
+    frame["year"] = np.where(np.arange(len(frame)) % 2, "first", "second")
+    _, old, new = released(frame, clusters="group", global_="size", strata="year")
+    assert np.abs(new[:, 1] - new[:, 0] - new[:, 2]).max() <= 1e-9
+    for year in ("first", "second"):
+        rows = np.flatnonzero(frame["year"] == year)
+        assert_kept(design(frame.iloc[rows], "group", "size"), old[rows], new[rows])
+    frame.loc[::9, "wages"] = np.nan
+    frame = frame.assign(tax=frame["tax"] * 1.1 + np.sqrt(frame["size"]))
+    holed = mv.protect(frame, "microhybrid", confidential=COLUMNS, clusters="cluster", seed=1)
+    assert holed.data["wages"].isna().equals(frame["wages"].isna())
+    assert "mean in clusters" not in holed.kept
+    assert holed.kept["covariance"] <= 1e-9
+    assert any("sums of clusters" in said for said in holed.warnings)
+
+
+def test_the_columns_that_are_named_stay_as_they_are_and_are_not_protected() -> None:
+    frame = firms()
+    release = mv.protect(frame, "cluster_hybrid", clusters="cluster", local="age", global_="size", seed=1)
+    assert sorted(release.dose) == sorted(COLUMNS)
+    assert release.data.drop(columns=COLUMNS).equals(frame.drop(columns=COLUMNS))
+    assert release.recipe()["parameters"]["clusters"] == ["cluster"]
+    again = mv.protect(frame, **replay(release.recipe()), seed=release.seed)
+    assert again.data.equals(release.data)
+
+
+def replay(recipe: dict[str, Any]) -> dict[str, Any]:
+    return {"method": recipe["method"], "confidential": recipe["confidential"], **recipe["parameters"]}
+
+
+def test_small_clusters_are_refused_by_name() -> None:
+    frame = firms(rows=60)
+    frame.loc[:1, "cluster"] = "tiny"
+    with pytest.raises(DataError, match=r"clusters: 1 are too small.*'tiny'; merge them: each needs 2 records more"):
+        released(frame, clusters="cluster")
+    frame = firms(rows=36)
+    with pytest.raises(DataError, match=r"clusters: 12 are too small.*'c00', 'c01', 'c02', 'c03', 'c04' and 7 more"):
+        released(frame, clusters="cluster", local="size")
+
+
+def test_clusters_too_small_for_a_modification_are_refused_by_name() -> None:
+    """Each needs rank(X_A) + rank(X_2) + rank(E) rows: 1 + 1 + 3; four fail, five do not."""
+    frame = firms(rows=60)
+    assert (frame.groupby("cluster").size() == 5).all()
+    released(frame, clusters="cluster", global_="size", modification="a")
+    fewer = frame[~((frame["cluster"] == "c03") & ~frame[frame["cluster"] == "c03"].duplicated("cluster"))]
+    fewer = fewer.reset_index(drop=True)
+    assert (fewer["cluster"] == "c03").sum() == 4
+    with pytest.raises(DataError, match=r"clusters: 1 have too few records for their covariances: 'c03'; merge them"):
+        released(fewer, clusters="cluster", global_="size", modification="a")
+
+
+def test_records_alone_in_their_piece_are_refused() -> None:
+    frame = firms()
+    frame.loc[0, "piece"] = "island"
+    with pytest.raises(DataError, match="1 records are alone in what is regressed on"):
+        released(frame, clusters="cluster", pieces="piece")
+
+
+def test_a_column_that_is_fitted_to_the_last_digit_is_refused_by_name() -> None:
+    frame = firms()
+    frame["tax"] = frame["size"] * 2 + frame["cluster"].map(
+        {label: n for n, label in enumerate(frame["cluster"].unique())}
+    )
+    with pytest.raises(DataError, match=r"the regressions determine tax"):
+        released(frame, clusters="cluster", local="size")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"clusters": "nowhere"}, "clusters: there is no column 'nowhere'"),
+        ({"clusters": "cluster", "group_size": 5}, "give one of them"),
+        ({"clusters": "cluster", "modification": "z"}, "modification"),
+        ({"clusters": "cluster", "alpha": 0.5, "modification": "a"}, "alpha goes with modification='c' only"),
+        ({"clusters": "cluster", "alpha": 2.0}, "alpha"),
+        ({"local_pieces": "size"}, "local_pieces goes with pieces only"),
+        ({"grouped": "size"}, "groups and grouped go together"),
+        ({"clusters": "cluster", "weight": "size"}, "weight: plays no part inside clusters"),
+        ({"clusters": "wages"}, "wages"),
+    ],
+)
+def test_bad_parameters_are_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ParameterError, match=problem):
+        released(firms(), **given)
+
+
+def test_numbers_of_columns_serve_for_arrays() -> None:
+    frame = firms()
+    numbers = np.column_stack([frame[COLUMNS].to_numpy(), frame["size"], frame["cluster"].str[1:].astype(float)])
+    release = mv.protect(numbers, "cluster_hybrid", clusters=4, local=[3], rules=None, seed=1)
+    assert np.array_equal(release.data[:, 3:], numbers[:, 3:])
+    assert_kept(design(frame, "cluster", ("cluster", "size")), numbers[:, :3], release.data[:, :3])

@@ -1,0 +1,375 @@
+"""What the regression family keeps exactly, whatever it draws (Langsrud 2019, §2-5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+import microveil as mv
+from microveil.api import method_details
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.factor import generalised_qr, generalised_svd, largest_share
+
+Array = NDArray[np.float64]
+
+ROWS, WIDTH = 300, 4
+FAMILY: dict[str, dict[str, Any]] = {
+    "ipso": {},
+    "score_mix": {"correlation": [0.9, None, 0.0, 1.0]},
+    "residual_mix": {"correlation": [0.9, 0.1, 0.5, 0.7]},
+    "romm": {"noise": 0.05},
+    "correct": {},
+    "synthetic_addition": {},
+}
+
+
+def population(seed: int = 0, rows: int = ROWS, condition: float = 1.0, offset: float = 0.0) -> tuple[Array, Array]:
+    """Confidential columns with a condition number, and public ones they follow."""
+    rng = np.random.default_rng(seed)
+    x = rng.lognormal(size=(rows, 2))
+    left, _ = np.linalg.qr(rng.standard_normal((rows, WIDTH)))
+    right, _ = np.linalg.qr(rng.standard_normal((WIDTH, WIDTH)))
+    y = left * np.geomspace(1, 1 / condition, WIDTH) * np.sqrt(rows) @ right
+    return y + x @ rng.standard_normal((2, WIDTH)) / condition + offset, x
+
+
+def masked(y: Array, seed: int = 5) -> Array:
+    """What another masker might have made of it."""
+    return y + 0.3 * y.std(axis=0) * np.random.default_rng(seed).standard_normal(y.shape)
+
+
+def options(method: str, y: Array) -> dict[str, Any]:
+    given = dict(FAMILY[method])
+    if method in ("correct", "synthetic_addition"):
+        given["other"] = masked(y)
+    return given
+
+
+def released(method: str, y: Array, x: Array | None, **given: Any) -> tuple[mv.Release, Array]:
+    data = y if x is None else np.hstack([y, x])
+    width = y.shape[1]
+    public = list(range(width, data.shape[1])) or None
+    release = mv.protect(data, method, confidential=list(range(width)), public=public, rules=None, **given)
+    return release, release.data[:, :width]
+
+
+def residuals(y: Array, x: Array) -> Array:
+    design = np.column_stack([np.ones(len(y)), x])
+    basis, _ = np.linalg.qr(design)
+    left = y - basis @ (basis.T @ y)
+    return left - basis @ (basis.T @ left)
+
+
+def relative(new: Array, old: Array, left: Array, right: Array) -> float:
+    """Difference of cross-products, over the norms of what was multiplied."""
+    norms = np.outer(np.linalg.norm(left, axis=0), np.linalg.norm(right, axis=0))
+    return float((np.abs(new - old) / norms).max())
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("decomposition", ["qr", "svd"])
+@pytest.mark.parametrize("method", FAMILY)
+def test_products_with_public_columns_and_with_each_other_come_back(
+    method: str, decomposition: str, condition: float
+) -> None:
+    y, x = population(condition=condition)
+    given = options(method, y)
+    if "decomposition" not in mv_parameters(method):
+        if decomposition == "svd":
+            return
+    else:
+        given["decomposition"] = decomposition
+    _, new = released(method, y, x, seed=3, **given)
+    design = np.column_stack([np.ones(ROWS), x])
+    assert relative(design.T @ new, design.T @ y, design, y) <= 1e-12
+    assert relative(new.T @ new, y.T @ y, y, y) <= 1e-12
+    assert np.abs(new - y).max() > 1e-3 * y.std()
+
+
+def mv_parameters(method: str) -> set[str]:
+    details = method_details(method)
+    return {one["name"] for group in details["parameters"] for one in group["parameters"]}
+
+
+@pytest.mark.parametrize("method", FAMILY)
+def test_offsets_of_a_million_standard_deviations_do_no_harm(method: str) -> None:
+    y, x = population(offset=1e6)
+    release, new = released(method, y, x, seed=1, **options(method, y))
+    assert np.abs(new.mean(axis=0) - y.mean(axis=0)).max() <= 1e-9
+    assert np.abs(np.cov(new.T) - np.cov(y.T)).max() <= 1e-9
+    assert release.kept["covariance"] <= 1e-9
+
+
+@pytest.mark.parametrize("method", FAMILY)
+def test_totals_stay_totals(method: str) -> None:
+    y, x = population()
+    y = np.column_stack([y[:, 0], y[:, 1], y[:, 0] + y[:, 1], y[:, 3]])
+    given = options(method, y) | ({"correlation": 0.6} if "mix" in method else {})
+    _, new = released(method, y, x, seed=1, **given)
+    assert np.abs(new[:, 2] - new[:, 0] - new[:, 1]).max() <= 1e-12
+    assert relative(new.T @ new, y.T @ y, y, y) <= 1e-12
+
+
+@pytest.mark.parametrize("method", ["ipso", "score_mix", "residual_mix", "romm"])
+def test_weighted_moments_come_back_when_there_are_weights(method: str) -> None:
+    y, x = population()
+    weights = np.random.default_rng(2).uniform(1, 9, ROWS)
+    data = np.column_stack([y, x, weights])
+    width = y.shape[1]
+    release = mv.protect(
+        data, method, confidential=list(range(width)), public=[width, width + 1], weight=width + 2, rules=None, seed=1
+    )
+    new = release.data[:, :width]
+    before, after = (np.cov(np.hstack([table, x]).T, aweights=weights, bias=True) for table in (y, new))
+    assert np.abs(after - before).max() <= 1e-12 * np.abs(before).max()
+
+
+@pytest.mark.parametrize("decomposition", ["qr", "svd"])
+def test_scores_have_the_correlations_asked_for(decomposition: str) -> None:
+    y, x = population()
+    asked = [0.9, 0.3, 0.0, 1.0]
+    _, new = released("score_mix", y, x, seed=1, correlation=asked, decomposition=decomposition)
+    split = generalised_qr if decomposition == "qr" else generalised_svd
+    before, after = split(residuals(y, x)), split(residuals(new, x))
+    # The loadings are the same, so the scores can be found again in the release.
+    assert np.abs(before.loadings - after.loadings).max() <= 1e-10 * np.abs(before.loadings).max()
+    shared = before.scores.T @ after.scores
+    assert np.abs(np.diagonal(shared) - asked).max() <= 1e-10
+    assert np.abs(shared - np.diag(np.diagonal(shared))).max() <= 1e-10
+
+
+def test_a_free_score_is_left_to_chance_and_one_at_zero_is_not() -> None:
+    y, x = population(rows=60)
+    found = {}
+    for asked in (None, 0.0):
+        seen = []
+        for seed in range(200):
+            _, new = released("score_mix", y, x, seed=seed, correlation=asked)
+            seen.append(
+                np.sum(generalised_qr(residuals(y, x)).scores * generalised_qr(residuals(new, x)).scores, axis=0)
+            )
+        found[asked] = np.array(seen)
+    assert np.abs(found[0.0]).max() <= 1e-10
+    # As a random direction among 60 - 3: standard deviation 1 / sqrt(57), mean zero.
+    spread = 1 / np.sqrt(57)
+    assert np.abs(found[None].std(axis=0) / spread - 1).max() < 4 / np.sqrt(2 * 200)
+    assert np.abs(found[None].mean(axis=0)).max() < 4 * spread / np.sqrt(200)
+
+
+def test_residuals_have_the_correlations_asked_for() -> None:
+    y, x = population()
+    asked = np.array([0.9, 0.3, 0.0, 0.6])
+    release, new = released("residual_mix", y, x, seed=1, correlation=asked.tolist())
+    old_residuals, new_residuals = residuals(y, x), residuals(new, x)
+    reached = np.sum(old_residuals * new_residuals, axis=0) / np.square(old_residuals).sum(axis=0)
+    assert release.found["alpha"] == 1
+    assert np.abs(reached - asked).max() <= 1e-10
+    for name, dose in release.dose.items():
+        assert dose.achieved == pytest.approx(dose.asked, abs=1e-9), name
+
+
+def test_where_correlations_have_no_solution_all_are_lowered_alike_or_refused() -> None:
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal((ROWS, 1))
+    y = common + 0.1 * rng.standard_normal((ROWS, 3))
+    asked = [0.99, 0.0, 0.5]
+    release, new = released("residual_mix", y, None, seed=1, correlation=asked)
+    alpha, limit = release.found["alpha"], release.found["alpha_limit"]
+    centred = y - y.mean(axis=0)
+    # The paper's own formula: the limit is the root of the smallest eigenvalue of E'E (Eg'Eg)^-1, or its inverse.
+    part = centred * np.array(asked)
+    largest = np.linalg.eigvals(np.linalg.solve(centred.T @ centred, part.T @ part)).real.max()
+    assert limit == pytest.approx(1 / np.sqrt(largest), rel=1e-9)
+    assert limit / (1 + 1e-7) == pytest.approx(alpha, rel=1e-12)
+    reached = [float(np.corrcoef(y[:, j], new[:, j])[0, 1]) for j in range(3)]
+    assert np.abs(np.array(reached) - alpha * np.array(asked)).max() <= 1e-10
+    assert any("alpha" in said for said in release.warnings)
+    with pytest.raises(DataError, match="the largest alpha is 0"):
+        released("residual_mix", y, None, correlation=asked, lower=False)
+
+
+def test_equal_correlations_make_both_mixtures_the_same() -> None:
+    y, x = population()
+    draws = np.random.default_rng(1).standard_normal(y.shape)
+    both = [released(method, y, x, correlation=0.4, draws=draws)[1] for method in ("score_mix", "residual_mix")]
+    assert np.abs(both[0] - both[1]).max() <= 1e-12
+
+
+def test_ipso_is_what_romm_and_a_free_mixture_become() -> None:
+    y, x = population()
+    draws = np.random.default_rng(1).standard_normal(y.shape)
+    _, ipso = released("ipso", y, x, draws=draws)
+    for method, given in {"romm": {"noise": np.inf}, "score_mix": {"correlation": None}}.items():
+        _, new = released(method, y, x, draws=draws, **given)
+        assert np.abs(new - ipso).max() <= 1e-12, method
+    _, corrected = released("correct", y, x, other=draws)
+    assert np.abs(corrected - ipso).max() <= 1e-12
+
+
+def test_correcting_what_is_exact_changes_nothing_and_correcting_twice_neither() -> None:
+    y, x = population()
+    _, same = released("correct", y, x, other=y)
+    assert np.abs(same - y).max() <= 1e-12
+    _, once = released("correct", y, x, other=masked(y))
+    _, twice = released("correct", y, x, other=once)
+    assert np.abs(once - twice).max() <= 1e-12
+
+
+def test_correcting_moves_another_masker_little_and_the_first_columns_least() -> None:
+    """With QR; 10 % noise as in the paper's use."""
+    y, _ = population(rows=3000)
+    other = y + 0.1 * y.std(axis=0) * np.random.default_rng(5).standard_normal(y.shape)
+    _, new = released("correct", y, None, other=other)
+    moved = np.sqrt(np.square(new - other).mean(axis=0)) / y.std(axis=0)
+    assert moved.max() < 0.05
+    assert moved[0] < moved[-1]
+
+
+def test_synthetic_addition_adds_what_is_uncorrelated_with_what_it_starts_from() -> None:
+    y, x = population()
+    start = 0.5 * y
+    release, new = released("synthetic_addition", y, x, other=start, seed=2)
+    assert release.found["alpha"] == 1
+    added = residuals(new, x) - residuals(start, x)
+    cross = residuals(start, x).T @ added
+    assert np.abs(cross).max() <= 1e-10 * np.abs(y.T @ y).max()
+
+
+def test_romm_is_a_random_orthogonal_matrix_whose_basis_begins_with_the_scores() -> None:
+    """Eq. 15 and eq. 17 give the same release from coupled draws; with another basis they do not."""
+    y, x = population(rows=20)
+    rows, noise = len(y), 0.4
+    rng = np.random.default_rng(4)
+    design = np.column_stack([np.ones(rows), x])
+    scores = generalised_qr(residuals(y, x)).scores
+    full, _ = np.linalg.qr(np.hstack([design, scores, rng.standard_normal((rows, rows - 3 - WIDTH))]))
+    for basis_starts_with_scores in (True, False):
+        others = full[:, 3 + WIDTH :]
+        space = np.hstack([scores, others]) if basis_starts_with_scores else np.hstack([others, scores])
+        h = rng.standard_normal((rows - 3, rows - 3))
+        turn = generalised_qr(np.eye(rows - 3) + noise * h).scores
+        fit = full[:, :3] @ full[:, :3].T
+        by_matrix = (fit + space @ turn @ space.T) @ y
+        # Normal deviates in the basis of the residuals, and any in the span of the public columns.
+        draws = space @ h[:, :WIDTH] + full[:, :3] @ rng.standard_normal((3, WIDTH))
+        _, new = released("romm", y, x, noise=noise, draws=draws)
+        gap = float(np.abs(new - by_matrix).max())
+        assert gap <= 1e-11 if basis_starts_with_scores else gap > 0.1
+
+
+@pytest.mark.parametrize("target", [0.9, 0.5, 0.2])
+def test_a_target_correlation_is_met_on_average(target: float) -> None:
+    y, x = population(rows=5000)
+    _, new = released("romm", y, x, target_correlation=target, seed=1)
+    reached = np.sum(generalised_qr(residuals(y, x)).scores * generalised_qr(residuals(new, x)).scores, axis=0)
+    assert np.abs(reached - target).max() < 4 / np.sqrt(5000)
+
+
+def test_every_direction_is_as_likely_as_any_other() -> None:
+    """Signs are fixed: without that the first score of the first record would have one sign in every draw."""
+    y, _ = population(rows=12)
+    centred = y - y.mean(axis=0)
+    positive = 0
+    for seed in range(400):
+        _, new = released("ipso", y, None, seed=seed)
+        positive += int(np.sum((new - new.mean(axis=0))[0] * centred[0]) > 0)
+    assert abs(positive - 200) < 4 * np.sqrt(400 / 4)
+
+
+def test_small_units_are_not_lost_with_svd() -> None:
+    """A rank decided on raw columns drops one in units a billion times smaller than another's."""
+    y, x = population()
+    y = y * np.array([1e6, 1.0, 1e-3, 1.0])
+    release, new = released("ipso", y, x, seed=1, decomposition="svd")
+    assert np.abs(new.var(axis=0) / y.var(axis=0) - 1).max() <= 1e-9
+    assert release.components.variance.size == WIDTH
+
+
+@pytest.mark.parametrize("method", FAMILY)
+def test_a_column_that_public_ones_determine_is_refused_by_name(method: str) -> None:
+    y, x = population()
+    frame = pd.DataFrame({"wage": y[:, 0], "tax": 0.3 * x[:, 0] - x[:, 1], "age": x[:, 0], "size": x[:, 1]})
+    given = {"other": frame[["wage", "tax"]] * 1.01} if method in ("correct", "synthetic_addition") else {}
+    with pytest.raises(DataError, match=r"these columns determine 'tax'.*make fewer columns public"):
+        mv.protect(frame, method, confidential=["wage", "tax"], public=["age", "size"], **given)
+
+
+def test_kinds_and_what_is_told_of_untouched_scores() -> None:
+    y, x = population()
+    assert released("ipso", y, x)[0].kind == "synthetic"
+    for method in ("score_mix", "residual_mix", "romm"):
+        assert released(method, y, x)[0].kind == "hybrid"
+    kept, _ = released("score_mix", y, x, correlation=[1, 1, 0.5, 0.5])
+    assert any("2 of 4 components are untouched" in said for said in kept.warnings)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "problem"),
+    [
+        ("score_mix", {"correlation": 1.5}, "a correlation is at least 0 and at most 1"),
+        ("score_mix", {"correlation": [0.5, -0.1, 0.5, 0.5]}, "a correlation is at least 0 and at most 1"),
+        ("score_mix", {"correlation": True}, "true and false are not correlations"),
+        ("score_mix", {"correlation": [0.5, 0.5]}, "2 given, but there are 4 scores"),
+        ("residual_mix", {"correlation": [0.5, 0.5]}, r"2 given, but 4 columns vary \(0, 1, 2, 3\)"),
+        ("residual_mix", {"correlation": None}, "correlation"),
+        ("romm", {"noise": -1.0}, "greater than 0"),
+        ("romm", {"noise": 1.0, "target_correlation": 0.5}, "give one of them"),
+        ("romm", {"target_correlation": 1.0}, "less than 1"),
+        ("correct", {}, "other"),
+        ("correct", {"other": 3}, "must be a table"),
+        ("ipso", {"decomposition": "lu"}, "decomposition"),
+    ],
+)
+def test_bad_parameters_are_refused(method: str, given: dict[str, Any], problem: str) -> None:
+    y, _ = population()
+    with pytest.raises(ParameterError, match=problem):
+        mv.protect(y, method, **given)
+
+
+def test_another_table_must_fit() -> None:
+    y, _ = population()
+    frame = pd.DataFrame(y, columns=list("abcd"))
+    with pytest.raises(DataError, match="other: has no column 'd'"):
+        mv.protect(frame, "correct", other=frame[list("abc")])
+    with pytest.raises(DataError, match="other: has 299 rows, the data 300"):
+        mv.protect(frame, "correct", other=frame.iloc[1:])
+    with pytest.raises(DataError, match="other: column 'b' has missing or infinite cells"):
+        mv.protect(frame, "correct", other=frame.assign(b=np.where(frame["b"] > 0, frame["b"], np.nan)))
+    with pytest.raises(DataError, match="has 3 dimensions, and 4 are needed"):
+        mv.protect(frame, "correct", other=frame.assign(d=frame["a"] + frame["b"]))
+    shuffled = frame[list("dcba")]
+    one, two = (mv.protect(frame, "correct", other=other).data for other in (frame * 1.1, shuffled * 1.1))
+    assert one.equals(two)
+
+
+def test_another_table_comes_from_a_file_too_and_never_into_a_recipe(tmp_path: Any) -> None:
+    y, _ = population()
+    frame = pd.DataFrame(y, columns=list("abcd"))
+    path = tmp_path / "masked.csv"
+    (frame * 1.2).to_csv(path, index=False)
+    release = mv.protect(frame, "correct", other=path)
+    assert release.recipe()["parameters"]["other"] == str(path)
+    direct = mv.protect(frame, "correct", other=frame * 1.2)
+    assert "other" not in direct.recipe()["parameters"]
+    assert np.abs(direct.data.to_numpy() - release.data.to_numpy()).max() <= 1e-9
+
+
+def test_missing_cells_of_another_table_follow_those_of_the_data() -> None:
+    y, _ = population()
+    frame = pd.DataFrame(y, columns=list("abcd"))
+    frame.loc[::7, "b"] = np.nan
+    release = mv.protect(frame, "correct", other=mv.protect(frame, "noise", seed=1).data, seed=2)
+    assert release.data["b"].isna().equals(frame["b"].isna())
+    assert release.kept["covariance"] <= 1e-9
+
+
+def test_the_limit_of_alpha_for_one_column_is_the_ratio_of_lengths() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.standard_normal((30, 1)), rng.standard_normal((30, 1))
+    expected = np.linalg.norm(one) / np.linalg.norm(other)
+    assert largest_share(one, other) == pytest.approx(expected, rel=1e-12)
+    assert largest_share(one, np.zeros((30, 1))) == np.inf
