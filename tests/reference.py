@@ -20,16 +20,32 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def reference_file(name: str) -> Path:
     """The path of a reference file; skips the calling test where there is none."""
-    folders = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
-    folders.append(REPOSITORY.parent / "shared" / "data")
+    return _found(name, _folders())
+
+
+def golden_file(name: str) -> Path:
+    """What sdcMicro made of the reference data, in `golden/sdcmicro` beside their folder; skips where there is none."""
+    return _found(name, [folder.parent / "golden" / "sdcmicro" for folder in _folders()])
+
+
+def _folders() -> list[Path]:
+    named = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
+    return [*named, REPOSITORY.parent / "shared" / "data"]
+
+
+def _found(name: str, folders: list[Path]) -> Path:
     for folder in folders:
         if (folder / name).is_file():
             return folder / name
     pytest.skip(f"{name} is in none of {', '.join(map(str, folders))}; {VARIABLE} names its folder")
 
 
-def _numbers(name: str) -> tuple[list[str], NDArray[np.float64]]:
-    path = reference_file(name)
+def golden(name: str) -> tuple[list[str], NDArray[np.float64]]:
+    """The columns and numbers of a golden file."""
+    return _numbers(golden_file(name))
+
+
+def _numbers(path: Path) -> tuple[list[str], NDArray[np.float64]]:
     with path.open(encoding="utf-8") as lines:
         header = lines.readline().strip().split(",")
     return header, np.loadtxt(path, delimiter=",", skiprows=1)
@@ -37,14 +53,19 @@ def _numbers(name: str) -> tuple[list[str], NDArray[np.float64]]:
 
 def census() -> tuple[list[str], NDArray[np.float64]]:
     """Census: 1080 records, 13 columns, PTOTVAL = POTHVAL + PEARNVAL among them."""
-    return _numbers("CASCrefmicrodata.csv")
+    return _numbers(reference_file("CASCrefmicrodata.csv"))
 
 
 def tarragona() -> tuple[list[str], NDArray[np.float64]]:
     """Tarragona: the 832 distinct records (of 834) that Calviño (2017) uses, in their order; 13 columns."""
-    names, values = _numbers("Tarragona.csv")
+    names, values = tarragona_834()
     _, first = np.unique(values, axis=0, return_index=True)
     return names, values[np.sort(first)]
+
+
+def tarragona_834() -> tuple[list[str], NDArray[np.float64]]:
+    """Tarragona as it comes: two of the 834 records are twins of others. sdcMicro's results are of these."""
+    return _numbers(reference_file("Tarragona.csv"))
 
 
 def census_12() -> tuple[list[str], NDArray[np.float64]]:

@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
+from microveil.core.rng import Stream
 from microveil.core.shuffle import shuffled
 from microveil.perturb.base import Column, ColumnPerturbation, NormalPerturbation
 
 
 def bandwidth_nrd0(column: Column) -> float:
     """Silverman's rule of thumb, as R's `bw.nrd0`: 0.9 min(sd, IQR/1.34) n^(-1/5)."""
-    n = float(column.values.size)
-    if column.weights is not None:
-        n = float(np.square(column.weights.sum()) / np.square(column.weights).sum())  # the effective sample size
+    n = effective_rows(column.values.size, column.weights)
     sd = column.sd * math.sqrt(n / max(n - 1, 1e-9))
     low, high = column.quantiles(np.array([0.25, 0.75]))
     # Half of the values may be equal (a spike at zero); R then falls back on the sd alone, as here.
@@ -44,7 +43,7 @@ class Redraw(NormalPerturbation):
     def apply(self, column: Column) -> Array:
         """A bootstrap sample plus h N(0, 1)."""
         h = self.bandwidth_ratio * bandwidth_nrd0(column)
-        return column.values[_donors(column)] + h * self.deviates(column)
+        return column.values[donors(column.stream, column.values.size, column.weights)] + h * self.deviates(column)
 
 
 class Bootstrap(ColumnPerturbation):
@@ -59,17 +58,22 @@ class Bootstrap(ColumnPerturbation):
 
     def apply(self, column: Column) -> Array:
         """A bootstrap sample."""
-        return column.values[_donors(column)]
+        return column.values[donors(column.stream, column.values.size, column.weights)]
 
 
-def _donors(column: Column) -> NDArray[np.intp]:
-    """The rows of a bootstrap sample, from a stream beside that of any noise."""
-    stream, n = column.stream.child("donors"), column.values.size
-    if column.weights is None:
-        return stream.integers(n, n)
-    cumulated = np.cumsum(column.weights)
-    rows: NDArray[np.intp] = np.searchsorted(cumulated, stream.uniform(n) * cumulated[-1], side="right")
-    return np.minimum(rows, n - 1)
+def donors(stream: Stream, rows: int, weights: Array | None) -> NDArray[np.intp]:
+    """The rows of a bootstrap sample, from a stream beside that of any noise; heavy rows are drawn more often."""
+    stream = stream.child("donors")
+    if weights is None:
+        return stream.integers(rows, rows)
+    cumulated = np.cumsum(weights)
+    drawn: NDArray[np.intp] = np.searchsorted(cumulated, stream.uniform(rows) * cumulated[-1], side="right")
+    return np.minimum(drawn, rows - 1)
+
+
+def effective_rows(rows: int, weights: Array | None) -> float:
+    """The effective sample size: as many rows of equal weight would tell as much."""
+    return float(rows) if weights is None else float(np.square(weights.sum()) / np.square(weights).sum())
 
 
 class Normal(NormalPerturbation):
