@@ -1,18 +1,36 @@
 """microveil releases numeric microdata that keep their statistics and hide their records."""
 
-from microveil.api import describe, example_file, leakage_distribution, methods, protect
+from microveil.api import (
+    assess,
+    describe,
+    example_file,
+    leakage_distribution,
+    measures,
+    methods,
+    protect,
+    read_policy,
+)
+from microveil.core.assessment import Assessment, Sanity
+from microveil.core.policy import Policy, Verdict
 from microveil.core.results import ComponentTable, Dose, Release
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Assessment",
     "ComponentTable",
     "Dose",
+    "Policy",
     "Release",
+    "Sanity",
+    "Verdict",
     "__version__",
+    "assess",
     "describe",
     "example_file",
     "leakage_distribution",
+    "measures",
     "methods",
     "protect",
+    "read_policy",
 ]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from microveil import account
-from microveil.core.errors import DataError, ParameterError, one_of
+from microveil import account, measuring
+from microveil.core.assessment import Assessment
+from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
 from microveil.core.evidence import evidence
-from microveil.core.measure import Measure
+from microveil.core.measure import Measure, plain
+from microveil.core.policy import Policy
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
@@ -21,8 +25,10 @@ from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.data.describe import Description, describe_table
 from microveil.data.files import check_target, read_table, write_table
-from microveil.data.frames import Frame, open_frame
+from microveil.data.frames import Frame, open_frame, table_like
 from microveil.data.intake import Intake, Rules, take_in
+from microveil.data.pair import pair_up
+from microveil.data.policy import read_policy as policy_from
 from microveil.engines import ENGINES, Outcome, Progress, run
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 from microveil.risk import dbrl, leakage_distribution
@@ -31,14 +37,19 @@ __all__ = [
     "DEFAULT_METHOD",
     "Description",
     "Progress",
+    "assess",
+    "assess_release",
     "check_target",
     "describe",
     "example_file",
     "leakage_distribution",
+    "measure_details",
+    "measures",
     "method_details",
     "methods",
     "protect",
     "quick_risk",
+    "read_policy",
     "read_table",
     "write_table",
 ]
@@ -65,7 +76,7 @@ def protect(
         method: the id of a method; `methods()` lists them.
         confidential: columns to protect, by name (by number for arrays); by default all numeric columns.
         public: columns that stay as they are and are regressed on, so that their relations to the confidential
-            ones stay too.
+            ones stay too; or a formula of them, such as "~ region * size", with interactions.
         strata: columns whose groups are protected one by one; means and covariances are then kept in each.
         weight: the column of survey weights; the moments that are kept are then weighted ones.
         seed: a whole number for a result that can be repeated; by default each run differs. Keep it secret.
@@ -75,18 +86,22 @@ def protect(
         progress: called with the name of the step and the share done.
         **params: the method's parameters; `microveil methods ID` lists them.
     """
-    _check_call(seed, engine)
+    _check_seed(seed)
+    _check_engine(engine)
     plan = method_named(method).plan(params)
     frame = open_frame(data)
     numeric = {name: frame.is_numeric(name) for name in frame.names}
     if confidential is None:
         _check_nothing_slips_through(frame)
-    roles = resolve_roles(numeric, confidential=confidential, public=public, strata=strata, weight=weight)
+    roles = resolve_roles(
+        numeric, confidential=confidential, public=public, strata=strata, weight=weight, **plan.named_columns
+    )
     tell = progress or (lambda *_: None)
     with single_threaded_blas():
         tell("reading columns", 0.0)
         intake = take_in(frame, roles, rules)
         _check_fits(plan, intake)
+        intake = _beside_other(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
         outcome = run(
             plan,
@@ -134,11 +149,100 @@ def method_details(name: str) -> dict[str, Any]:
 
 def quick_risk(original: Any, release: Release) -> tuple[Measure, Measure]:
     """Linkage of the original file with itself, and with the release: the first risk figure anyone asks for."""
-    names = [str(name) for name in release.settings["confidential"]]
-    before, after = (
-        Matrix([frame.numbers(name) for name in names]) for frame in (open_frame(original), open_frame(release.data))
+    chosen = release.settings
+    both = pair_up(
+        open_frame(original),
+        open_frame(release.data),
+        confidential=chosen["confidential"],
+        public=None,
+        rules=chosen["rules"],
     )
-    return dbrl(before, before, seed=release.seed), dbrl(before, after, seed=release.seed)
+    before, after = (dbrl(both.original, file, seed=release.seed) for file in (both.original, both.released))
+    return before, after
+
+
+def assess(
+    original: Any,
+    released: Any,
+    *,
+    confidential: Choice = None,
+    public: Choice = None,
+    measures: str | Sequence[str] = "default",
+    seed: int | None = None,
+    rules: Rules = "infer",
+    policy: Policy | Mapping[str, Any] | str | Path | None = None,
+    sanity: bool = True,
+    progress: Progress | None = None,
+) -> Assessment:
+    """Measure what a release gives away and what it is still good for.
+
+    Both files are of any kind that `protect` takes. Columns are matched by name (arrays: by number), and rows by their
+    place: measures that compare records one by one need both files in the same order, and are skipped where the files
+    have different numbers of rows.
+
+    Args:
+        original: the file as it was.
+        released: the file to judge, made by microveil or by anything else.
+        confidential: columns to compare; by default all that are numeric in both files.
+        public: columns that were to stay as they are: not compared, but a note tells if they did change.
+        measures: "default", "all", or ids; `measures()` lists them.
+        seed: a whole number for figures that can be repeated, whichever measures are asked for.
+        rules: as for `protect`: special codes are found in the original, given in a dictionary, or values (None).
+        policy: limits on the figures (a file, a dict or `read_policy`'s); its measures are taken too.
+        sanity: whether to measure the originals themselves and a shuffle of them too, for the scale.
+        progress: called with the name of the step and the share done.
+    """
+    _check_seed(seed)
+    limits = policy if policy is None or isinstance(policy, Policy) else read_policy(policy)
+    ids = measuring.chosen(measures, also=limits.measures if limits else ())
+    frame, tell = open_frame(original), progress or (lambda *_: None)
+    tell("reading columns", 0.0)
+    both = pair_up(frame, open_frame(released), confidential=confidential, public=public, rules=rules)
+    streams = Streams.from_seed(None if seed is None else int(seed))
+    taken = measuring.take_all(both.original, both.released, both.names, ids, streams, sanity=sanity, tell=tell)
+    tell("done", 1.0)
+    found = Assessment(
+        figures=taken.figures,
+        entries=measuring.entries(),
+        columns=both.names,
+        rows=both.rows,
+        sanity=taken.sanity,
+        skipped=taken.skipped,
+        notes=[*both.notes, *measuring.notes(taken.figures)],
+        make_frame=partial(table_like, frame),
+    )
+    return found if limits is None else dataclasses.replace(found, verdict=limits.check(found))
+
+
+def assess_release(original: Any, release: Release, **options: Any) -> Assessment:
+    """`assess` with the columns, rules and seed of a release."""
+    settings = release.settings
+    return assess(
+        original,
+        release.data,
+        confidential=settings["confidential"],
+        rules=settings["rules"],
+        seed=release.seed,
+        **options,
+    )
+
+
+def read_policy(source: Mapping[str, Any] | str | Path) -> Policy:
+    """A policy from a TOML file, or from a dict of the same shape; `policy.check(assessment)` gives the verdict."""
+    return policy_from(source, measuring.entries())
+
+
+def measures() -> dict[str, str]:
+    """The measures of risk and utility, and the scores: id and one line."""
+    return {name: entry.summary for name, entry in measuring.entries().items()}
+
+
+def measure_details(name: str) -> dict[str, Any]:
+    """A measure with its story, range and direction, as declared."""
+    known = measuring.entries()
+    if name not in known:
+        raise ParameterError(f"there is no measure '{name}'", did_you_mean(name, known))
+    return {key: plain(value) for key, value in dataclasses.asdict(known[name]).items()}
 
 
 def example_file() -> Path:
@@ -146,9 +250,12 @@ def example_file() -> Path:
     return Path(__file__).parent / "examples" / "business_survey.csv"
 
 
-def _check_call(seed: int | None, engine: str) -> None:
+def _check_seed(seed: int | None) -> None:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise ParameterError("seed: must be a whole number of at least 0", "leave it out for a fresh one")
+
+
+def _check_engine(engine: str) -> None:
     if engine not in ENGINES:
         raise ParameterError(f"engine: '{engine}' is unknown", f"it is {one_of(ENGINES)}")
 
@@ -184,6 +291,28 @@ def _check_fits(plan: Plan, intake: Intake) -> None:
             f"weight: perturb='{perturb}' keeps weighted moments only with exact=True",
             "use exact=True, or a method that redraws or keeps moments exactly",
         )
+
+
+def _beside_other(plan: Plan, intake: Intake) -> Intake:
+    """The table with another masker's output beside it, where the method starts from one."""
+    if not plan.perturb.from_other:
+        return intake
+    given, table = plan.other, intake.table
+    frame = open_frame(read_table(Path(given))[0] if isinstance(given, str) else given)
+    names = table.confidential_names
+    numbered = isinstance(given, np.ndarray) and len(frame.names) == len(names)
+    missing = [] if numbered else [name for name in names if name not in frame.names]
+    if frame.count != table.count or missing:
+        lacks = f"no column '{missing[0]}'" if missing else f"{frame.count} rows, the data {table.count}"
+        raise DataError(f"other: has {lacks}", "give every protected column, and a row for each record in their order")
+    columns = [np.array(frame.numbers(name)) for name in (frame.names if numbered else names)]
+    for name, column in zip(names, columns, strict=True):
+        hole = intake.holes[name]
+        if hole is not None:
+            column[hole] = np.nan
+        if not np.isfinite(column[slice(None) if hole is None else ~hole]).all():
+            raise DataError(f"other: column '{name}' has missing or infinite cells", "fill them first")
+    return dataclasses.replace(intake, table=dataclasses.replace(table, other=Matrix(columns)))
 
 
 def _sensitive(plan: Plan, frame: Frame, intake: Intake) -> list[int]:
@@ -227,6 +356,7 @@ def _release(
         settings=settings,
         seed=seed,
         writer=_write_report,
+        found=outcome.spectrum.found,
     )
 
 
@@ -236,7 +366,7 @@ def _settings(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, 
     return {
         "method": plan.method,
         "confidential": list(roles.confidential),
-        "public": list(roles.public),
+        "public": roles.public.setting,
         "strata": list(roles.strata),
         "weight": roles.weight,
         "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else copy.deepcopy(rules),

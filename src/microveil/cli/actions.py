@@ -12,7 +12,8 @@ from typing import Any
 
 from microveil import api
 from microveil.cli import show
-from microveil.cli.endings import point_of_no_return
+from microveil.cli.endings import NotMet, point_of_no_return
+from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_target, atomic_targets, check_place
 from microveil.core.errors import MicroveilError, ParameterError
 from microveil.core.results import Release
@@ -39,6 +40,7 @@ class Request:
     report: Path | None = None
     public_report: Path | None = None
     recipe: Path | None = None
+    policy: Path | None = None
     engine: str = "auto"
 
     @property
@@ -47,9 +49,24 @@ class Request:
         return [path for path in (self.report, self.public_report, self.recipe) if path is not None]
 
 
+@dataclass(frozen=True, repr=False)
+class Inquiry:
+    """Everything `microveil assess` was asked for."""
+
+    original: Path
+    released: Path
+    measures: str = "default"
+    confidential: str | None = None
+    public: str | None = None
+    rules: str = "infer"
+    seed: int | None = None
+    policy: Path | None = None
+
+
 def protect(request: Request, *, as_json: bool, quiet: bool) -> None:
     """Protect a file; either everything asked for is written, or nothing is."""
     parameters = _parameters(request.settings)
+    policy = None if request.policy is None else api.read_policy(request.policy)
     _check_targets(request)
     frame, file_format = _read(request.source, quiet)
     api.check_target(request.output, frame=frame)
@@ -58,7 +75,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool) -> None:
             frame,
             request.method,
             confidential=_columns(request.confidential),
-            public=_columns(request.public),
+            public=_columns_or_formula(request.public),
             strata=_columns(request.strata),
             weight=request.weight,
             seed=request.seed,
@@ -71,12 +88,48 @@ def protect(request: Request, *, as_json: bool, quiet: bool) -> None:
         if not quiet:
             tell("linking records", None)
             risk = api.quick_risk(frame, release)
-        tell("writing", None)
-        written = _write_all(request, release, file_format)
+        judged = None
+        if policy is not None:
+            judged = api.assess_release(frame, release, measures=(), policy=policy, sanity=False, progress=tell)
+        written = []
+        if judged is None or judged.met:
+            tell("writing", None)
+            written = _write_all(request, release, file_format)
     if as_json:
-        _print_json({"output": str(request.output), **show.as_dict(release, risk)})
+        told = {} if judged is None else {"assessment": judged.to_dict()}
+        _print_json({"output": str(request.output) if written else None, **show.as_dict(release, risk), **told})
     elif not quiet:
-        show.release(release, risk, written)
+        show.release(release, risk, judged, written)
+    _end(judged, "; nothing was written")
+
+
+def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
+    """Hold a released file against the original."""
+    policy = None if inquiry.policy is None else api.read_policy(inquiry.policy)
+    frames = [_read(path, quiet)[0] for path in (inquiry.original, inquiry.released)]
+    with _progress(LONG, quiet) as tell:  # some attacks take a while on any file
+        judged = api.assess(
+            *frames,
+            confidential=_columns(inquiry.confidential),
+            public=_columns_or_formula(inquiry.public),
+            measures=_columns(inquiry.measures) or (),
+            seed=inquiry.seed,
+            rules=None if inquiry.rules == "none" else inquiry.rules,
+            policy=policy,
+            progress=tell,
+        )
+    if as_json:
+        _print_json(judged.to_dict())
+    elif not quiet:
+        show.assessment(judged)
+    _end(judged)
+
+
+def _end(judged: Assessment | None, consequence: str = "") -> None:
+    """A policy that is not met has an exit code of its own."""
+    verdict = None if judged is None else judged.verdict
+    if verdict is not None and not verdict.met:
+        raise NotMet(f"policy '{verdict.policy}' is not met ({', '.join(verdict.failed)}){consequence}")
 
 
 def describe(source: Path, save: Path | None, *, as_json: bool) -> None:
@@ -107,6 +160,21 @@ def methods(name: str | None, *, as_json: bool) -> None:
         _print_json(details)
     else:
         show.method(details)
+
+
+def measures(name: str | None, *, as_json: bool) -> None:
+    """List measures, or tell of one."""
+    if name is None:
+        if as_json:
+            _print_json(api.measures())
+        else:
+            show.measures(api.measures())
+        return
+    details = api.measure_details(name)
+    if as_json:
+        _print_json(details)
+    else:
+        show.measure(details)
 
 
 def _without_test_parameters(details: dict[str, Any]) -> dict[str, Any]:
@@ -188,6 +256,11 @@ def _columns(text: str | None) -> list[str] | None:
             "a list of columns cannot be read", "separate names by commas, quote those that have one"
         ) from None
     return [name for name in names if name.strip()]
+
+
+def _columns_or_formula(text: str | None) -> list[str] | str | None:
+    """A formula, which begins with `~` and may have commas in its names, as it is; else columns."""
+    return text if text is not None and text.lstrip().startswith("~") else _columns(text)
 
 
 def _parameters(settings: Sequence[str]) -> dict[str, Any]:

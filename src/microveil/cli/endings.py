@@ -16,6 +16,10 @@ class Stopped(BaseException):
     """Somebody wants the run to end. Not a KeyboardInterrupt, which typer would take for itself."""
 
 
+class NotMet(Exception):  # noqa: N818 - a finding, not an error
+    """The figures are not within the limits of the policy; what there is to see has been shown."""
+
+
 def _take_no_notice(*_: Any) -> None:
     """Not SIG_IGN: Python complains when a signal that has just arrived finds itself ignored."""
 

@@ -1,7 +1,8 @@
-"""The command line: `microveil protect | describe | methods | demo | version`.
+"""The command line: `microveil protect | assess | describe | methods | measures | demo | version`.
 
 Nothing is decided here: commands read files, call the api and show what it says. Results go to standard output,
-progress and messages to standard error. Exit codes: 0 done, 2 bad input or usage, 3 an internal fault, 130 stopped.
+progress and messages to standard error. Exit codes: 0 done, 1 the policy is not met, 2 bad input or usage, 3 an
+internal fault, 130 stopped.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from microveil.cli.endings import Stopped, deaf, let_go, say, stoppable
+from microveil.cli.endings import NotMet, Stopped, deaf, let_go, say, stoppable
 from microveil.core.errors import MicroveilError
 
-DONE, BAD_INPUT, FAULT, INTERRUPTED = 0, 2, 3, 130
+DONE, NOT_MET, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -55,6 +56,9 @@ def _stopped() -> int:
 
 def _failed(error: Exception) -> int:
     """Say what went wrong; the exit code."""
+    if isinstance(error, NotMet):
+        say(str(error))
+        return NOT_MET
     if isinstance(error, MicroveilError):
         say(str(error))
         return BAD_INPUT

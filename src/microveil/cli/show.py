@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,15 @@ from rich.table import Table
 
 from microveil import api
 from microveil.cli.endings import let_go
+from microveil.core.assessment import Assessment, Kind
 from microveil.core.measure import Measure
+from microveil.core.policy import Verdict
 from microveil.core.results import Release
 
 Risk = tuple[Measure, Measure]
 
+ROUND_OFF = 1e-15
+"""What is left of a difference of nothing."""
 
 Tell = Callable[[str, float | None], None]
 """Takes the name of a step and the share done, None where nobody knows it."""
@@ -83,7 +87,7 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
     }
 
 
-def release(result: Release, risk: Risk | None, written: list[Path]) -> None:
+def release(result: Release, risk: Risk | None, judged: Assessment | None, written: list[Path]) -> None:
     """The account of a release for a person."""
     console = _console()
     console.print(
@@ -118,8 +122,81 @@ def release(result: Release, risk: Risk | None, written: list[Path]) -> None:
         console.print(f"  {after.id}: {after.meaning}")
     for warning in result.warnings:
         console.print(f"[yellow]Note:[/yellow] {escape(warning)}")
+    if judged is not None and judged.verdict is not None:
+        _verdict(console, judged.verdict)
     for path in written:
         console.print(f"Wrote {escape(str(path))}")
+
+
+TITLES: dict[Kind, str] = {"risk": "Risk", "utility": "Utility", "score": "Scores"}
+HEADINGS = ("figure [95 % interval]", "chance", "identity", "shuffle")
+
+
+def assessment(judged: Assessment) -> None:
+    """The figures for a person: each with its interval, its chance level, and what the two known releases give."""
+    console = _console()
+    original, released = judged.rows
+    rows = f"{released} rows" if original == released else f"{original} original and {released} released rows"
+    console.print(f"{len(judged.columns)} columns, {rows}")
+    cells = {name: _cells(judged, measure) for name, measure in judged.items()}
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *cells.values(), strict=True)]
+    first = max(map(len, judged))
+    for kind, title in TITLES.items():
+        measures = judged.of_kind(kind)
+        if measures:
+            console.print()
+            console.print(_row(title, first, HEADINGS, widths), style="bold", markup=False)
+        for name, measure in measures.items():
+            note = f" [{measure.note}]" if measure.note else ""
+            console.print(_row(name, first, cells[name], widths), markup=False)
+            console.print(f"    {_better(measure.better)}: {measure.meaning}{note}", style="dim", markup=False)
+    console.print()
+    _remarks(console, judged)
+    if judged.verdict is not None:
+        _verdict(console, judged.verdict)
+
+
+def _remarks(console: Console, judged: Assessment) -> None:
+    if judged.sanity is not None:
+        console.print(
+            "identity: the originals released as they are; shuffle: each of their columns shuffled on its own; both "
+            f"measured on {judged.sanity.rows} of {judged.sanity.of} records"
+        )
+    worst = judged.worst_attack
+    if worst is not None:
+        console.print(f"[bold]Gains most over chance:[/bold] {worst.id}, {_number(worst.value)}")
+    for name, reason in judged.skipped.items():
+        console.print(f"[yellow]Not measured:[/yellow] {name} ({escape(reason)})")
+    for note in judged.notes:
+        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+
+
+def _cells(judged: Assessment, measure: Measure) -> tuple[str, ...]:
+    interval = f" [{_number(measure.low)}, {_number(measure.high)}]" if measure.low < measure.high else ""
+    known = (measure.chance, *judged.known(measure.id))
+    return f"{_number(measure.value)}{interval}", *(_number(figure) for figure in known)
+
+
+def _row(name: str, width: int, cells: Sequence[str], widths: Sequence[int]) -> str:
+    figure, *rest = cells
+    scale = " ".join(cell.rjust(room) for cell, room in zip(rest, widths[1:], strict=True))
+    return f"{name:{width}} {figure:{widths[0]}} {scale}".rstrip()
+
+
+def _number(figure: float | None) -> str:
+    """Three digits, and no round-off."""
+    return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.3g}"
+
+
+def _better(direction: str) -> str:
+    return "neither direction is better" if direction == "neither" else f"{direction} is better"
+
+
+def _verdict(console: Console, verdict: Verdict) -> None:
+    console.print(f"[bold]Policy {escape(verdict.policy)}:[/bold] {'met' if verdict.met else 'not met'}")
+    for line in verdict.lines:
+        said = f"{_number(line.figure)}, {line.limit}" if line.met else line.reason
+        console.print(f"  {'met    ' if line.met else 'NOT MET'}  {line.limit.measure}: {escape(said)}")
 
 
 def demo_begins(source: Path) -> None:
@@ -160,6 +237,29 @@ def methods(known: dict[str, str]) -> None:
     for name, summary in known.items():
         console.print(f"[bold]{name}[/bold]  {escape(summary)}")
     console.print("`microveil methods ID` shows the parameters of one.")
+
+
+def measures(known: dict[str, str]) -> None:
+    """The list of measures."""
+    console = _console()
+    for name, summary in known.items():
+        console.print(f"[bold]{name}[/bold]  {escape(summary)}")
+    console.print("`microveil measures ID` tells all about one.")
+
+
+def measure(details: dict[str, Any]) -> None:
+    """One measure with its story."""
+    console = _console()
+    low, high = details["range"]
+    console.print(f"[bold]{details['id']}[/bold] ({details['kind']})  {escape(details['summary'])}")
+    console.print(f"From {low} to {high}; {_better(details['better'])}; {details['cost']}.")
+    if details["paired"]:
+        console.print("Compares records one by one: both files must have their rows in the same order.")
+    if details["parts"]:
+        console.print(f"Made of: {', '.join(details['parts'])}.")
+    if details["story"]:
+        console.print()
+        console.print(escape(details["story"]))
 
 
 def method(details: dict[str, Any]) -> None:

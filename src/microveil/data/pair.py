@@ -1,0 +1,168 @@
+"""Two files side by side: the same columns of both, codes and missing cells set apart, and what a reader must be told.
+
+Columns are matched by their names (by their numbers in arrays), rows by their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.measure import scales
+from microveil.core.roles import Choice, named, regressed
+from microveil.core.table import Matrix
+from microveil.data.dictionary import find_codes
+from microveil.data.frames import Frame, NumpyFrame
+from microveil.data.intake import Rules, dictionary_for
+from microveil.data.limits import LARGEST
+
+BEYOND = 1e15
+"""Standard deviations of the original from its mean: a released value further off is in another unit, or broken."""
+
+
+@dataclass(frozen=True, repr=False)
+class Pair:
+    """The columns that are compared, NaN where a cell is missing or coded."""
+
+    names: tuple[str, ...]
+    original: Matrix
+    released: Matrix
+    notes: list[str]
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Rows of the original and of the released file."""
+        return self.original.shape[0], self.released.shape[0]
+
+
+def pair_up(original: Frame, released: Frame, *, confidential: Choice, public: Choice, rules: Rules) -> Pair:
+    """Match the columns of two files; by default those that are numeric in both and not public."""
+    _check_kinds(original, released)
+    numeric = {name: original.is_numeric(name) for name in original.names}
+    known = regressed(numeric, "public", public).columns
+    asked = confidential is not None
+    names = named(numeric, "confidential", confidential) if asked else _compared(original, released, known)
+    _check_columns(original, released, names, known)
+    codes = _codes(original, names, rules)
+    before, after = ([_values(frame, name, codes.get(name, ())) for name in names] for frame in (original, released))
+    _check_values(names, before, after)
+    notes = [
+        *([] if asked else _about_left_out(original, released)),
+        *(
+            f"column '{name}': {', '.join(f'{code:g}' for code in found)} taken for a code, not a value; such cells "
+            "enter no figure (rules=None if it is a value)"
+            for name, found in codes.items()
+        ),
+        *_about_same(names, before, after),
+        *_about_public(original, released, known),
+    ]
+    return Pair(names, Matrix(before), Matrix(after), notes)
+
+
+def _check_kinds(original: Frame, released: Frame) -> None:
+    """Arrays have no names to match by, only places."""
+    arrays = [isinstance(frame, NumpyFrame) for frame in (original, released)]
+    if arrays[0] != arrays[1]:
+        raise DataError("one file is an array, the other has column names", "give both as arrays, or both as frames")
+    widths = len(original.names), len(released.names)
+    if all(arrays) and widths[0] != widths[1]:
+        raise DataError(f"the arrays have {widths[0]} and {widths[1]} columns", "give the same columns of both")
+    for which, frame in (("original", original), ("released", released)):
+        if not frame.count:
+            raise DataError(f"the {which} file has no rows", "check that it is the right one")
+
+
+def _compared(original: Frame, released: Frame, public: Sequence[str]) -> tuple[str, ...]:
+    """The columns that are numeric in both files, in the order of the original."""
+    shared = [name for name in original.names if name in released.names and name not in public]
+    names = tuple(name for name in shared if original.is_numeric(name) and released.is_numeric(name))
+    if not names:
+        kind = "numeric column" if shared else "column"
+        raise DataError(f"the files have no {kind} in common", "check the names of the columns, and how they were read")
+    return names
+
+
+def _check_columns(original: Frame, released: Frame, names: Sequence[str], public: Sequence[str]) -> None:
+    if not names:
+        raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
+    for name in (*names, *public):
+        if (*names, *public).count(name) > 1:
+            raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
+        if name not in released.names:
+            raise DataError(f"the released file has no column '{name}'", "rename its columns, or leave this one out")
+    for which, frame in (("original", original), ("released", released)):
+        for name in names:
+            if not frame.is_numeric(name):
+                problem = f"confidential: column '{name}' of the {which} file is not numeric"
+                raise DataError(problem, "leave it out, or turn its cells into numbers first")
+
+
+def _codes(original: Frame, names: Sequence[str], rules: Rules) -> dict[str, tuple[float, ...]]:
+    """The special codes of each column: found in the original, or as the dictionary says."""
+    dictionary, inferred = dictionary_for(rules, original.names)
+    found = {name: dictionary.codes(name) for name in names}
+    for name in names if inferred else ():
+        values = original.numbers(name)
+        present = values[~np.isnan(values)]
+        if present.size:
+            found[name] = find_codes(values, float(present.min()), float(present.max()))
+    return {name: codes for name, codes in found.items() if codes}
+
+
+def _values(frame: Frame, name: str, codes: Sequence[float]) -> Array:
+    values = frame.numbers(name)
+    return np.where(np.isin(values, codes), np.nan, values) if codes else values
+
+
+def _check_values(names: Sequence[str], before: Sequence[Array], after: Sequence[Array]) -> None:
+    """Infinite cells, columns in different units, and tables in which nothing varies."""
+    for which, columns in (("original", before), ("released", after)):
+        for name, values in zip(names, columns, strict=True):
+            if np.isinf(values).any():
+                problem = f"column '{name}' of the {which} file has infinite cells"
+                raise DataError(problem, "make them missing, or leave the column out")
+            if np.nanmax(np.abs(values), initial=0.0) > LARGEST:
+                problem = f"column '{name}' of the {which} file is too large in its unit to be squared"
+                raise DataError(problem, "give it in another unit, in both files")
+    for number, (mean, sd) in scales(Matrix(before), needed=True).items():
+        if np.nanmax(np.abs(after[number] - mean), initial=0.0) > BEYOND * sd:
+            raise DataError(f"column '{names[number]}' differs too much between the files", "give both in one unit")
+
+
+def _about_left_out(original: Frame, released: Frame) -> list[str]:
+    """Columns that nobody named, and that cannot be compared."""
+    both = [name for name in original.names if name in released.names]
+    numeric = {name: (original.is_numeric(name), released.is_numeric(name)) for name in both}
+    said = {
+        "the released file does not have them": [name for name in original.names if name not in released.names],
+        "the original file does not have them": [name for name in released.names if name not in original.names],
+        "numbers in one file, text in the other": [name for name, kinds in numeric.items() if kinds[0] != kinds[1]],
+        "text that looks like numbers": [
+            name for name, kinds in numeric.items() if not any(kinds) and original.looks_numeric(name)
+        ],
+    }
+    return [f"not compared ({why}): {', '.join(names)}" for why, names in said.items() if names]
+
+
+def _about_same(names: Sequence[str], before: Sequence[Array], after: Sequence[Array]) -> list[str]:
+    """Columns that should have changed, and did not."""
+    columns = zip(names, before, after, strict=True)
+    same = [name for name, old, new in columns if np.array_equal(old, new, equal_nan=True)]
+    return [f"the same in both files, cell by cell: {', '.join(same)}"] if same else []
+
+
+def _about_public(original: Frame, released: Frame, public: Sequence[str]) -> list[str]:
+    """Columns that should not have changed, and did: the rows may be in another order."""
+    moved = [
+        name
+        for name in public
+        if original.is_numeric(name) and released.is_numeric(name)
+        if not np.array_equal(original.numbers(name), released.numbers(name), equal_nan=True)
+    ]
+    if not moved or original.count != released.count:
+        return []
+    return [f"public, but not the same in both files: {', '.join(moved)}; are the rows in the same order?"]

@@ -1,0 +1,184 @@
+"""Which measures there are, which are taken, and from which random numbers.
+
+Measures, scores and sanity lines are taken here, from two tables that are ready to be compared. Every measure has
+random numbers of its own, by its id: a figure does not depend on which others are asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.assessment import Entry, Kind, Sanity
+from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.measure import Gauge, Measure
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix
+from microveil.risk import MEASURES as RISKS
+from microveil.utility import MEASURES as UTILITIES
+from microveil.utility import SCORES, Score
+
+DEFAULT = (
+    "dbrl",
+    "mahalanobis_linkage",
+    "rank_linkage",
+    "optimal_linkage",
+    "subspace_linkage",
+    "known_columns_linkage",
+    "interval_disclosure",
+    "interval_disclosure_own",
+    "extreme_disclosure",
+    "pil",
+    "propensity_2",
+    "propensity_3",
+    "classifier_auc",
+    "ks",
+    "correlation_difference",
+    "rank_correlation_difference",
+    "score_2",
+    "score_3",
+    "summary",
+)
+"""The attacks that have something to say about any file, and one measure for each thing that files are used for."""
+
+SANITY_ROWS = 1_000
+"""Original records the sanity lines are measured on; more would cost more than the figures themselves."""
+
+BLIND = 1e-6
+"""A second-degree propensity below this says that second moments are kept, and nothing else."""
+
+GAUGES: dict[str, Gauge] = {**RISKS, **UTILITIES}
+
+Tell = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Taken:
+    """Figures, what was skipped and why, and the sanity lines."""
+
+    figures: dict[str, Measure]
+    skipped: dict[str, str]
+    sanity: Sanity | None
+
+
+def entries() -> dict[str, Entry]:
+    """Every measure and score by its id: risks, utilities, scores."""
+    kinds: dict[Kind, Mapping[str, Gauge]] = {"risk": RISKS, "utility": UTILITIES}
+    found = {name: _entry(gauge, kind) for kind, gauges in kinds.items() for name, gauge in gauges.items()}
+    return found | {name: _score_entry(score, found) for name, score in SCORES.items()}
+
+
+def _entry(gauge: Gauge, kind: Kind) -> Entry:
+    story = inspect.cleandoc(gauge.function.__doc__ or "")
+    return Entry(gauge.id, kind, gauge.summary, gauge.better, gauge.range, gauge.cost, gauge.paired, story)
+
+
+def _score_entry(score: Score, known: Mapping[str, Entry]) -> Entry:
+    parts = [known[part] for part in score.parts]
+    slow, paired = any(part.cost == "slow" for part in parts), any(part.paired for part in parts)
+    return Entry(
+        score.id, "score", score.summary, "low", (0.0, 1.0), "slow" if slow else "fast", paired, parts=score.parts
+    )
+
+
+def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]:
+    """Ids, each once, and `also` those of a policy; "default" and "all" stand for many."""
+    if not isinstance(measures, str | list | tuple) or not all(isinstance(word, str) for word in measures):
+        raise ParameterError("measures: takes ids", "give 'default', 'all' or a list of ids")
+    known = [*GAUGES, *SCORES]
+    many = {"default": list(DEFAULT), "all": known}
+    found: dict[str, None] = {}
+    for word in (*([measures] if isinstance(measures, str) else measures), *also):
+        if word not in many and word not in known:
+            raise ParameterError(f"measures: there is no '{word}'", did_you_mean(word, [*many, *known]))
+        found |= dict.fromkeys(many.get(word, [word]))
+    if not found:
+        raise ParameterError("measures: none is named", "give 'default', 'all' or ids")
+    return list(found)
+
+
+def take_all(
+    original: Matrix,
+    released: Matrix,
+    names: Sequence[str],
+    ids: Sequence[str],
+    streams: Streams,
+    *,
+    sanity: bool,
+    tell: Tell,
+) -> Taken:
+    """The figures of a release and, for the scale, those of the originals themselves and of a shuffle of them."""
+    share = 0.6 if sanity else 1.0  # of the work
+    figures, skipped = take(original, released, names, ids, streams, _part_of(tell, "", 0.0, share))
+    if not figures:
+        name, reason = next(iter(skipped.items()))
+        raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
+    if not sanity:
+        return Taken(figures, skipped, None)
+    rows = streams.stream("sanity rows").generator().permutation(original.shape[0])[:SANITY_ROWS]
+    sample = original.take(np.sort(rows))
+    shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
+    ids = list(figures)
+    identity, _ = take(sample, sample, names, ids, streams, _part_of(tell, " of the originals", share, 0.2))
+    shuffle, _ = take(sample, shuffled, names, ids, streams, _part_of(tell, " of a shuffle", share + 0.2, 0.2))
+    return Taken(figures, skipped, Sanity(identity, shuffle, rows.size, original.shape[0]))
+
+
+def _part_of(tell: Tell, of: str, start: float, share: float) -> Tell:
+    return lambda name, done: tell(f"measuring {name}{of}", start + share * done)
+
+
+def _shuffled(column: Array, streams: Streams, number: int) -> Array:
+    return streams.stream("sanity shuffle", number).generator().permutation(column)
+
+
+def take(
+    original: Matrix, released: Matrix, names: Sequence[str], ids: Sequence[str], streams: Streams, tell: Tell
+) -> tuple[dict[str, Measure], dict[str, str]]:
+    """The figures asked for, in that order; and those that these files do not allow, with the reason.
+
+    Measures count columns; what they say of one is told with its name.
+    """
+    needed = dict.fromkeys(part for name in ids for part in (SCORES[name].parts if name in SCORES else (name,)))
+    taken: dict[str, Measure] = {}
+    skipped: dict[str, str] = {}
+    for number, name in enumerate(needed):
+        tell(name, number / len(needed))
+        try:
+            found = _figure(GAUGES[name], original, released, streams)
+            taken[name] = replace(found, note=_with_names(found.note, names))
+        except DataError as error:
+            skipped[name] = _with_names(error.problem, names)
+    for name in (name for name in ids if name in SCORES):
+        lacking = next((part for part in SCORES[name].parts if part in skipped), None)
+        if lacking is None:
+            taken[name] = SCORES[name](taken)
+        else:
+            skipped[name] = f"it needs {lacking}: {skipped[lacking]}"
+    return {name: taken[name] for name in ids if name in taken}, {n: skipped[n] for n in ids if n in skipped}
+
+
+def _with_names(sentence: str, names: Sequence[str]) -> str:
+    return re.sub(r"column (\d+) \(from 0\)", lambda found: f"column '{names[int(found[1])]}'", sentence)
+
+
+def _figure(gauge: Gauge, original: Matrix, released: Matrix, streams: Streams) -> Measure:
+    seed = int(streams.stream("measure", gauge.id).generator().integers(2**63))
+    return gauge(original, released, **gauge.seeded(seed))
+
+
+def notes(figures: Mapping[str, Measure]) -> list[str]:
+    """What must be said beside some figures."""
+    blind, seeing = figures.get("propensity_2"), figures.get("classifier_auc")
+    if blind is None or blind.value >= BLIND:
+        return []
+    beside = "measure classifier_auc too" if seeing is None else f"classifier_auc is {seeing.value:.2f} (.5 is best)"
+    return [
+        "propensity_2 is 0 by construction where means, variances and covariances are kept exactly, however different "
+        f"the files are otherwise: {beside}"
+    ]
