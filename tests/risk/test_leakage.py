@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import microveil as mv
+from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
-from microveil.risk import expected_near_returns
+from microveil.risk import expected_near_returns, near_leakage
 
 
 def enumerated(n: int, m: int) -> dict[int, Fraction]:
@@ -110,3 +111,44 @@ def test_near_returns_refuse_holes_and_negative_boxes() -> None:
         expected_near_returns(np.array([[1.0, np.nan]]), 0.1)
     with pytest.raises(ParameterError, match="eps"):
         expected_near_returns(np.ones((3, 2)), -0.1)
+
+
+def test_near_returns_of_swapped_components_are_as_many_as_expected() -> None:
+    # The principal components of the original, swapped independently: the formula is for exactly this.
+    rng = np.random.default_rng(11)
+    data = rng.lognormal(sigma=0.5, size=(400, 3)) @ (np.eye(3) + 0.4)
+    mean, sd = data.mean(axis=0), data.std(axis=0)
+    z = (data - mean) / sd
+    axes = np.linalg.eigh(z.T @ z)[1]
+    shares = []
+    for _ in range(60):
+        swapped = np.column_stack([rng.permutation(column) for column in (z @ axes).T])
+        found = near_leakage(Matrix(list(data.T)), Matrix(list((mean + sd * (swapped @ axes.T)).T)), seed=1)
+        shares.append(found.value)
+    assert found.parts["swapped components"] > 0.05  # three components, four hundred records: some are near by accident
+    standard_error = np.std(shares) / np.sqrt(60)
+    assert np.mean(shares) == pytest.approx(found.parts["swapped components"], abs=4 * standard_error + 0.005)
+
+
+def test_near_leakage_is_that_of_looking_at_every_pair() -> None:
+    rng = np.random.default_rng(12)
+    data = rng.lognormal(sigma=0.5, size=(300, 2)) @ (np.eye(2) + 0.4)
+    released = data + 0.2 * rng.normal(size=data.shape)
+    z = (data - data.mean(axis=0)) / data.std(axis=0)
+    values, vectors = np.linalg.eigh(z.T @ z / 300)
+    before = z @ vectors / np.sqrt(values)
+    after = (released - data.mean(axis=0)) / data.std(axis=0) @ vectors / np.sqrt(values)
+    near = (np.abs(before[:, None] - after[None]).max(axis=2) <= 0.05).any(axis=1)
+    others = (np.abs(before[:, None] - before[None]).max(axis=2) <= 0.05).sum(axis=1) > 1
+    found = near_leakage(Matrix(list(data.T)), Matrix(list(released.T)), eps=0.05)
+    assert found.value == pytest.approx(near.mean())
+    assert found.chance == pytest.approx(others.mean())
+    with pytest.raises(ParameterError, match="eps"):
+        near_leakage(Matrix(list(data.T)), Matrix(list(data.T)), eps=0.0)
+
+
+def test_a_fresh_sample_is_near_as_often_as_other_originals() -> None:
+    rng = np.random.default_rng(13)
+    found = [near_leakage(*(Matrix(list(rng.normal(size=(400, 2)).T)) for _ in range(2))) for _ in range(40)]
+    gaps = np.array([measure.value - measure.chance for measure in found])
+    assert gaps.mean() == pytest.approx(0.0, abs=4 * gaps.std() / np.sqrt(40))

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from microveil.risk import neighbours
-from microveil.risk.neighbours import TREE_DIMENSIONS, link
+from microveil.risk.neighbours import TREE_DIMENSIONS, link, nearest, standing
 
 Array = NDArray[np.float64]
 
@@ -75,3 +75,52 @@ def test_a_nearer_stranger_is_a_miss(columns: int) -> None:
     found = link(queries, released, np.array([0]))
     assert found.nearest.tolist() == [1]
     assert found.hits == 0
+
+
+@pytest.mark.parametrize("columns", [3, TREE_DIMENSIONS + 1, 30])
+@pytest.mark.parametrize("count", [1, 2, 6])
+@pytest.mark.parametrize("kind", ["near", "far", "ties"])
+def test_several_neighbours_are_those_of_looking_at_every_pair(
+    columns: int, count: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "QUERIES_PER_BLOCK", 32)
+    monkeypatch.setattr(neighbours, "RECORDS_PER_BLOCK", 70)
+    monkeypatch.setattr(neighbours, "FIRST_RECORDS", 10)
+    rng = np.random.default_rng(columns)
+    records = rng.standard_t(2, size=(300, columns))
+    queries = released_for(records, kind, rng)[:150]
+    which, distance = nearest(queries, records, count)
+    every = np.sqrt(np.square(queries[:, None] - records[None]).sum(axis=2))
+    assert distance == pytest.approx(np.sort(every, axis=1)[:, :count], rel=1e-12, abs=1e-12)
+    assert every[np.arange(150)[:, None], which] == pytest.approx(distance, rel=1e-12, abs=1e-12)
+    assert all(np.unique(row).size == count for row in which)
+
+
+@pytest.mark.parametrize("columns", [2, 12])
+def test_where_there_are_fewer_records_than_asked_for_the_rest_is_far(columns: int) -> None:
+    which, distance = nearest(np.zeros((4, columns)), np.ones((2, columns)), 3)
+    assert which.shape == distance.shape == (4, 3)
+    assert np.isinf(distance[:, 2]).all()
+    assert np.isfinite(distance[:, :2]).all()
+    assert np.isinf(nearest(np.zeros((4, columns)), np.ones((0, columns)), 1)[1]).all()
+
+
+@pytest.mark.parametrize("kind", ["near", "far", "ties"])
+@pytest.mark.parametrize("columns", [2, 12])
+def test_a_place_in_the_queue_is_that_of_looking_at_every_pair(
+    kind: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "QUERIES_PER_BLOCK", 64)
+    monkeypatch.setattr(neighbours, "RECORDS_PER_BLOCK", 70)
+    rng = np.random.default_rng(columns)
+    data = rng.standard_t(2, size=(300, columns))
+    released = released_for(data, kind, rng)
+    if kind == "ties":
+        data = np.round(data)
+    own = np.arange(0, 300, 2)
+    nearer, equal = standing(data[own], released, own)
+    every = np.sqrt(np.square(data[own][:, None] - released[None]).sum(axis=2))
+    reach = every[np.arange(own.size), own][:, None]
+    assert nearer.tolist() == (every < reach - 1e-9).sum(axis=1).tolist()
+    assert equal.tolist() == (np.abs(every - reach) <= 1e-9).sum(axis=1).tolist()
+    assert np.where(nearer == 0, 1 / equal, 0.0) == pytest.approx(link(data[own], released, own).credit)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from reference import tarragona
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.risk import dbrl, subspace_linkage
+from microveil.risk import dbrl, subspace, subspace_linkage
 
 Array = NDArray[np.float64]
 
@@ -41,7 +42,8 @@ def test_without_exact_moments_the_axes_are_nearly_those() -> None:
     assert "last" in found.note
 
 
-def test_an_independent_component_left_alone_is_found() -> None:
+def test_an_independent_component_left_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subspace, "ROUNDS", 0)  # what learning from links adds is another matter
     # Three sources in a rotation that principal components cannot see (equal variances); one is not swapped.
     rng = np.random.default_rng(5)
     sources = rng.exponential(size=(1500, 3)) - 1
@@ -94,3 +96,29 @@ def test_many_components_thin_columns_and_a_constant_release() -> None:
     assert subspace_linkage(matrix(one), matrix(one), seed=1).value == 1
     constant = subspace_linkage(matrix(wide), matrix(np.ones_like(wide)), seed=1)
     assert constant.value == constant.chance == 1 / 90
+
+
+def test_links_teach_where_to_look() -> None:
+    # Axes of the release are only nearly those of the original; what was left alone is found all the same.
+    data = table(9, rows=500, columns=10)
+    released = mv.protect(data, "pca", components=6, exact=False, seed=1, rules=None).data
+    found = subspace_linkage(matrix(data), matrix(released), seed=1)
+    assert found.parts["before learning"] < 0.9 < 0.95 < found.value
+    assert "learnt from links" in found.note
+
+
+@pytest.mark.parametrize(("components", "least"), [(1, 0.95), (3, 0.85), (5, 0.75), (8, 0.65)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_tarragona_with_components_left_alone(components: int, least: float, exact: bool) -> None:
+    _, data = tarragona()
+    for seed in range(3):
+        released = mv.protect(data, "pca", components=components, exact=exact, seed=seed, rules=None).data
+        assert subspace_linkage(matrix(data), matrix(released), seed=1).value >= least
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_tarragona_with_all_components_swapped(exact: bool) -> None:
+    _, data = tarragona()
+    for seed in range(3):
+        released = mv.protect(data, "pca", exact=exact, seed=seed, rules=None).data
+        assert subspace_linkage(matrix(data), matrix(released), seed=1).value <= 0.02

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import reference_file
-from scipy.stats import ks_2samp, kurtosis, skew
+from scipy.stats import ks_2samp, kurtosis, skew, wasserstein_distance
 
 from microveil.core.table import Matrix
-from microveil.utility import il1s, ks, kurtosis_bias, mean_bias, skewness_bias, variance_bias
+from microveil.utility import il1s, ks, kurtosis_bias, marginal_distance, mean_bias, skewness_bias, variance_bias
 
 Array = NDArray[np.float64]
 
@@ -61,6 +61,35 @@ def test_chance_of_ks_is_that_of_two_samples() -> None:
     found = [ks(*(matrix(rng.normal(size=(1000, 4))) for _ in range(2))) for _ in range(50)]
     # The limit is approached from below: the distance of finite samples takes steps.
     assert np.mean([measure.value for measure in found]) == pytest.approx(found[0].chance, rel=0.06)
+
+
+def test_marginal_distance_is_scipys() -> None:
+    data, released = pair(4)
+    data[:, 1], released[:, 1] = np.round(data[:, 1]), np.round(released[:, 1])
+    data[5, 2] = released[7, 2] = np.nan
+    expected = [
+        wasserstein_distance(old[~np.isnan(old)], new[~np.isnan(new)]) / np.nanstd(old)
+        for old, new in zip(data.T, released[:150].T, strict=True)
+    ]
+    found = marginal_distance(matrix(data), matrix(released[:150]))
+    assert found.value == pytest.approx(np.mean(expected))
+    assert found.parts["largest"] == pytest.approx(max(expected))
+    assert f"in column {int(np.argmax(expected))}" in found.note
+    shifted = marginal_distance(matrix(data), matrix(data + 2 * np.nanstd(data, axis=0)))
+    assert shifted.value == pytest.approx(2)
+    gone = released.copy()
+    gone[:, 0] = np.nan
+    assert marginal_distance(matrix(data), matrix(gone)).value == np.inf
+
+
+def test_chance_of_marginal_distance_is_that_of_two_samples() -> None:
+    rng = np.random.default_rng(5)
+    found = [
+        marginal_distance(matrix(rng.gamma(2.0, size=(1000, 3))), matrix(rng.gamma(2.0, size=(500, 3))))
+        for _ in range(100)
+    ]
+    values, chance = (np.array([getattr(measure, name) for measure in found]) for name in ("value", "chance"))
+    assert values.mean() == pytest.approx(chance.mean(), abs=4 * values.std() / np.sqrt(100))
 
 
 def test_il1s_by_hand() -> None:

@@ -10,7 +10,8 @@ from scipy.stats import gaussian_kde
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.utility import pil, pil7
-from microveil.utility.information_loss import QUANTILES, _density
+from microveil.utility.information_loss import QUANTILES, _density, quantile_variances, statistics_of, variances_of
+from microveil.utility.sides import Side
 
 Array = NDArray[np.float64]
 
@@ -99,3 +100,26 @@ def test_missing_cells_are_left_out() -> None:
     )
     some = np.where(rng.random(data.shape) < 0.2, np.nan, data)
     assert pil7(matrix(some), matrix(some)).value == 0
+
+
+def test_every_variance_is_that_of_many_samples() -> None:
+    # Variances from one very large sample, beside those of the statistics of many small ones. The variance of a nearly
+    # normal statistic over 1,500 samples has a standard error of sqrt(2 / 1500) = 3.7 %; four of them are allowed.
+    rng = np.random.default_rng(8)
+    rows, samples = 4_000, 1_500
+    large = gamma(rng, 1_000_000)
+    mean, sd = large.mean(axis=0), large.std(axis=0)
+    population = (large - mean) / sd  # variances are worked out for columns of unit variance
+    expected = dict(variances_of(Side.of(population), shape=True))
+    at = np.quantile(population[:, 0], QUANTILES)
+    expected["quantiles"] = quantile_variances(population[:, 0], at)
+    found: dict[str, list[Array]] = {name: [] for name in expected}
+    for _ in range(samples):
+        sample = (gamma(rng, rows) - mean) / sd
+        for name, values in statistics_of(Side.of(sample), shape=True).items():
+            found[name].append(values)
+        found["quantiles"].append(np.quantile(sample[:, 0], QUANTILES))
+    assert set(expected) == {"means", "variances", "covariances", "correlations", "quantiles", "skewness", "kurtosis"}
+    for name, variances in expected.items():
+        ratio = np.var(found[name], axis=0) * rows / (variances * 1_000_000)
+        assert ratio == pytest.approx(np.ones(ratio.size), abs=4 * np.sqrt(2 / samples)), name

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from hostile import hostile_tables
 from numpy.typing import NDArray
 
 from microveil.core.measure import Gauge, Reading, gauge
@@ -20,8 +21,9 @@ ALL = {**UTILITIES, **RISKS}
 # What doing nothing gives; and where an independent shuffle of the columns must lie.
 DOING_NOTHING = dict.fromkeys(UTILITIES, 0.0) | dict.fromkeys(RISKS, 1.0)
 DOING_NOTHING |= {"vector_correlation": 1.0, "ssim": 1.0, "psnr": np.inf, "classifier_auc": 0.5}
+DOING_NOTHING |= {"ci_overlap": 1.0, "selectivity": 1.0, "dcr_ratio": 0.0}
 
-KEPT_BY_A_SHUFFLE = {"mean_bias", "variance_bias", "skewness_bias", "kurtosis_bias", "ks"}
+KEPT_BY_A_SHUFFLE = {"mean_bias", "variance_bias", "skewness_bias", "kurtosis_bias", "ks", "marginal_distance"}
 SHUFFLED = dict.fromkeys(KEPT_BY_A_SHUFFLE, (0.0, 0.0)) | {
     "pil": (0.38, 0.4),  # two groups of five are lost
     "pil7": (0.27, 2 / 7),
@@ -53,7 +55,22 @@ SHUFFLED = dict.fromkeys(KEPT_BY_A_SHUFFLE, (0.0, 0.0)) | {
     "interval_disclosure_own": (0.07, 0.2),
     "interval_disclosure_sd": (0.02, 0.3),
     "extreme_disclosure": (1.0, 1.0),  # a shuffle keeps every extreme
+    "outlier_risk": (0.0, 0.25),  # one of the five at most
+    "singling_out": (0.0, 0.1),
+    "linkability": (0.0, 0.05),
+    "inference": (0.0, 0.1),
+    "attribute_inference": (0.0, 0.1),
+    "reconstruction": (0.0, 0.1),
+    "spectral_filtering": (0.0, 0.05),
+    "dcr_ratio": (0.8, 3.0),
+    "exact_matches": (0.0, 0.0),
+    "near_leakage": (0.0, 0.03),
+    "ci_overlap": (0.0, 0.4),
+    "regression_fit": (2.0, 50.0),
+    "selectivity": (0.0, 0.15),
 }
+# Luck alone gives nothing in a table of a few hundred records without equal values.
+BY_NO_ACCIDENT = {"exact_matches", "near_leakage", "spectral_filtering"}
 DESCRIPTIONS = {name for name, entry in ALL.items() if entry.better == "neither"}
 
 
@@ -111,8 +128,9 @@ def test_the_figure_explains_itself(entry: Gauge) -> None:
     assert 20 < len(entry.summary) < 160
     told = json.loads(json.dumps(measure.to_dict(), allow_nan=False))
     assert {"id", "value", "low", "high", "chance", "better", "range", "meaning", "note", "parts"} == set(told)
-    if entry.id in RISKS and entry.id not in ("extreme_disclosure", "interval_disclosure_sd"):
-        assert 0 < measure.chance < 0.5
+    if entry.id in RISKS and entry.id not in ("extreme_disclosure", "interval_disclosure_sd", "dcr_ratio"):
+        assert 0 <= measure.chance < 0.5
+        assert measure.chance > 0 or entry.id in BY_NO_ACCIDENT
 
 
 @every
@@ -147,7 +165,49 @@ def test_missing_cells_do_no_harm_and_are_no_hits(entry: Gauge) -> None:
         assert np.isfinite(measure.value), "a figure for cells that are there"
         assert entry.range[0] <= measure.value <= entry.range[1]
     if entry.id in RISKS:
-        assert found(entry, table(), np.full((200, 5), np.nan)).value == 0
+        nothing = np.inf if entry.id == "dcr_ratio" else 0.0  # no record is near where there is none
+        assert found(entry, table(), np.full((200, 5), np.nan)).value == nothing
+
+
+@every
+def test_three_records_are_measured_or_refused(entry: Gauge) -> None:
+    data = table(3)
+    for released in (data, masked(data), data[::-1], np.full_like(data, np.nan), np.ones_like(data)):
+        try:
+            measure = found(entry, data, released)
+        except DataError:
+            assert entry.id in ("eigen_decay", "ci_overlap", "regression_fit")
+        else:
+            assert entry.range[0] <= measure.low <= measure.value <= measure.high <= entry.range[1]
+
+
+HOSTILE = hostile_tables(np.random.default_rng(8).lognormal(size=(60, 4)) @ (np.eye(4) + 0.4))
+
+
+@every
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_tables_are_measured_or_refused(entry: Gauge, kind: str) -> None:
+    data = HOSTILE[kind]
+    shuffled = np.column_stack([np.random.default_rng(9).permutation(column) for column in data.T])
+    for released in (data, shuffled, np.zeros_like(data)):
+        try:
+            measure = found(entry, data, released)
+        except DataError:
+            assert entry.id in ("eigen_decay", "ci_overlap", "regression_fit")  # which need columns on their own
+        else:
+            assert entry.range[0] <= measure.low <= measure.value <= measure.high <= entry.range[1]
+
+
+# `classifier_auc` needs no pairs, but where there are any it learns from a record and its release together.
+UNPAIRED = [entry for entry in ALL.values() if not entry.paired and entry.id != "classifier_auc"]
+
+
+@pytest.mark.parametrize("entry", UNPAIRED, ids=lambda e: e.id)
+def test_the_order_of_the_released_records_does_not_matter(entry: Gauge) -> None:
+    data, released = table(), masked(table())
+    order = np.random.default_rng(6).permutation(len(data))
+    plain, other = found(entry, data, released), found(entry, data, released[order])
+    assert other.value == pytest.approx(plain.value, rel=1e-9, abs=1e-12)
 
 
 @every

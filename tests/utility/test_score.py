@@ -8,7 +8,7 @@ from microveil.core.measure import Measure
 from microveil.errors import ParameterError
 from microveil.risk import MEASURES as RISKS
 from microveil.utility import MEASURES as UTILITIES
-from microveil.utility import SCORES, score_2
+from microveil.utility import SCORES, overall, score_2
 
 
 def measure(name: str, value: float, note: str = "") -> Measure:
@@ -48,3 +48,11 @@ def test_scores_are_made_of_registered_measures_between_0_and_1() -> None:
             gauge = {**UTILITIES, **RISKS}[part]
             assert gauge.range == (0, 1)
             assert gauge.better == "low"
+
+
+def test_overall_counts_selectivity_twice() -> None:
+    values = {"pil7": 0.1, "propensity_2": 0.2, "dbrl": 0.3, "interval_disclosure_own": 0.4, "selectivity": 0.5}
+    found = overall({name: measure(name, value) for name, value in values.items()})
+    assert found.value == pytest.approx((0.1 + 0.2 + 0.3 + 0.4 + 2 * 0.5) / 6)
+    equal = overall({name: measure(name, value) for name, value in values.items()}, dict.fromkeys(values, 1.0))
+    assert equal.value == pytest.approx(0.3)

@@ -70,7 +70,7 @@ class Measure:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON. JSON has no infinity, so it is the word "Infinity", which most languages can read."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return {name: plain(value) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -196,11 +196,12 @@ def scales(table: Matrix, *, needed: bool = False) -> dict[int, tuple[float, flo
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, float) and math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value

@@ -1,9 +1,20 @@
 """Risk: what an intruder could do with a release, each told as an attacker's story."""
 
 from microveil.core.measure import registry
+from microveil.risk.closest import dcr_ratio, exact_matches
+from microveil.risk.descriptions import singling_out
 from microveil.risk.extremes import extreme_disclosure
+from microveil.risk.facts import reconstruction
+from microveil.risk.filtering import spectral_filtering
+from microveil.risk.guesses import attribute_inference, inference
 from microveil.risk.interval import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
-from microveil.risk.leakage import LeakageDistribution, NearReturns, expected_near_returns, leakage_distribution
+from microveil.risk.leakage import (
+    LeakageDistribution,
+    NearReturns,
+    expected_near_returns,
+    leakage_distribution,
+    near_leakage,
+)
 from microveil.risk.linkage import (
     dbrl,
     known_columns_linkage,
@@ -11,7 +22,10 @@ from microveil.risk.linkage import (
     optimal_linkage,
     rank_linkage,
 )
+from microveil.risk.outliers import outlier_risk
+from microveil.risk.records import RecordRisk, record_risk
 from microveil.risk.subspace import subspace_linkage
+from microveil.risk.two_files import linkability
 
 # A new attack is a function with its story, and a line here.
 MEASURES = registry(
@@ -25,22 +39,44 @@ MEASURES = registry(
     interval_disclosure_own,
     interval_disclosure_sd,
     extreme_disclosure,
+    outlier_risk,
+    singling_out,
+    linkability,
+    inference,
+    attribute_inference,
+    reconstruction,
+    spectral_filtering,
+    dcr_ratio,
+    exact_matches,
+    near_leakage,
 )
 
 __all__ = [
     "MEASURES",
     "LeakageDistribution",
     "NearReturns",
+    "RecordRisk",
+    "attribute_inference",
     "dbrl",
+    "dcr_ratio",
+    "exact_matches",
     "expected_near_returns",
     "extreme_disclosure",
+    "inference",
     "interval_disclosure",
     "interval_disclosure_own",
     "interval_disclosure_sd",
     "known_columns_linkage",
     "leakage_distribution",
+    "linkability",
     "mahalanobis_linkage",
+    "near_leakage",
     "optimal_linkage",
+    "outlier_risk",
     "rank_linkage",
+    "reconstruction",
+    "record_risk",
+    "singling_out",
+    "spectral_filtering",
     "subspace_linkage",
 ]

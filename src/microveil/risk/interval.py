@@ -37,7 +37,7 @@ def interval_disclosure(original: Matrix, released: Matrix, *, seed: int | None 
     """
     tried = sampled_rows(original.shape[0], seed)
     nearest = links_of(*standardised(original, released), tried).nearest
-    return _disclosed(original, released, tried, nearest)
+    return disclosed(original, released, tried, nearest)
 
 
 @attack(
@@ -54,7 +54,7 @@ def interval_disclosure_own(original: Matrix, released: Matrix) -> Reading:
     `interval_disclosure`.
     """
     rows = np.arange(original.shape[0])
-    return _disclosed(original, released, rows, rows)
+    return disclosed(original, released, rows, rows)
 
 
 @attack(
@@ -85,7 +85,7 @@ def interval_disclosure_sd(
     return Reading(hits / (len(widths) * max(cells, 1)), parts={"whole records": float((whole & known).mean())})
 
 
-def _disclosed(original: Matrix, released: Matrix, tried: Index, linked: Index) -> Reading:
+def disclosed(original: Matrix, released: Matrix, tried: Index, linked: Index) -> Reading:
     """Each value of the originals tried, against the intervals around the released records they are linked to.
 
     For the interval of the figure a record counts as one try, as its values are not independent of each other.

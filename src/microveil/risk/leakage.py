@@ -10,6 +10,13 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
+from microveil.core.measure import Reading, standardised
+from microveil.core.table import Matrix
+from microveil.risk.shares import attack, sampled_rows, share_of
+from microveil.risk.views import whitening_axes
+
+BOX = 0.1
+"""Half-width of the box in which a record is nearly back, in standard deviations of each component."""
 
 NEGLIGIBLE = 1e-18
 """Terms of the alternating sum below this share of the first no longer change its last digit."""
@@ -121,3 +128,44 @@ def expected_near_returns(scores: Array, eps: float) -> NearReturns:
         near = np.searchsorted(ordered, column + width, "right") - np.searchsorted(ordered, column - width, "left")
         expected *= near / count
     return NearReturns(expected)
+
+
+@attack(
+    "share of records with a released one within a tenth of a standard deviation in every principal component",
+    cost="slow",
+)
+def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: int | None = None) -> Reading:
+    """Records that come back nearly, beside how many must be near by nature.
+
+    The intruder takes a released record that is very near to a known one in *every* respect for its own: within ±`eps`
+    in each principal component of the original, in standard deviations of the component. Chance is the share of
+    originals that have another *original* as near, which is about what a fresh sample of the population gives. The part
+    "swapped components" is what independent swaps of these components give, mean of 1 - exp(-λ_i) by
+    `expected_near_returns`.
+    """
+    if not eps > 0:
+        raise ParameterError("eps: must be above 0", "give a share of a standard deviation, such as 0.1")
+    before, after = (side[~np.isnan(side).all(axis=1)] for side in standardised(original, released))
+    before, after = np.nan_to_num(before), np.nan_to_num(after)
+    axes = whitening_axes(before)
+    scores = before @ axes
+    tried = sampled_rows(len(scores), seed)
+    near = _in_the_box(scores[tried], after @ axes, eps, 1)
+    return share_of(
+        near,
+        tried.size,
+        chance=_in_the_box(scores[tried], scores, eps, 2) / tried.size,
+        of=len(scores),
+        parts={"swapped components": float(expected_near_returns(scores, eps).risk.mean())},
+    )
+
+
+def _in_the_box(scores: Array, others: Array, eps: float, count: int) -> int:
+    """How many records have at least so many of the others in their box."""
+    from scipy.spatial import cKDTree
+
+    if len(others) < count:
+        return 0
+    # The tree looks no further than the box: what is outside counts as infinitely far.
+    distance, _ = cKDTree(others).query(scores, k=[count], p=np.inf, distance_upper_bound=eps * (1 + 1e-9))
+    return int(np.count_nonzero(np.isfinite(distance)))

@@ -3,11 +3,7 @@
 All attacks here have one story. The intruder holds some records with their original values (from a register, a
 newspaper, a rival's books), and looks for each of them in the release, taking the nearest record. They differ in what
 the intruder means by "near". Of the originals, a random sample is tried when there are many; all released records
-compete.
-
-Missing cells are set to the middle of their column in both files; as a record's own cells are missing in the same
-places, this makes its own release a little nearer and the figures a little too high rather than too low. A record
-without a single cell that is there in both files is never a hit.
+compete. What becomes of missing cells is told in `views`.
 """
 
 from __future__ import annotations
@@ -15,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.measure import Reading, standardised
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.risk.neighbours import Index, Links, link
 from microveil.risk.shares import PAIRS, attack, sampled_rows, share_of
+from microveil.risk.views import View, known_together, plain_view, ranked_view, whitened_view
 
 MOST_ASSIGNED = 2_000
 """Records matched one to one at most: the work grows with the cube."""
@@ -42,7 +38,7 @@ def dbrl(original: Matrix, released: Matrix, *, seed: int | None = None) -> Read
     no released record is nearer than its own; of k records at the same distance each counts 1/k, as the intruder
     has to guess.
     """
-    return _linked(*standardised(original, released), seed)
+    return _linked(plain_view(original, released), seed)
 
 
 @attack(
@@ -57,12 +53,7 @@ def mahalanobis_linkage(original: Matrix, released: Matrix, *, seed: int | None 
     small difference against the run of the data tells more than a large one along it. So the columns are turned into
     principal components of the original, each brought to unit variance; components that are round-off are left out.
     """
-    before, after = standardised(original, released)
-    known = known_together(before, after)
-    before, after = np.nan_to_num(before), np.nan_to_num(after)
-    values, vectors = sorted_eigen(before.T @ before / len(before))
-    whitening = vectors[:, : rank_of(values)] / np.sqrt(values[: rank_of(values)])
-    return _linked(before @ whitening, after @ whitening, seed, known)
+    return _linked(whitened_view(original, released), seed)
 
 
 @attack(
@@ -77,9 +68,7 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
     the largest. Each value is replaced by its rank in its own file (equal values share their mean rank), so that any
     monotone transformation and the long tails of a column are of no avail.
     """
-    before, after = standardised(original, released)
-    known = known_together(before, after)
-    return _linked(relative_ranks(before), relative_ranks(after), seed, known)
+    return _linked(ranked_view(original, released), seed)
 
 
 @attack(
@@ -98,15 +87,14 @@ def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = No
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
-    before, after = standardised(original, released)
-    known = known_together(before, after)
-    rows = sampled_rows(len(before), seed, pairs=0, fewest=MOST_ASSIGNED)
+    view = plain_view(original, released)
+    rows = sampled_rows(original.shape[0], seed, pairs=0, fewest=MOST_ASSIGNED)
     # Equal costs are decided by position; in their own order the records would all be hits.
     order = Streams.from_seed(seed).stream("order of the release").generator().permutation(rows.size)
-    before, after = np.nan_to_num(before[rows]), np.nan_to_num(after[rows])
+    before, after = view.before[rows], view.after[rows]
     _, chosen = linear_sum_assignment(cdist(before, after[order], "sqeuclidean"))
     _, record, copies = np.unique(after, axis=0, return_inverse=True, return_counts=True)
-    right = (record[order[chosen]] == record) & known[rows]
+    right = (record[order[chosen]] == record) & view.known[rows]
     hits = float((right / copies[record]).sum())
     return share_of(hits, rows.size, chance=1 / rows.size, of=original.shape[0])
 
@@ -145,22 +133,6 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
     )
 
 
-def known_together(before: Array, after: Array) -> Mask:
-    """Records with at least one cell that is there in both files."""
-    known: Mask = np.any(~np.isnan(before) & ~np.isnan(after), axis=1)
-    return known
-
-
-def relative_ranks(values: Array) -> Array:
-    """Ranks from 0 to 1 less a half, in units of their standard deviation; missing cells in the middle."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(values, axis=0, nan_policy="omit")
-    present = np.maximum((~np.isnan(values)).sum(axis=0), 1)
-    scaled: Array = np.nan_to_num((ranks - 0.5) / present - 0.5) * np.sqrt(12)
-    return scaled
-
-
 def links_of(before: Array, after: Array, tried: Index, known: Mask | None = None) -> Links:
     """Link the originals tried to the released records; those nothing is known of are no hits."""
     known = known_together(before, after) if known is None else known
@@ -168,7 +140,8 @@ def links_of(before: Array, after: Array, tried: Index, known: Mask | None = Non
     return Links(found.nearest, np.where(known[tried], found.credit, 0.0))
 
 
-def _linked(before: Array, after: Array, seed: int | None, known: Mask | None = None) -> Reading:
-    tried = sampled_rows(len(before), seed)
-    hits = links_of(before, after, tried, known).hits
-    return share_of(hits, tried.size, chance=1 / len(before), of=len(before))
+def _linked(view: View, seed: int | None) -> Reading:
+    count = len(view.before)
+    tried = sampled_rows(count, seed)
+    hits = links_of(view.before, view.after, tried, view.known).hits
+    return share_of(hits, tried.size, chance=1 / count, of=count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -58,3 +59,32 @@ def binomial_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -
     low = 0.0 if hits <= 0 else float(betaincinv(hits, max(tries - hits, 0) + 1, tail))
     high = 1.0 if hits >= tries else float(betaincinv(hits + 1, tries - hits, 1 - tail))
     return low, high
+
+
+def wilson_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson's (1927) interval of a share: narrower than the exact one, and still right near 0 and 1."""
+    from scipy.special import ndtri
+
+    if tries == 0:
+        return 0.0, 1.0
+    z2, share = float(ndtri((1 + confidence) / 2)) ** 2, hits / tries
+    middle = (share + z2 / (2 * tries)) / (1 + z2 / tries)
+    reach = np.sqrt(z2 / tries * (share * (1 - share) + z2 / (4 * tries))) / (1 + z2 / tries)
+    return (0.0 if hits <= 0 else float(middle - reach)), (1.0 if hits >= tries else float(middle + reach))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often an attack was right. Hits may be fractions, where it had to guess."""
+
+    hits: float = 0.0
+    tries: int = 0
+
+    @property
+    def share(self) -> float:
+        """Share of right guesses; none of no tries."""
+        return self.hits / max(self.tries, 1)
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Wilson's interval of the share."""
+        return wilson_interval(self.hits, self.tries, confidence)

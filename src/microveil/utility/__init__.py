@@ -15,9 +15,19 @@ from microveil.utility.distances import norm_frobenius, norm_max_row, norm_sum, 
 from microveil.utility.divergence import kl_gaussian, kl_ridge, wasserstein_gaussian
 from microveil.utility.image import psnr, ssim
 from microveil.utility.information_loss import pil, pil7
-from microveil.utility.moments import il1s, ks, kurtosis_bias, mean_bias, skewness_bias, variance_bias
+from microveil.utility.moments import (
+    il1s,
+    ks,
+    kurtosis_bias,
+    marginal_distance,
+    mean_bias,
+    skewness_bias,
+    variance_bias,
+)
 from microveil.utility.propensity import propensity_2, propensity_3
-from microveil.utility.score import Score, score_2, score_3, summary
+from microveil.utility.regression import ci_overlap, regression_fit
+from microveil.utility.score import Score, overall, score_2, score_3, summary
+from microveil.utility.selective import selectivity
 from microveil.utility.spectrum import eigen_decay
 
 # A new measure is a function, and a line here.
@@ -32,12 +42,15 @@ MEASURES = registry(
     skewness_bias,
     kurtosis_bias,
     ks,
+    marginal_distance,
     il1s,
     correlation_bias,
     rank_correlation_bias,
     kendall_bias,
     correlation_difference,
     rank_correlation_difference,
+    ci_overlap,
+    regression_fit,
     norm_sum,
     norm_max_row,
     norm_frobenius,
@@ -50,16 +63,18 @@ MEASURES = registry(
     eigen_decay,
     between_correlation,
     within_correlation,
+    selectivity,
 )
 
 # Figures made of other figures, of both rooms; a new one is a line in score.py and one here.
-SCORES: dict[str, Score] = {score.id: score for score in (score_2, score_3, summary)}
+SCORES: dict[str, Score] = {score.id: score for score in (score_2, score_3, summary, overall)}
 
 __all__ = [
     "MEASURES",
     "SCORES",
     "Score",
     "between_correlation",
+    "ci_overlap",
     "classifier_auc",
     "correlation_bias",
     "correlation_difference",
@@ -70,10 +85,12 @@ __all__ = [
     "kl_ridge",
     "ks",
     "kurtosis_bias",
+    "marginal_distance",
     "mean_bias",
     "norm_frobenius",
     "norm_max_row",
     "norm_sum",
+    "overall",
     "pil",
     "pil7",
     "propensity_2",
@@ -81,8 +98,10 @@ __all__ = [
     "psnr",
     "rank_correlation_bias",
     "rank_correlation_difference",
+    "regression_fit",
     "score_2",
     "score_3",
+    "selectivity",
     "skewness_bias",
     "ssim",
     "summary",

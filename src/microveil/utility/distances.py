@@ -60,10 +60,10 @@ def vector_correlation(original: Matrix, released: Matrix) -> Reading:
     before, after = standardised(original, released)
     varying = list(scales(original))
     raw = (np.column_stack([table.columns[j] for j in varying]) for table in (original, released))
-    return Reading(_correlation(before, after), parts={"raw values": _correlation(*raw)})
+    return Reading(cell_correlation(before, after), parts={"raw values": cell_correlation(*raw)})
 
 
-def _correlation(before: Array, after: Array) -> float:
+def cell_correlation(before: Array, after: Array) -> float:
     """Pearson's over the cells that are there in both; 0 if one of the vectors is constant."""
     known = ~np.isnan(before) & ~np.isnan(after)
     if not known.any():

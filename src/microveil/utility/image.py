@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.errors import ParameterError
 from microveil.core.measure import Reading, gauge, standardised
 from microveil.core.table import Matrix
 
@@ -51,16 +52,17 @@ def psnr(original: Matrix, released: Matrix) -> Reading:
     cost="fast",
     paired=True,
 )
-def ssim(original: Matrix, released: Matrix) -> Reading:
+def ssim(original: Matrix, released: Matrix, *, window: int | None = None) -> Reading:
     """SSIM = correlation x luminance x contrast (D'Acquisto and Naldi, eq. 11), over all cells; 1 for the same picture.
 
-    The part "columns" is its mean over the columns. Both do not depend on the order of the records; the windowed SSIM
-    of image processing does, and records have no order. It can be negative, unlike the paper says. No sampling is
-    involved.
+    The part "columns" is its mean over the columns. Both do not depend on the order of the records. With `window` (an
+    odd number, 7 as a rule) the figure is the mean over all windows of so many rows and columns, as in image processing
+    and, by its size, in the paper's Table I; it then depends on the order of the records, and records have none: that
+    is for pictures. It can be negative, unlike the paper says. No sampling is involved.
     """
     before, after, clipped = _shades(original, released)
     columns = [_similarity(old, new) for old, new in zip(before.T, after.T, strict=True)]
-    value = _similarity(before.ravel(), after.ravel())
+    value = _similarity(before.ravel(), after.ravel()) if window is None else _windowed(before, after, window)
     return Reading(value, parts={"columns": float(np.mean(columns)), "clipped": clipped})
 
 
@@ -74,3 +76,20 @@ def _similarity(before: Array, after: Array) -> float:
     covariance = ((f - mean_f) * (g - mean_g)).mean()
     luminance = (2 * mean_f * mean_g + C1) / (mean_f**2 + mean_g**2 + C1)
     return float(luminance * (2 * covariance + C2) / (f.var() + g.var() + C2))
+
+
+def _windowed(before: Array, after: Array, window: int) -> float:
+    """The mean of eq. 11 over all windows inside the picture; a cell that is missing is black in both."""
+    from scipy.ndimage import uniform_filter
+
+    if window % 2 == 0 or not 1 < window <= min(before.shape):
+        raise ParameterError(
+            f"window: must be an odd number from 3 to {min(before.shape)}, the shorter side of the table",
+            "leave it out to compare all cells at once",
+        )
+    f, g = np.nan_to_num(before), np.nan_to_num(after)
+    inside = tuple(slice(window // 2, side - window // 2) for side in f.shape)
+    mean_f, mean_g, ff, gg, fg = (uniform_filter(image, window)[inside] for image in (f, g, f * f, g * g, f * g))
+    luminance = (2 * mean_f * mean_g + C1) / (mean_f**2 + mean_g**2 + C1)
+    rest = (2 * (fg - mean_f * mean_g) + C2) / (ff - mean_f**2 + gg - mean_g**2 + C2)
+    return float((luminance * rest).mean())

@@ -12,6 +12,7 @@ from microveil.core.table import Matrix
 from microveil.utility.sides import Side, gaps
 
 QUANTILES = np.arange(5, 100, 5) / 100
+GROUPS = ("means", "variances", "covariances", "correlations", "quantiles", "skewness", "kurtosis")
 
 OF_TWO_SAMPLES = 2 / np.pi * np.arctan(np.sqrt(2))
 """E[2 Φ(|d| / sd) - 1] when d is the difference of two independent samples' statistics, with variance 2 sd²."""
@@ -47,10 +48,10 @@ def pil7(original: Matrix, released: Matrix) -> Reading:
 
 def _mean_of_groups(before: Array, after: Array, *, shape: bool) -> Reading:
     old, new = Side.of(before), Side.of(after)
-    groups = {**dict(_moment_groups(old, new)), "quantiles": _quantile_group(before, after)}
-    if shape:
-        groups |= dict(_shape_groups(old, new))
-    parts = {name: float(losses.mean()) for name, losses in groups.items() if losses.size}
+    values, moved = statistics_of(old, shape=shape), statistics_of(new, shape=shape)
+    groups = {name: _loss(values[name], moved[name], variance) for name, variance in variances_of(old, shape=shape)}
+    groups["quantiles"] = _quantile_group(before, after)
+    parts = {name: float(groups[name].mean()) for name in GROUPS if name in groups and groups[name].size}
     return Reading(float(np.mean(list(parts.values()))), chance=float(OF_TWO_SAMPLES), parts=parts)
 
 
@@ -64,42 +65,56 @@ def _loss(before: Array, after: Array, variance: Array) -> Array:
     return loss
 
 
-def _moment_groups(old: Side, new: Side) -> Iterator[tuple[str, Array]]:
-    """Means, variances, covariances and correlations, with variances by the delta method from central moments μ_rs."""
-    count, pairs = old.count, old.pairs
-    mu2, mu4 = old.power(2), old.power(4)
-    yield "means", _loss(old.mean, new.mean, mu2 / count)
-    yield "variances", _loss(mu2, new.power(2), (mu4 - mu2**2) / count)
-    upper = np.triu_indices(mu2.size, 1)
-    mu11, mu22, mu31 = old.product(1, 1), old.product(2, 2), old.product(3, 1)
-    yield "covariances", _loss(mu11, new.product(1, 1), (mu22 - mu11**2) / pairs)[upper]
+def statistics_of(side: Side, *, shape: bool) -> dict[str, Array]:
+    """The statistics of each group, but for the quantiles."""
+    upper = np.triu_indices(side.mean.size, 1)
+    found = {
+        "means": side.mean,
+        "variances": side.power(2),
+        "covariances": side.product()[upper],
+        "correlations": side.correlation()[upper],
+    }
+    if shape:
+        found |= {"skewness": side.standardised_power(3), "kurtosis": side.standardised_power(4)}
+    return found
+
+
+def variances_of(side: Side, *, shape: bool) -> Iterator[tuple[str, Array]]:
+    """The sampling variances of these statistics, by the delta method from central moments μ_rs."""
+    count, pairs = side.count, side.pairs
+    upper = np.triu_indices(side.mean.size, 1)
+    mu2, mu4 = side.power(2), side.power(4)
+    mu11, mu22, mu31 = side.product(1, 1), side.product(2, 2), side.product(3, 1)
+    yield "means", mu2 / count
+    yield "variances", (mu4 - mu2**2) / count
+    yield "covariances", ((mu22 - mu11**2) / pairs)[upper]
     # Var(r) multiplied out for columns of unit variance, so that r = 0 is harmless.
-    r = old.correlation()
-    variance = mu22 + r**2 * (mu4[:, None] + mu4 + 2 * mu22) / 4 - r * (mu31 + mu31.T)
-    yield "correlations", _loss(r, new.correlation(), variance / pairs)[upper]
-
-
-def _shape_groups(old: Side, new: Side) -> Iterator[tuple[str, Array]]:
-    """Skewness and kurtosis; a_k are the standardised moments of the original."""
-    a3, a4, a5, a6, a8 = (old.standardised_power(k) for k in (3, 4, 5, 6, 8))
-    skewness = a6 - 6 * a4 + 9 + a3**2 * (9 * a4 + 35) / 4 - 3 * a3 * a5
-    yield "skewness", _loss(a3, new.standardised_power(3), skewness / old.count)
-    kurtosis = a8 - 4 * a4 * a6 + 4 * a4**3 - a4**2 + 16 * a4 * a3**2 - 8 * a3 * a5 + 16 * a3**2
-    yield "kurtosis", _loss(a4, new.standardised_power(4), kurtosis / old.count)
+    r = side.correlation()
+    yield "correlations", ((mu22 + r**2 * (mu4[:, None] + mu4 + 2 * mu22) / 4 - r * (mu31 + mu31.T)) / pairs)[upper]
+    if shape:
+        a3, a4, a5, a6, a8 = (side.standardised_power(k) for k in (3, 4, 5, 6, 8))
+        yield "skewness", (a6 - 6 * a4 + 9 + a3**2 * (9 * a4 + 35) / 4 - 3 * a3 * a5) / count
+        yield (
+            "kurtosis",
+            (a8 - 4 * a4 * a6 + 4 * a4**3 - a4**2 + 16 * a4 * a3**2 - 8 * a3 * a5 + 16 * a3**2) / count,
+        )
 
 
 def _quantile_group(before: Array, after: Array) -> Array:
-    """Var(Q_q) = q (1 - q) / (n f(Q_q)²), the density f by a Gaussian kernel."""
     losses = []
     for old, new in zip(before.T, after.T, strict=True):
         there, released = old[~np.isnan(old)], new[~np.isnan(new)]
         if released.size:
             at = np.quantile(there, QUANTILES)
-            density = _density(there, at)
-            with np.errstate(divide="ignore"):  # where there is no density, a quantile may be anywhere
-                variance = QUANTILES * (1 - QUANTILES) / (there.size * density**2)
-            losses.append(_loss(at, np.quantile(released, QUANTILES), variance))
+            losses.append(_loss(at, np.quantile(released, QUANTILES), quantile_variances(there, at)))
     return np.concatenate(losses) if losses else np.empty(0)
+
+
+def quantile_variances(values: Array, at: Array) -> Array:
+    """Var(Q_q) = q (1 - q) / (n f(Q_q)²), the density f by a Gaussian kernel."""
+    with np.errstate(divide="ignore"):  # where there is no density, a quantile may be anywhere
+        variances: Array = QUANTILES * (1 - QUANTILES) / (values.size * _density(values, at) ** 2)
+    return variances
 
 
 def _density(values: Array, at: Array) -> Array:

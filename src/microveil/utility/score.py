@@ -20,13 +20,15 @@ class Score:
     id: str
     summary: str
     parts: tuple[str, ...]
+    weights: tuple[float, ...] = ()
 
     def __call__(self, measured: Mapping[str, Measure], weights: Mapping[str, float] | None = None) -> Measure:
-        """The score of these figures; equal weights unless others are given."""
+        """The score of these figures; with the paper's weights (equal ones, if it has none) unless others are given."""
         missing = [part for part in self.parts if part not in measured]
         if missing:
             raise ParameterError(f"{self.id}: needs {', '.join(missing)}", "measure them too")
-        weights = dict.fromkeys(self.parts, 1.0) if weights is None else weights
+        if weights is None:
+            weights = dict(zip(self.parts, self.weights or (1.0,) * len(self.parts), strict=True))
         if set(weights) != set(self.parts) or min(weights.values()) < 0 or not sum(weights.values()) > 0:
             raise ParameterError(f"{self.id}: weights must be for {', '.join(self.parts)}, none negative")
 
@@ -65,4 +67,12 @@ summary = Score(
     "mean of information loss (7 groups), propensity, linkage and own-record interval disclosure (Calviño, Aldeguer "
     "and Domingo-Ferrer 2017, eq. 1)",
     ("pil7", "propensity_2", "dbrl", "interval_disclosure_own"),
+)
+
+overall = Score(
+    "overall",
+    "mean of information loss (7 groups), propensity, linkage, own-record interval disclosure and, twice, selectivity "
+    "(Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 4)",
+    ("pil7", "propensity_2", "dbrl", "interval_disclosure_own", "selectivity"),
+    (1.0, 1.0, 1.0, 1.0, 2.0),
 )

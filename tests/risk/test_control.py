@@ -1,0 +1,136 @@
+"""Attacks beside their controls: the arithmetic, what is no risk at all, and what the figures must not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binomtest, norm
+
+from microveil.core.measure import Gauge
+from microveil.core.table import Matrix
+from microveil.errors import DataError
+from microveil.risk import attribute_inference, inference, linkability, singling_out
+from microveil.risk.control import Outcome, Trial, _best_of_errors
+from microveil.risk.shares import Tally, wilson_interval
+
+Array = NDArray[np.float64]
+ATTACKS = [singling_out, linkability, inference, attribute_inference]
+
+every = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
+
+
+def matrix(values: Array) -> Matrix:
+    return Matrix(list(values.T))
+
+
+def people(rng: np.random.Generator, rows: int = 250) -> Array:
+    """A sample of one population."""
+    return rng.lognormal(sigma=0.7, size=(rows, 5)) @ (np.eye(5) + 0.4)
+
+
+def test_wilsons_interval_is_scipys() -> None:
+    for hits, tries in ((0, 50), (3, 50), (50, 50), (400, 1000)):
+        expected = binomtest(hits, tries).proportion_ci(0.95, "wilson")
+        assert wilson_interval(hits, tries) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert wilson_interval(0, 0) == (0, 1)
+
+
+def test_the_risk_is_what_the_control_is_not_told() -> None:
+    found = Outcome(Tally(80, 100), Tally(60, 100), Tally(10, 100)).reading()
+    assert found.value == pytest.approx((0.8 - 0.6) / (1 - 0.6))
+    assert found.low < found.value < found.high
+    assert found.parts == {"attack": 0.8, "control": 0.6, "luck": 0.1}
+    assert found.note == ""
+    none = Outcome(Tally(40, 100), Tally(60, 100), Tally(10, 100)).reading()
+    assert none.value == none.low == 0  # less than the control is no negative risk
+    whole = Outcome(Tally(100, 100), Tally(60, 100), Tally(10, 100)).reading()
+    assert whole.value == whole.high == 1
+    assert whole.low == pytest.approx(1 - (1 - wilson_interval(100, 100)[0]) / 0.4)
+
+
+def test_the_interval_covers_the_difference_of_two_shares() -> None:
+    rng = np.random.default_rng(1)
+    truth = 1 - (1 - 0.5) / (1 - 0.3)
+    trials = [
+        Outcome(Tally(rng.binomial(300, 0.5), 300), Tally(rng.binomial(300, 0.3), 300), Tally(0, 300)).reading()
+        for _ in range(2000)
+    ]
+    covered = np.mean([found.low <= truth <= found.high for found in trials])
+    assert covered == pytest.approx(0.95, abs=3 * np.sqrt(0.95 * 0.05 / 2000))
+
+
+def test_the_best_of_several_has_a_wider_interval_and_a_higher_chance() -> None:
+    outcome = Outcome(Tally(80, 100), Tally(60, 100), Tally(10, 100))
+    one, ten = outcome.reading(), outcome.reading(best_of=10)
+    assert ten.low < one.low < one.high < ten.high
+    assert ten.chance > one.chance > 0
+    assert _best_of_errors(1) == pytest.approx(norm.pdf(0), abs=1e-4)
+    drawn = np.random.default_rng(2).normal(size=(100_000, 7)).max(axis=1).clip(0)
+    assert _best_of_errors(7) == pytest.approx(drawn.mean(), abs=4 * drawn.std() / np.sqrt(100_000))
+
+
+def test_an_attack_without_power_says_so() -> None:
+    assert "no power" in Outcome(Tally(12, 100), Tally(2, 100), Tally(10, 100)).reading().note
+    assert "nothing to try" in Outcome(Tally(), Tally(2, 100), Tally()).reading().note
+    assert "told everything too" in Outcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).reading().note
+
+
+@every
+def test_a_fresh_sample_of_the_population_is_no_risk(attack: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microveil.risk.descriptions.DESCRIPTIONS", 200)
+    # The mean of the figure over many pairs of samples is what is called the chance level, as far as that is known: it
+    # takes attack and control for independent, and the columns too.
+    rng = np.random.default_rng(3)
+    found = [attack(matrix(people(rng)), matrix(people(rng)), seed=seed) for seed in range(25)]
+    values = np.array([measure.value for measure in found])
+    chance = np.mean([measure.chance for measure in found])
+    assert values.mean() <= chance + 3 * values.std() / np.sqrt(25)
+    assert np.mean([measure.low <= measure.chance for measure in found]) >= 0.88
+
+
+@every
+def test_records_that_entered_are_at_risk_and_those_of_a_control_file_are_not(attack: Gauge) -> None:
+    rng = np.random.default_rng(4)
+    data, outside = people(rng), people(rng)
+    weak = data + 0.02 * data.std(axis=0) * rng.normal(size=data.shape)
+    entered = attack(matrix(data), matrix(weak), control=matrix(outside), seed=1)
+    assert entered.low > 5 * entered.chance
+    assert entered.parts["attack"] > entered.parts["control"] > 0
+    not_entered = attack(matrix(outside), matrix(weak), control=matrix(people(rng)), seed=1)
+    assert not_entered.low <= not_entered.chance
+    with pytest.raises(DataError, match="columns"):
+        attack(matrix(data), matrix(weak), control=matrix(outside[:, :3]), seed=1)
+
+
+@every
+def test_a_shuffle_of_the_columns_has_no_power(attack: Gauge) -> None:
+    rng = np.random.default_rng(5)
+    data = people(rng, 400)
+    shuffled = np.column_stack([rng.permutation(column) for column in data.T])
+    found = attack(matrix(data), matrix(shuffled), seed=1)
+    assert found.low <= found.chance
+    assert "no power" in found.note
+    assert found.parts["attack"] == pytest.approx(found.parts["luck"], abs=0.06)
+
+
+@every
+def test_neither_file_has_an_order(attack: Gauge) -> None:
+    rng = np.random.default_rng(6)
+    data = people(rng, 120)
+    data[::7, 2] = np.nan
+    released = data + 0.1 * np.nanstd(data, axis=0) * rng.normal(size=data.shape)
+    found = attack(matrix(data), matrix(released), seed=1)
+    first, second = rng.permutation(120), rng.permutation(120)
+    other = attack(matrix(data[first]), matrix(released[second]), seed=1)
+    assert (other.value, other.low, other.high) == pytest.approx((found.value, found.low, found.high), abs=1e-9)
+    assert other.parts == pytest.approx(found.parts, abs=1e-9)
+
+
+def test_of_many_records_some_are_tried() -> None:
+    rng = np.random.default_rng(7)
+    data = rng.normal(size=(5000, 3))
+    trial = Trial.of(matrix(data), matrix(data), matrix(data), 1, pairs=1)
+    assert trial.tried.size == len(trial.control) == 2000
+    assert trial.sample == "an estimate from 2000 of 5000 records, drawn at random"
+    assert Trial.of(matrix(data), matrix(data), None, 1).sample == ""
