@@ -33,6 +33,8 @@ types: $(VENV)/.installed-dev ## check the types
 
 bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, into bench/results.json
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/regression.py
+	$(BIN)/python bench/maskers.py
 
 study: $(VENV)/.installed-dev ## compare veil with other methods over 20 seeds, into docs/veil-study.md
 	$(BIN)/python bench/study_veil.py

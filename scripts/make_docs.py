@@ -1,6 +1,7 @@
 """Write the generated pages of docs/, or check that they are up to date (`--check`).
 
-docs/methods.md comes from the declarations in the code, docs/benchmarks.md from bench/results.json.
+docs/methods.md and docs/measures.md come from the declarations in the code, docs/benchmarks.md from bench/results.json
+and bench/maskers.json.
 """
 
 from __future__ import annotations
@@ -19,6 +20,21 @@ METHODS_HEAD = """# Methods
 This page is generated from the code (`make docs`): the parameters below are the ones that validation, the command
 line and the recipes use. Set one with `protect(..., name=value)` or `--set name=value`.
 """
+
+MEASURES_HEAD = """# Measures
+
+This page is generated from the code (`make docs`). `mv.measures()` and `microveil measures` list the ids, `mv.assess`
+and `microveil assess` [take the measures](assess.md). Each figure comes with an interval, its chance level where there
+is one, its range and the direction that is better. "Paired" measures compare each record with its own release: both
+files must have the same rows in the same order. "Slow" ones search, fit or simulate; on large files they take a random
+sample of the records, and say so.
+"""
+
+KINDS = {
+    "risk": "Risk: what an intruder could do",
+    "utility": "Utility: what the release is still good for",
+    "score": "Scores: several measures in one figure",
+}
 
 BENCHMARKS_HEAD = """# Benchmarks
 
@@ -58,6 +74,31 @@ def group_text(group: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def measures_page() -> str:
+    parts = [MEASURES_HEAD]
+    entries = [api.measure_details(name) for name in api.measures()]
+    for kind, title in KINDS.items():
+        parts.append(f"## {title}\n")
+        chosen = [entry for entry in entries if entry["kind"] == kind]
+        lines = ["| id | range | better | paired | cost |", "|---|---|---|---|---|"]
+        for entry in chosen:
+            low, high = (f"{float(end):g}" for end in entry["range"])
+            paired = "yes" if entry["paired"] else ""
+            lines.append(f"| `{entry['id']}` | {low} to {high} | {entry['better']} | {paired} | {entry['cost']} |")
+        parts.append("\n".join([*lines, ""]))
+        parts += [f"### `{entry['id']}`\n\n{_sentence(entry['summary'])}\n\n{_story(entry)}\n" for entry in chosen]
+    return "\n".join(parts)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _story(entry: dict[str, Any]) -> str:
+    parts = ", ".join(f"`{part}`" for part in entry["parts"])
+    return entry["story"] or f"Made of {parts}."
+
+
 def benchmarks_page() -> str:
     results = json.loads((ROOT / "bench" / "results.json").read_text(encoding="utf-8"))
     lines = [
@@ -84,11 +125,40 @@ def benchmarks_page() -> str:
             f"seconds on the clock, {veil['times_input']:.1f} times the input in memory. Limits: {veil['limit']:.0f} "
             "CPU seconds, 8 times.",
         ]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *masker_lines(), ""])
+
+
+def masker_lines() -> list[str]:
+    """Microaggregation and rank swapping, from their own benchmark."""
+    results = json.loads((ROOT / "bench" / "maskers.json").read_text(encoding="utf-8"))
+    small, large = results["mdav"]
+    swapped = results["rank_swap"]
+    return [
+        "## Microaggregation and rank swapping",
+        "",
+        "From `bench/maskers.json`, CPU seconds on lognormal, correlated columns. MDAV stands beside a compiled search "
+        "through all records that makes the same groups, rank swapping beside `np.sort` of each column.",
+        "",
+        "| | rows x columns | floor | ours | ratio | limit |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {name} | {case['rows']:,} x {results['columns']} | {case['floor_cpu_s']:.2f} | {case['cpu_s']:.2f} | "
+            f"{case['ratio']:.2f} | {limit} |"
+            for name, case, limit in (
+                ("MDAV", small, ""),
+                ("MDAV", large, f"{results['mdav_limit']:.0f} s"),
+                ("`rank_swap`", swapped, f"ratio {results['rank_swap_limit']:.0f}"),
+            )
+        ),
+        "",
+        f"MDAV makes groups of {results['group_size']}. Five times the rows take it {results['growth']:.0f} times as "
+        f"long, and the search through all records {results['floor_growth']:.0f} times. sdcMicro was measured at "
+        f"{results['sdcmicro_cpu_s']:.0f} CPU seconds for a table of the larger size, in another run.",
+    ]
 
 
 def main() -> int:
-    pages = {"methods.md": methods_page(), "benchmarks.md": benchmarks_page()}
+    pages = {"methods.md": methods_page(), "measures.md": measures_page(), "benchmarks.md": benchmarks_page()}
     stale = []
     for name, text in pages.items():
         page = ROOT / "docs" / name

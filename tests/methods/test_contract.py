@@ -319,7 +319,15 @@ def test_recipe_holds_no_permutations_and_no_draws() -> None:
 def test_kind_is_masked_hybrid_or_synthetic_as_the_perturbation_says(method: str, perturb: str) -> None:
     whole = release_of(table(), method, perturb, seed=1).kind
     part = release_of(table(), method, perturb, seed=1, components=[0]).kind
-    masking = perturb in ("swap", "noise", "rank_swap", "microaggregate")
+    masking = perturb in (
+        "swap",
+        "noise",
+        "correlated_noise",
+        "rank_swap",
+        "shuffle",
+        "microaggregate",
+        "microaggregate_noise",
+    )
     assert (whole, part) == (("masked", "masked") if masking else ("synthetic", "hybrid"))
 
 
@@ -480,6 +488,20 @@ BAD_OWN = [
     ("noise", "noise_sd_ratio", "little"),
     ("noise", "noise_sd_ratio", True),
     ("noise", "draws", np.full((120, 4), np.nan)),
+    ("correlated_noise", "noise_variance_share", 0),
+    ("correlated_noise", "noise_variance_share", 1),
+    ("correlated_noise", "noise_variance_share", 20),
+    ("correlated_noise", "noise_variance_share", float("nan")),
+    ("correlated_noise", "noise_variance_share", True),
+    ("correlated_noise", "noise_covariance", "full"),
+    ("correlated_noise", "draws", np.zeros((120, 3))),
+    ("shuffle", "draws", np.zeros((119, 4))),
+    ("shuffle", "draws", np.full((120, 4), np.nan)),
+    ("smoothed_bootstrap", "bandwidth_ratio", 0),
+    ("smoothed_bootstrap", "bandwidth_ratio", 11),
+    ("smoothed_bootstrap", "bandwidth_ratio", float("nan")),
+    ("smoothed_bootstrap", "bandwidth_ratio", True),
+    ("smoothed_bootstrap", "draws", np.zeros((120, 5))),
     ("rank_swap", "rank_window", 10),
     ("rank_swap", "rank_window", 0),
     ("rank_swap", "rank_window", 0.008),
@@ -490,6 +512,14 @@ BAD_OWN = [
     ("microaggregate", "group_size", 121),
     ("microaggregate", "group_size", 2.5),
     ("microaggregate", "group_size", True),
+    ("microaggregate", "grouping", "nearest"),
+    ("microaggregate", "grouping", None),
+    ("microaggregate", "sizes", "maximum"),
+    ("microaggregate", "sizes", 3),
+    ("microaggregate_noise", "group_size", 1),
+    ("microaggregate_noise", "group_size", 121),
+    ("microaggregate_noise", "draws", np.zeros((120, 3))),
+    ("microaggregate_noise", "draws", np.full((120, 4), np.nan)),
     ("rotate", "draws", np.zeros((120, 3))),
     ("rotate", "draws", np.full((120, 4), np.nan)),
 ]

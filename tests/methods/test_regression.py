@@ -373,3 +373,19 @@ def test_the_limit_of_alpha_for_one_column_is_the_ratio_of_lengths() -> None:
     expected = np.linalg.norm(one) / np.linalg.norm(other)
     assert largest_share(one, other) == pytest.approx(expected, rel=1e-12)
     assert largest_share(one, np.zeros((30, 1))) == np.inf
+
+
+@pytest.mark.parametrize("asked", [None, "free", [0.9, None, 0.5, 1], 0.25])
+def test_a_free_score_is_free_in_a_recipe_too(asked: Any) -> None:
+    y, _ = population()
+    release = mv.protect(y, "score_mix", correlation=asked, seed=3)
+    stored = release.recipe()["parameters"]["correlation"]
+    assert None not in (stored if isinstance(stored, list) else [stored])
+    assert np.array_equal(mv.protect(y, "score_mix", correlation=stored, seed=3).data, release.data)
+
+
+def test_what_public_columns_explain_is_not_counted_as_altered() -> None:
+    y, x = population()
+    explained = 1 - residuals(y, x).var(axis=0) / y.var(axis=0)
+    release, _ = released("ipso", y, x, seed=1)
+    assert release.components.altered_variance == pytest.approx(1 - explained.mean(), rel=1e-9)

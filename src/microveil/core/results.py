@@ -88,8 +88,12 @@ class ComponentTable:
 
     @property
     def altered_variance(self) -> float:
-        """Share of the total variance that sits in the perturbed components."""
-        return float(self.explained[list(self.perturbed)].sum())
+        """Share of a column's variance that sits in the perturbed components, on the average of the columns.
+
+        What public columns explain of a column, and stays, is no part of it.
+        """
+        shares = self.variance_shares[:, list(self.perturbed)].sum(axis=1)
+        return float(np.minimum(shares, 1.0).mean())
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row per column and component, for a frame or a plot."""

@@ -44,7 +44,8 @@ Size = Annotated[
     int | None,
     Field(
         ge=2,
-        description="instead of columns: put similar records together (MDAV), at least so many in a cluster",
+        description="instead of columns: put records together that are similar in all protected and public columns "
+        "(MDAV), at least so many in a cluster",
         json_schema_extra={"allowed": "a whole number at least 2"},
     ),
 ]

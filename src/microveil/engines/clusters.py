@@ -121,9 +121,9 @@ def _one_cluster(count: int) -> Groups:
 
 def _found_clusters(layout: Layout, table: Table, streams: Streams, stratum: int) -> Groups:
     """Clusters that no column makes: similar records, ordinary and outlying ones, or all records in one."""
-    values = np.vstack(table.confidential.columns)
     if layout.outlier_quantile is not None:
-        far = outlying(values.T, layout.outlier_quantile, streams.stream("outliers", stratum))
+        values = np.column_stack(table.confidential.columns)
+        far = outlying(values, layout.outlier_quantile, streams.stream("outliers", stratum))
         if far.all() or not far.any():
             return _one_cluster(table.count)
         return Groups(far.astype(np.intp), ("ordinary records", "outlying records"))
@@ -133,7 +133,8 @@ def _found_clusters(layout: Layout, table: Table, streams: Streams, stratum: int
         raise DataError(
             f"group_size: {layout.similar} records asked, but there are {table.count} rows", "use smaller groups"
         )
-    numbers = similar_records(values, layout.similar).astype(np.intp)
+    # Similar in all that is known of them: public columns tell records apart, too.
+    numbers = similar_records(np.vstack(table.values.columns), layout.similar).astype(np.intp)
     return Groups(numbers, tuple(f"cluster {number + 1}" for number in range(int(numbers.max()) + 1)))
 
 

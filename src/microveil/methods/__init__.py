@@ -2,14 +2,19 @@
 
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.decompose import (
+    Aggregates,
     Cholesky,
+    Clusters,
     FactorAnalysis,
     Factors,
     Identity,
     IndependentComponents,
     InvariantCoordinates,
+    Microclusters,
+    OutlyingRecords,
     PrincipalComponents,
     RankTarget,
+    Residuals,
 )
 from microveil.methods.base import Kind, Method, Plan
 from microveil.methods.by_utility import WhileUseful
@@ -18,6 +23,11 @@ ALL = {"components": "all", "sensitive": (), "sensitive_share": 0.8}
 ALL_SWAPPED = {"perturb": "swap", **ALL}
 ON_AVERAGE = {"exact": False, "root": "symmetric"}
 EXACTLY = {"exact": True, "root": "symmetric"}
+ORTHOGONALISED = {**ALL, "exact": True, "root": "triangular"}
+LANGSRUD = (
+    "Langsrud, Ø. (2019), Information preserving regression-based tools for statistical disclosure control, Statistics "
+    "and Computing 29"
+)
 
 METHODS: dict[str, Method] = {
     method.id: method
@@ -143,6 +153,81 @@ METHODS: dict[str, Method] = {
             defaults={"exact": False},
         ),
         Method(
+            id="ipso",
+            summary="Replace what the public columns leave of each record by normal draws with exactly the same "
+            "covariances.",
+            reference=f"{LANGSRUD}, eq. 2-4; after Burridge, J. (2003), Information preserving statistical obfuscation",
+            decompose=Residuals,
+            fixed={**ORTHOGONALISED, "perturb": "normal"},
+        ),
+        Method(
+            id="score_mix",
+            summary="Mix the scores of the residuals with drawn ones, at an exact correlation for each score.",
+            reference=f"{LANGSRUD}, eq. 8",
+            decompose=Residuals,
+            fixed={**ORTHOGONALISED, "perturb": "score_mix"},
+        ),
+        Method(
+            id="residual_mix",
+            summary="Mix the residuals of each column with drawn ones, at an exact correlation for each column.",
+            reference=f"{LANGSRUD}, eq. 7, 9 and 10; after Muralidhar, K. and Sarathy, R. (2008), Generating "
+            "sufficiency-based non-synthetic perturbed data, Transactions on Data Privacy 1(1)",
+            decompose=Residuals,
+            fixed={**ORTHOGONALISED, "perturb": "residual_mix", "decomposition": "qr"},
+        ),
+        Method(
+            id="synthetic_addition",
+            summary="Add to another masker's output what makes its means, covariances and fits exact.",
+            reference=f"{LANGSRUD}, eq. 5-6, 9 and 10",
+            decompose=Residuals,
+            fixed={**ORTHOGONALISED, "perturb": "synthetic_addition", "decomposition": "qr"},
+        ),
+        Method(
+            id="correct",
+            summary="Turn another masker's output into one with exactly the means, covariances and fits of the data.",
+            reference=f"{LANGSRUD}, eq. 11-12",
+            decompose=Residuals,
+            fixed={**ORTHOGONALISED, "perturb": "other"},
+        ),
+        Method(
+            id="romm",
+            summary="Turn the scores of the residuals a little way at random, all of them together.",
+            reference=f"{LANGSRUD}, eq. 17; after Ting, D., Fienberg, S. E. and Trottini, M. (2008), Random orthogonal "
+            "matrix masking methodology for microdata release",
+            decompose=Residuals,
+            fixed={**ORTHOGONALISED, "perturb": "turn"},
+        ),
+        Method(
+            id="microhybrid",
+            summary="Draw new residuals inside clusters of similar records, with the means and covariances of each.",
+            reference=f"{LANGSRUD}, §6 (MHa and MHb); after Domingo-Ferrer, J. and González-Nicolás, Ú. (2010), Hybrid "
+            "microdata using microaggregation, Information Sciences 180(15)",
+            decompose=Microclusters,
+            fixed={**ORTHOGONALISED, "perturb": "normal"},
+        ),
+        Method(
+            id="cluster_hybrid",
+            summary="Keep regressions inside clusters and across them, and draw what they leave anew in each cluster.",
+            reference=f"{LANGSRUD}, §6, steps 1-10 and modifications a-e",
+            decompose=Clusters,
+            fixed={**ORTHOGONALISED, "perturb": "normal"},
+        ),
+        Method(
+            id="generalised_microaggregation",
+            summary="Replace each record by what regressions inside its cluster and across clusters say of it.",
+            reference=f"{LANGSRUD}, §6 (residuals set to zero)",
+            decompose=Aggregates,
+            fixed={**ALL, **ON_AVERAGE, "perturb": "remove"},
+        ),
+        Method(
+            id="outlier_split",
+            summary="Draw new residuals among ordinary and among outlying records apart, each with their covariances.",
+            reference=f"{LANGSRUD}, §8; after Templ, M. and Meindl, B. (2008), Robustification of microdata masking "
+            "methods and the comparison with existing methods",
+            decompose=OutlyingRecords,
+            fixed={**ORTHOGONALISED, "perturb": "normal"},
+        ),
+        Method(
             id="rank_swap",
             summary="Let the values of each column change places with others of nearly the same rank.",
             reference="Moore, R. A. (1996), Controlled data-swapping techniques for masking public use microdata sets, "
@@ -153,11 +238,25 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             id="microaggregate",
-            summary="Replace each value by the mean of its neighbours in the sorted column, column by column.",
-            reference="Defays, D. and Nanopoulos, P. (1993), Panels of enterprises and confidentiality: the small "
-            "aggregates method, Statistics Canada (individual ranking)",
+            summary="Replace the values of each record by the means of its group of similar records.",
+            reference="Domingo-Ferrer, J. and Torra, V. (2005), Ordinal, continuous and heterogeneous k-anonymity "
+            "through microaggregation, Data Mining and Knowledge Discovery 11(2) (MDAV); Domingo-Ferrer, J. and "
+            "Mateo-Sanz, J. M. (2002), Practical data-oriented microaggregation for statistical disclosure control, "
+            "IEEE Transactions on Knowledge and Data Engineering 14(1); Hansen, S. L. and Mukherjee, S. (2003), A "
+            "polynomial algorithm for optimal univariate microaggregation, IEEE Transactions on Knowledge and Data "
+            "Engineering 15(4)",
             decompose=Identity,
             fixed={**ALL, "perturb": "microaggregate"},
+            defaults={"exact": False, "grouping": "mdav"},
+        ),
+        Method(
+            id="microaggregate_noise",
+            summary="Replace records by the means of groups of similar ones, and add noise of the covariance that this "
+            "takes.",
+            reference="Oganian, A. and Karr, A. F. (2006), Combinations of SDC methods for microdata protection, "
+            "Privacy in Statistical Databases; as in Calviño (2017), §4.1",
+            decompose=Identity,
+            fixed={**ALL, "perturb": "microaggregate_noise"},
             defaults={"exact": False},
         ),
         Method(
@@ -167,6 +266,46 @@ METHODS: dict[str, Method] = {
             "Databases",
             decompose=Identity,
             fixed={**ALL, "perturb": "noise"},
+            defaults={"exact": False},
+        ),
+        Method(
+            id="correlated_noise",
+            summary="Shrink the columns towards their means and add normal noise with the covariance that this takes.",
+            reference="Kim, J. J. (1986), A method for limiting disclosure in microdata based on random noise and "
+            "transformation, Proceedings of the Section on Survey Research Methods, American Statistical Association; "
+            "Tendick, P. and Matloff, N. (1994), A modified random perturbation method for database security, ACM "
+            "Transactions on Database Systems 19(1)",
+            decompose=Identity,
+            fixed={**ALL, "perturb": "correlated_noise"},
+            defaults={"exact": False},
+        ),
+        Method(
+            id="multiplicative_noise",
+            summary="Multiply each value, or each record, by a random factor with mean 1.",
+            reference="Kim, J. J. and Winkler, W. E. (2003), Multiplicative noise for masking continuous data, U.S. "
+            "Bureau of the Census; Nayak, T. K., Sinha, B. and Zayatz, L. (2011), Statistical properties of "
+            "multiplicative noise masking for confidentiality protection, Journal of Official Statistics 27(3)",
+            decompose=Identity,
+            fixed={**ALL, "perturb": "multiplicative_noise"},
+            defaults={"exact": False},
+        ),
+        Method(
+            id="shuffle",
+            summary="Put the values of each column in an order drawn from a model of the ranks, given public columns.",
+            reference="Muralidhar, K. and Sarathy, R. (2006), Data shuffling: a new masking approach for numerical "
+            "data, Management Science 52(5)",
+            decompose=Identity,
+            fixed={**ALL, "perturb": "shuffle"},
+            defaults={"exact": False},
+        ),
+        Method(
+            id="smoothed_bootstrap",
+            summary="Draw whole records anew, with replacement, and blur them.",
+            reference="Silverman, B. W. (1986), Density estimation for statistics and data analysis, Chapman and Hall, "
+            "§6.4.1; Silverman, B. W. and Young, G. A. (1987), The bootstrap: to smooth or not to smooth?, Biometrika "
+            "74(3)",
+            decompose=Identity,
+            fixed={**ALL, "perturb": "smoothed_bootstrap"},
             defaults={"exact": False},
         ),
     ]

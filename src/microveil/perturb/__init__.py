@@ -1,13 +1,29 @@
 """Perturbations by the name a user types. A new one is a file here and a line below."""
 
-from microveil.perturb.base import Column, ColumnPerturbation, Columns, JointPerturbation, Perturbation
-from microveil.perturb.microaggregate import Microaggregate
+from microveil.perturb.base import (
+    Column,
+    ColumnPerturbation,
+    Columns,
+    JointPerturbation,
+    NormalPerturbation,
+    Perturbation,
+    check_draws,
+)
+from microveil.perturb.correlated_noise import CorrelatedNoise
+from microveil.perturb.microaggregate import Microaggregate, similar_records
+from microveil.perturb.microaggregate_noise import MicroaggregateNoise
+from microveil.perturb.mix import Mixed, Mixture, ResidualMix, ScoreMix, SyntheticAddition
+from microveil.perturb.multiplicative_noise import MultiplicativeNoise
 from microveil.perturb.noise import Noise
+from microveil.perturb.other import OtherScores
 from microveil.perturb.parametric import Parametric
 from microveil.perturb.rank_swap import RankSwap
 from microveil.perturb.redraw import Bootstrap, Normal, Redraw, Uniform, VanDerWaerden
 from microveil.perturb.remove import Remove
+from microveil.perturb.romm import RandomTurn
 from microveil.perturb.rotate import Rotate
+from microveil.perturb.shuffle import Shuffle
+from microveil.perturb.smoothed_bootstrap import SmoothedBootstrap
 from microveil.perturb.swap import Swap
 
 PERTURBATIONS: dict[str, type[Perturbation]] = {
@@ -16,16 +32,28 @@ PERTURBATIONS: dict[str, type[Perturbation]] = {
     "normal": Normal,
     "parametric": Parametric,
     "noise": Noise,
+    "correlated_noise": CorrelatedNoise,
     "rank_swap": RankSwap,
+    "shuffle": Shuffle,
     "microaggregate": Microaggregate,
+    "microaggregate_noise": MicroaggregateNoise,
     "rotate": Rotate,
     "bootstrap": Bootstrap,
+    "smoothed_bootstrap": SmoothedBootstrap,
     "uniform": Uniform,
     "van_der_waerden": VanDerWaerden,
 }
 
 # What only the methods made of it use: with another method it would do harm.
-RESERVED: dict[str, type[Perturbation]] = {"remove": Remove}
+RESERVED: dict[str, type[Perturbation]] = {
+    "remove": Remove,
+    "multiplicative_noise": MultiplicativeNoise,
+    "score_mix": ScoreMix,
+    "residual_mix": ResidualMix,
+    "synthetic_addition": SyntheticAddition,
+    "other": OtherScores,
+    "turn": RandomTurn,
+}
 
 __all__ = [
     "PERTURBATIONS",
@@ -34,5 +62,11 @@ __all__ = [
     "ColumnPerturbation",
     "Columns",
     "JointPerturbation",
+    "Mixed",
+    "Mixture",
+    "NormalPerturbation",
+    "OtherScores",
     "Perturbation",
+    "check_draws",
+    "similar_records",
 ]

@@ -1,60 +1,285 @@
-"""Microaggregation: neighbours become their mean."""
+"""Microaggregation: similar records become their mean."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import math
+from collections.abc import MutableSequence, Sequence
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.perturb.base import Column, ColumnPerturbation
+from microveil.core.linalg import sorted_eigen
+from microveil.core.threads import in_threads
+from microveil.perturb.base import Columns, JointPerturbation
+
+Numbers = NDArray[np.int64]
+"""Groups by number, or the sizes of groups, or rows."""
+
+Grouping = Literal["mdav", "univariate", "projection"]
+Sizes = Literal["equal", "minimum"]
+
+SMALL = 30_000_000
+"""Cells up to which records are searched as they are, as the compiled search takes half a second to load."""
+
+SHORT = 100_000
+"""Steps along a line up to which the loop runs as it is, for the same reason."""
+
+LEAF = 128
+"""Records up to which the compiled search looks at all of them."""
+
+ROUND_OFF = 1e-14
+"""Bounds on distances are loosened by this share of themselves for each column, many times their round-off."""
+
+GroupSize = Annotated[int, Field(ge=2, description="records of a group, at least")]
 
 
-class Microaggregate(ColumnPerturbation):
-    """Replace each value by the mean of its group of neighbours, in groups of a fixed size.
+class Microaggregate(JointPerturbation):
+    """Replace the values of each record by the means of its group of similar records.
 
-    Univariate microaggregation by individual ranking: the values are sorted and cut into groups of `group_size`, the
-    last of which takes what is left over. The mean comes back exactly, the variance shrinks by what varied within the
-    groups, and nothing is random. With survey weights the means of the groups are weighted, so that the weighted mean
-    comes back; the groups still count records, as it is records that hide in them.
+    Groups are made column by column, from neighbours in sorted order ("univariate"); or of whole records, that are
+    neighbours along the first principal component of the standardised columns ("projection") or near each other in all
+    columns ("mdav": see `similar_records`). Means come back exactly, variances shrink by what varied within the groups,
+    and nothing is random. With survey weights the means of the groups are weighted, so that the weighted means come
+    back; the groups still count records, as it is records that hide in them.
     """
 
-    reference: ClassVar[str] = "Defays and Nanopoulos (1993)"
+    reference: ClassVar[str] = (
+        "Defays and Nanopoulos (1993); Domingo-Ferrer and Mateo-Sanz (2002); Hansen and Mukherjee (2003); "
+        "Domingo-Ferrer and Torra (2005)"
+    )
     keeps_mean: ClassVar[bool] = True
     keeps_variance: ClassVar[bool] = False
     random: ClassVar[bool] = False
 
-    group_size: Annotated[int, Field(ge=2, description="records of a group, at least")] = 3
+    group_size: GroupSize = 3
+    grouping: Annotated[
+        Grouping,
+        Field(
+            description="who is similar: records near each other in all columns (mdav), neighbours in each column by "
+            "itself (univariate), or neighbours along the first principal component (projection)",
+            json_schema_extra={"allowed": "mdav, univariate or projection"},
+        ),
+    ] = "univariate"
+    sizes: Annotated[
+        Sizes,
+        Field(
+            description="sizes of groups along a column or component: equal, the last taking the remainder, or those "
+            "of at least group_size within which values vary least; mdav makes equal ones in any case",
+            json_schema_extra={"allowed": "equal or minimum"},
+        ),
+    ] = "equal"
 
-    def apply(self, column: Column) -> Array:
-        """The mean of the group, for each of its records."""
-        order = np.argsort(column.values, kind="stable")
-        sizes = group_sizes(order.size, self.group_size)
-        starts = np.cumsum(sizes) - sizes
-        weights = None if column.weights is None else column.weights[order]
-        if weights is None:
-            means = np.add.reduceat(column.values[order], starts) / sizes
-        else:
-            means = np.add.reduceat(weights * column.values[order], starts) / np.add.reduceat(weights, starts)
-        new = np.empty_like(column.values)
-        new[order] = np.repeat(means, sizes)
+    def apply_together(self, columns: Columns) -> Array:
+        """The means of the group, for each of its records."""
+        values, weights = columns.values, columns.weights
+        if self.grouping == "univariate":
+            tasks = [partial(self._by_itself, column, weights) for column in values]
+            return np.array(in_threads(tasks, small=values.size <= SHORT))
+        if self.grouping == "projection":
+            return group_means(values, self._along(first_component(values)), weights)
+        return group_means(values, similar_records(values, self.group_size), weights)
+
+    def _by_itself(self, column: Array, weights: Array | None) -> Array:
+        new: Array = group_means(column[None], self._along(column), weights)[0]
         return new
 
+    def _along(self, line: Array) -> Numbers:
+        """The group of each record, where neighbours on a line make groups."""
+        order = np.argsort(line, kind="stable")
+        sizes = (group_sizes if self.sizes == "equal" else best_sizes)(line[order], self.group_size)
+        numbers = np.empty(line.size, dtype=np.int64)
+        numbers[order] = np.repeat(np.arange(sizes.size), sizes)
+        return numbers
+
     def retained(self) -> None:
-        """It depends on how far apart neighbours are."""
+        """It depends on how similar similar records are."""
 
     def check(self, rows: int, columns: int) -> None:  # noqa: ARG002 - a group is of rows
         """There must be rows enough for one group."""
-        if self.group_size > rows:
-            raise ParameterError(
-                f"group_size: {self.group_size} records asked, but there are {rows} rows", "use smaller groups"
-            )
+        check_group_size(self.group_size, rows)
 
 
-def group_sizes(rows: int, group_size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Sizes of the groups: all equal but the last, which takes the remainder."""
-    sizes = np.full(rows // group_size, group_size, dtype=np.int64)
-    sizes[-1] += rows % group_size
+def check_group_size(group_size: int, rows: int) -> None:
+    """There must be rows enough for one group."""
+    if group_size > rows:
+        raise ParameterError(f"group_size: {group_size} records asked, but there are {rows} rows", "use smaller groups")
+
+
+def group_means(values: Array, numbers: Numbers, weights: Array | None) -> Array:
+    """The means of the groups, in the place of each value of their records; `values` is column x row."""
+    size = np.bincount(numbers, weights)
+    means: Array = np.empty_like(values)
+    for column, new in zip(values, means, strict=True):
+        total = np.bincount(numbers, column if weights is None else weights * column)
+        np.take(total / size, numbers, out=new)
+    return means
+
+
+# --- Along a line
+
+
+def group_sizes(line: Array, group_size: int) -> Numbers:
+    """Sizes of groups along a line: all equal but the last, which takes the remainder."""
+    sizes = np.full(line.size // group_size, group_size, dtype=np.int64)
+    sizes[-1] += line.size % group_size
     return sizes
+
+
+def best_sizes(line: Array, group_size: int) -> Numbers:
+    """Sizes of groups along a sorted line, `group_size` at least, within which values vary least.
+
+    Groups of twice the size and more are never better than two, so a cut of the line is a path that goes from border to
+    border in steps of a group, and the best is the shortest one (Hansen and Mukherjee 2003).
+    """
+    rows, borders = line.size, [line.size]
+    first, spread = [0] * (rows + 1), [0.0] + [math.inf] * rows
+    if rows * group_size <= SHORT:
+        shortest_path(line.tolist(), group_size, spread, first)
+    else:
+        from microveil.perturb import _line_kernels as kernels  # numba is slow to import: only for long lines
+
+        starts = np.array(first, dtype=np.int64)
+        kernels.shortest_path(line, group_size, np.array(spread), starts)
+        first = starts.tolist()
+    while borders[-1] > 0:
+        borders.append(first[borders[-1]])
+    return np.diff(borders[::-1])
+
+
+def shortest_path(
+    line: Sequence[float], group_size: int, spread: MutableSequence[float], first: MutableSequence[int]
+) -> None:
+    """Fill `first`: where the last group begins if the best groups of a line end at a border.
+
+    `spread` comes filled with infinity, but for a zero at the first border: it is the sum of squares about the means of
+    the groups up to a border. The same lines run as they are on lists, and compiled on arrays.
+    """
+    for start in range(len(line) - group_size + 1):
+        if spread[start] == math.inf:
+            continue
+        mean, squares = 0.0, 0.0
+        for end in range(start, min(start + 2 * group_size - 1, len(line))):
+            # Added one by one about the mean so far: sums of squares of the whole line have lost these digits.
+            size = end - start + 1
+            step = line[end] - mean
+            mean += step / size
+            squares += step * (line[end] - mean)
+            if size >= group_size and spread[start] + squares < spread[end + 1]:
+                spread[end + 1] = spread[start] + squares
+                first[end + 1] = start
+
+
+def first_component(values: Array) -> Array:
+    """The first principal component of the standardised columns."""
+    standard, _, _ = _standardised(values)
+    component: Array = _first_axis(standard) @ standard
+    return component
+
+
+# --- In all columns
+
+
+def similar_records(values: Array, group_size: int) -> Numbers:
+    """The group of each record, by MDAV (maximum distance to average vector); `values` is column x row.
+
+    The record farthest from the mean of all that have no group yet makes a group with its nearest neighbours, and so
+    does the one farthest from that record, as long as three groups' worth of records are left; of two groups' worth
+    only the first does, and the rest is the last group (Domingo-Ferrer and Torra 2005). Squared differences count as
+    shares of the column's variance. Of records equally far or near, the last one comes first, as in sdcMicro.
+    """
+    # A power of two for a unit loses no digit, and squares stay within range.
+    _, exponents = np.frexp(np.abs(values).max(axis=1))
+    values = np.ascontiguousarray(np.ldexp(values, -exponents[:, None]))
+    columns, rows = values.shape
+    search = _plainly if rows * rows // group_size * columns <= SMALL else _by_tree
+    return search(values, group_size)
+
+
+def _standardised(values: Array) -> tuple[Array, Array, Array]:
+    """Standardised columns, with the means and the inverse variances; a constant column counts for nothing."""
+    mean, variance = values.mean(axis=1), values.var(axis=1)
+    varies = (np.ptp(values, axis=1) > 0) & (variance > np.finfo(float).tiny)
+    weight = np.divide(1.0, variance, out=np.zeros_like(variance), where=varies)
+    return (values - mean[:, None]) * np.sqrt(weight)[:, None], mean, weight
+
+
+def _first_axis(standard: Array) -> Array:
+    """The first eigenvector of the correlations."""
+    _, vectors = sorted_eigen(standard @ standard.T / standard.shape[1])
+    return np.ascontiguousarray(vectors[:, 0])
+
+
+def _plainly(values: Array, group_size: int) -> Numbers:
+    """MDAV by looking at all records each time."""
+    _, _, weight = _standardised(values)
+    numbers = np.full(values.shape[1], -1, dtype=np.int64)
+    left, number = np.arange(values.shape[1]), 0
+
+    def distances(point: Array) -> Array:
+        distance = np.zeros(left.size)
+        for column, centre, share in zip(values[:, left], point, weight, strict=True):
+            distance += np.square(column - centre) * share  # one by one, as the compiled search adds them up
+        return distance
+
+    def farthest(point: Array) -> Array:
+        return values[:, left[left.size - 1 - np.argmax(distances(point)[::-1])]]
+
+    while left.size >= 2 * group_size:
+        # Sums without round-off: whichever way records went, what is left has the same mean.
+        ends = [farthest(np.array([math.fsum(column) for column in values[:, left].tolist()]) / left.size)]
+        if left.size >= 3 * group_size:
+            ends.append(farthest(ends[0]))
+        for end in ends:
+            distance = distances(end)
+            limit = np.partition(distance, group_size - 1)[group_size - 1]
+            near = distance < limit
+            near[np.flatnonzero(distance == limit)[np.count_nonzero(near) - group_size :]] = True
+            numbers[left[near]], left, number = number, left[~near], number + 1
+    numbers[left] = number
+    return numbers
+
+
+def _by_tree(values: Array, group_size: int) -> Numbers:
+    """The same by a compiled search that knows from bounds where not to look."""
+    from microveil.perturb import _mdav_kernels as kernels  # numba is slow to import: only for large tables
+
+    standard, mean, weight = _standardised(values)
+    axis = _first_axis(standard)
+    along = axis @ standard
+    standard -= np.outer(axis, along)
+    places = np.array([along, np.sqrt(np.square(standard, out=standard).sum(axis=0))])
+    del standard
+    columns, rows = values.shape
+    leaves = _leaves(places, np.arange(rows), max(math.ceil(math.log2(rows / LEAF)), 0))
+    borders = np.cumsum([0, *(leaf.size for leaf in leaves)])
+    slack = ROUND_OFF * (columns + 10)
+    numbers = np.full(rows, -1, dtype=np.int64)
+    kernels.group(
+        values,
+        weight,
+        mean,
+        axis,
+        places,
+        slack,
+        slack * np.abs(places).max(),
+        np.concatenate(leaves),
+        borders,
+        group_size,
+        numbers,
+    )
+    return numbers
+
+
+def _leaves(places: Array, rows: Numbers, depth: int) -> list[Numbers]:
+    """The rows, halved so many times, each time where their places spread most."""
+    if depth == 0:
+        return [rows]
+    here = places[:, rows]
+    half = rows.size // 2
+    order = np.argpartition(here[here.var(axis=1).argmax()], half)
+    return [*_leaves(places, rows[order[:half]], depth - 1), *_leaves(places, rows[order[half:]], depth - 1)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_serializer
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
@@ -66,7 +66,7 @@ def _shares(value: Any) -> Any:
     given = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(one, bool) for one in given):
         raise ValueError("true and false are not correlations")
-    given = [None if one == "free" else one for one in given]  # a recipe cannot hold None
+    given = [None if one == "free" else one for one in given]
     if any(isinstance(one, int | float) and not 0 <= one <= 1 for one in given):
         raise ValueError("a correlation is at least 0 and at most 1")
     return tuple(given) if isinstance(value, list | tuple) else given[0]
@@ -93,6 +93,15 @@ class ScoreMix(Mixture):
             json_schema_extra={"allowed": "a number from 0 to 1, or a list of numbers and None"},
         ),
     ] = 0.5
+
+    @field_serializer("correlation")
+    def _in_words(self, value: Any) -> Any:
+        """A recipe cannot hold None."""
+        return tuple(self._word(one) for one in value) if isinstance(value, tuple) else self._word(value)
+
+    @staticmethod
+    def _word(one: float | None) -> float | str:
+        return "free" if one is None else one
 
     def mix(self, own: Array, kept: Array, columns: Sequence[str]) -> Mixed:  # noqa: ARG002 - its own scores are kept
         """A = D W and C = sqrt(1 - D²) W, without the rows that vanish."""

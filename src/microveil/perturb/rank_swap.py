@@ -14,6 +14,7 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Stream
 from microveil.perturb.base import Column, ColumnPerturbation
+from microveil.perturb.units import no_percentage
 
 SMALL = 100_000
 """Up to this many rows the loop runs as it is, as the compiled one takes half a second to load; the results agree."""
@@ -41,9 +42,7 @@ class RankSwap(ColumnPerturbation):
     @field_validator("rank_window", mode="before")
     @classmethod
     def _no_percentage(cls, value: Any) -> Any:
-        if isinstance(value, int | float | np.integer) and 1 < value <= 100:
-            raise ValueError(f"{value:g} is not a fraction of the rows; if {value:g} % was meant, give {value / 100:g}")
-        return value
+        return no_percentage(value, "a fraction of the rows")
 
     def apply(self, column: Column) -> Array:
         """The values of the partners."""

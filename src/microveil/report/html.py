@@ -27,6 +27,9 @@ def statistic_meanings(weighted: bool, by_stratum: bool) -> dict[str, str]:
         "covariance": f"{of}variances and covariances{where} (over the product of two standard deviations)",
         "rank correlation": "Spearman's correlations",
         "distribution": "the distributions of the columns (largest distance between two, by Kolmogorov and Smirnov)",
+        "mean in clusters": "column means in every cluster (in standard deviations over all records)",
+        "covariance in clusters": "variances and covariances in every cluster (over the product of two standard "
+        "deviations over all records)",
         "linear rules": "sums and other linear rules between columns (over the size of their terms)",
     }
 

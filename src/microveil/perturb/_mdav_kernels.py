@@ -1,0 +1,341 @@
+"""The compiled search for similar records (MDAV). Importing this module imports numba and compiles or loads it.
+
+The groups are those of a plain search through all records, bit by bit. What makes it fast is a tree that tells which
+records need not be looked at. It knows two numbers of each record: how far along the first principal axis it lies, and
+how far beside it. Let these be a and b for one record, c and d for another: their squared distance is then at least
+(a - c)² + (b - d)² and at most (a - c)² + (b + d)², whatever the other dimensions are. A node of the tree knows the
+range of both numbers over its records. Its leaves hold so many records that a loop over them runs at full speed, so
+where the bounds help nothing, as in many independent dimensions, the search is a plain one and no slower.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.compiled import compiled
+
+DEEPEST = 64
+"""Levels of a tree, at most."""
+
+Numbers = NDArray[np.int64]
+
+
+class Tree(NamedTuple):
+    """The records that have no group yet.
+
+    Of the slots of a leaf the first are taken: `values` is leaf x column x slot, `places` leaf x 2 x slot, `rows` leaf
+    x slot. Nodes are numbered from the root on, the children of i being 2i + 1 and 2i + 2, and the leaves come last;
+    `taken`, `low` and `high` are theirs. `weight` is that of a squared difference in each column; `slack` is the
+    round-off that distances can have as a share of themselves, `room` that of places. The rest is room to work in.
+    """
+
+    values: Array
+    places: Array
+    rows: Numbers
+    leaf_of: Numbers
+    taken: Numbers
+    low: Array
+    high: Array
+    weight: Array
+    slack: float
+    room: float
+    distance: Array
+    stack: Numbers
+    bound: Array
+
+
+@njit(nogil=True)
+def _planted(
+    values: Array, weight: Array, places: Array, slack: float, room: float, order: Numbers, borders: Numbers
+) -> Tree:
+    """The tree whose leaves have the rows between borders of the order; there are a power of two of them."""
+    columns, rows = values.shape
+    leaves = borders.size - 1
+    slots = -(-rows // leaves)
+    tree = Tree(
+        np.empty((leaves, columns, slots)),
+        np.empty((leaves, 2, slots)),
+        np.empty((leaves, slots), np.int64),
+        np.empty(rows, np.int64),
+        np.empty(2 * leaves - 1, np.int64),
+        np.empty((2 * leaves - 1, 2)),
+        np.empty((2 * leaves - 1, 2)),
+        weight,
+        slack,
+        room,
+        np.empty(slots),
+        np.empty(DEEPEST, np.int64),
+        np.empty(DEEPEST),
+    )
+    for leaf in range(leaves):
+        tree.taken[leaves - 1 + leaf] = borders[leaf + 1] - borders[leaf]
+        for slot in range(borders[leaf + 1] - borders[leaf]):
+            row = order[borders[leaf] + slot]
+            tree.rows[leaf, slot], tree.leaf_of[row] = row, leaf
+            for j in range(columns):
+                tree.values[leaf, j, slot] = values[j, row]
+            for side in range(2):
+                tree.places[leaf, side, slot] = places[side, row]
+    for node in range(2 * leaves - 2, -1, -1):
+        if node < leaves - 1:
+            tree.taken[node] = tree.taken[2 * node + 1] + tree.taken[2 * node + 2]
+        _fit(tree, node)
+    return tree
+
+
+@njit(nogil=True)
+def _fit(tree: Tree, node: int) -> None:
+    """The range of a node's places: from its records, with room for round-off, or from its children."""
+    leaf = node - (tree.rows.shape[0] - 1)
+    for side in range(2):
+        low, high = np.inf, -np.inf
+        if leaf < 0:
+            low = min(tree.low[2 * node + 1, side], tree.low[2 * node + 2, side])
+            high = max(tree.high[2 * node + 1, side], tree.high[2 * node + 2, side])
+        else:
+            for slot in range(tree.taken[node]):
+                low = min(low, tree.places[leaf, side, slot] - tree.room)
+                high = max(high, tree.places[leaf, side, slot] + tree.room)
+        tree.low[node, side], tree.high[node, side] = low, high
+
+
+@njit(nogil=True)
+def _take_out(tree: Tree, row: int) -> None:
+    """Close the gap with the last record of the leaf, and fit the nodes above it anew."""
+    leaf = tree.leaf_of[row]
+    node = leaf + tree.rows.shape[0] - 1
+    last, slot = tree.taken[node] - 1, 0
+    while tree.rows[leaf, slot] != row:
+        slot += 1
+    tree.rows[leaf, slot] = tree.rows[leaf, last]
+    for j in range(tree.weight.size):
+        tree.values[leaf, j, slot] = tree.values[leaf, j, last]
+    for side in range(2):
+        tree.places[leaf, side, slot] = tree.places[leaf, side, last]
+    while node >= 0:
+        tree.taken[node] -= 1
+        _fit(tree, node)
+        node = (node + 1) // 2 - 1
+
+
+@njit(nogil=True)
+def _measure(tree: Tree, leaf: int, size: int, point: Array) -> None:
+    """Squared distances of a leaf's records: added up column by column, as the plain search does."""
+    for slot in range(size):
+        tree.distance[slot] = 0.0
+    for j in range(point.size):
+        centre, weight = point[j], tree.weight[j]
+        for slot in range(size):
+            difference = tree.values[leaf, j, slot] - centre
+            tree.distance[slot] += difference * difference * weight
+
+
+@njit(nogil=True)
+def _at_most(tree: Tree, node: int, along: float, beside: float) -> float:
+    """No record of the node is farther away than this."""
+    if tree.taken[node] == 0:
+        return -np.inf
+    length = max(along - tree.low[node, 0], tree.high[node, 0] - along)
+    width = beside + tree.high[node, 1]
+    return float((length * length + width * width) * (1 + tree.slack))
+
+
+@njit(nogil=True)
+def _at_least(tree: Tree, node: int, along: float, beside: float) -> float:
+    """No record of the node is nearer than this."""
+    if tree.taken[node] == 0:
+        return np.inf
+    length = max(tree.low[node, 0] - along, along - tree.high[node, 0], 0.0)
+    width = max(tree.low[node, 1] - beside, beside - tree.high[node, 1], 0.0)
+    return float((length * length + width * width) * (1 - tree.slack))
+
+
+@njit(nogil=True)
+def _farthest(tree: Tree, point: Array, along: float, beside: float) -> int:
+    """The record farthest from the point; of equally far ones the last."""
+    leaves = tree.rows.shape[0]
+    best, found = -1.0, -1
+    tree.stack[0], tree.bound[0], top = 0, np.inf, 1
+    while top > 0:
+        top -= 1
+        node = tree.stack[top]
+        if tree.bound[top] < best:
+            continue
+        if node < leaves - 1:
+            one, other = 2 * node + 1, 2 * node + 2
+            if _at_most(tree, one, along, beside) > _at_most(tree, other, along, beside):
+                one, other = other, one
+            for child in (one, other):  # the last is looked at first
+                tree.stack[top], tree.bound[top] = child, _at_most(tree, child, along, beside)
+                top += 1
+            continue
+        leaf, size = node - (leaves - 1), tree.taken[node]
+        _measure(tree, leaf, size, point)
+        for slot in range(size):
+            distance, row = tree.distance[slot], tree.rows[leaf, slot]
+            if distance > best or (distance == best and row > found):
+                best, found = distance, row
+    return found
+
+
+@njit(nogil=True)
+def _nearest(tree: Tree, point: Array, along: float, beside: float, distances: Array, rows: Numbers) -> None:
+    """As many records as there is room for in `rows`, the nearest to the point; of equally near ones the last.
+
+    They are kept as a heap, the one that would be the first to go on top.
+    """
+    leaves = tree.rows.shape[0]
+    distances[:], rows[:] = np.inf, -1
+    tree.stack[0], tree.bound[0], top = 0, 0.0, 1
+    while top > 0:
+        top -= 1
+        node = tree.stack[top]
+        if tree.bound[top] > distances[0]:
+            continue
+        if node < leaves - 1:
+            one, other = 2 * node + 1, 2 * node + 2
+            if _at_least(tree, one, along, beside) < _at_least(tree, other, along, beside):
+                one, other = other, one
+            for child in (one, other):
+                tree.stack[top], tree.bound[top] = child, _at_least(tree, child, along, beside)
+                top += 1
+            continue
+        leaf, size = node - (leaves - 1), tree.taken[node]
+        _measure(tree, leaf, size, point)
+        for slot in range(size):
+            distance, row = tree.distance[slot], tree.rows[leaf, slot]
+            if distance < distances[0] or (distance == distances[0] and row > rows[0]):
+                _replace_top(distances, rows, distance, row)
+
+
+@njit(nogil=True)
+def _replace_top(distances: Array, rows: Numbers, distance: float, row: int) -> None:
+    """A nearer record for the one on top of the heap."""
+    hole = 0
+    while 2 * hole + 1 < rows.size:
+        child = 2 * hole + 1
+        if child + 1 < rows.size and _goes_before(distances, rows, child + 1, distances[child], rows[child]):
+            child += 1
+        if not _goes_before(distances, rows, child, distance, row):
+            break
+        distances[hole], rows[hole] = distances[child], rows[child]
+        hole = child
+    distances[hole], rows[hole] = distance, row
+
+
+@njit(nogil=True)
+def _goes_before(distances: Array, rows: Numbers, place: int, distance: float, row: int) -> bool:
+    """Would the record at this place of the heap have to go before another? It would if it is farther or earlier."""
+    return bool(distances[place] > distance or (distances[place] == distance and rows[place] < row))
+
+
+@njit(nogil=True)
+def _lost(one: float, other: float, total: float) -> float:
+    """What round-off has taken from the total of two numbers, exactly (Neumaier 1974)."""
+    return (one - total) + other if abs(one) >= abs(other) else (other - total) + one
+
+
+@njit(nogil=True)
+def _add(sums: Array, values: Array, row: int, sign: float) -> None:
+    """A record onto sums (level x column) whose round-off is added up on a second level, and that one's on a third.
+
+    So the mean of the records that are left has no more round-off than if it were found anew, even after an outlier
+    that was as large as all the digits of the others.
+    """
+    for j in range(sums.shape[1]):
+        added = sign * values[j, row]
+        for level in range(2):
+            total = sums[level, j] + added
+            added, sums[level, j] = _lost(sums[level, j], added, total), total
+        sums[2, j] += added
+
+
+@njit(nogil=True)
+def _sum(sums: Array, column: int) -> float:
+    """All levels in one number."""
+    total = sums[0, column] + sums[1, column]
+    return float(total + (_lost(sums[0, column], sums[1, column], total) + sums[2, column]))
+
+
+@njit(nogil=True)
+def _place(point: Array, mean: Array, weight: Array, axis: Array) -> tuple[float, float]:
+    """How far along the axis through the mean a point lies, and how far beside it."""
+    along, beside = 0.0, 0.0
+    for j in range(point.size):
+        along += axis[j] * (point[j] - mean[j]) * np.sqrt(weight[j])
+    for j in range(point.size):
+        beside += ((point[j] - mean[j]) * np.sqrt(weight[j]) - along * axis[j]) ** 2
+    return along, np.sqrt(beside)
+
+
+_matrix = types.Array(types.float64, 2, "C", readonly=True)
+_vector = types.Array(types.float64, 1, "C", readonly=True)
+_numbers = types.int64[::1]
+
+
+@compiled(
+    types.void(
+        _matrix,
+        _vector,
+        _vector,
+        _vector,
+        _matrix,
+        types.float64,
+        types.float64,
+        _numbers,
+        _numbers,
+        types.int64,
+        _numbers,
+    )
+)
+def group(
+    values: Array,
+    weight: Array,
+    mean: Array,
+    axis: Array,
+    places: Array,
+    slack: float,
+    room: float,
+    order: Numbers,
+    borders: Numbers,
+    group_size: int,
+    numbers: Numbers,
+) -> None:
+    """Fill `numbers`, which come filled with -1, with the group of each record; `values` is column x row."""
+    columns, left = values.shape
+    tree = _planted(values, weight, places, slack, room, order, borders)
+    sums, point = np.zeros((3, columns)), np.empty(columns)
+    for row in range(left):
+        _add(sums, values, row, 1.0)
+    distances, rows = np.empty(group_size), np.empty(group_size, np.int64)
+    ends = np.empty(2, np.int64)
+    number = 0
+    while left >= 2 * group_size:
+        groups = 2 if left >= 3 * group_size else 1
+        for j in range(columns):
+            point[j] = _sum(sums, j) / left
+        along, beside = _place(point, mean, weight, axis)
+        for end in range(groups):
+            ends[end] = _farthest(tree, point, along, beside)
+            along, beside = places[0, ends[0]], places[1, ends[0]]
+            for j in range(columns):
+                point[j] = values[j, ends[0]]
+        for end in range(groups):
+            for j in range(columns):
+                point[j] = values[j, ends[end]]
+            _nearest(tree, point, places[0, ends[end]], places[1, ends[end]], distances, rows)
+            for place in range(group_size):
+                row = int(rows[place])
+                numbers[row] = number
+                _add(sums, values, row, -1.0)
+                _take_out(tree, row)
+            number += 1
+        left -= groups * group_size
+    for row in range(numbers.size):
+        if numbers[row] < 0:
+            numbers[row] = number
