@@ -13,6 +13,7 @@ from microveil.api import (
 from microveil.core.assessment import Assessment, Sanity
 from microveil.core.policy import Policy, Verdict
 from microveil.core.results import ComponentTable, Dose, Release
+from microveil.studies import Study, compare
 
 __version__ = "0.1.0"
 
@@ -23,9 +24,11 @@ __all__ = [
     "Policy",
     "Release",
     "Sanity",
+    "Study",
     "Verdict",
     "__version__",
     "assess",
+    "compare",
     "describe",
     "example_file",
     "leakage_distribution",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from microveil import account, measuring
-from microveil.core.assessment import Assessment
+from microveil.core.assessment import Assessment, Entry
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
 from microveil.core.evidence import evidence
 from microveil.core.measure import Measure, plain
@@ -243,6 +245,41 @@ def measure_details(name: str) -> dict[str, Any]:
     if name not in known:
         raise ParameterError(f"there is no measure '{name}'", did_you_mean(name, known))
     return {key: plain(value) for key, value in dataclasses.asdict(known[name]).items()}
+
+
+def measure_entries() -> dict[str, Entry]:
+    """Every measure as it is declared."""
+    return measuring.entries()
+
+
+def chosen_measures(measures: str | Sequence[str]) -> list[str]:
+    """The ids that "default", "all" or a list of ids stand for."""
+    return measuring.chosen(measures)
+
+
+def check_method(name: str, parameters: Mapping[str, Any]) -> None:
+    """Is there such a method, and does it take these parameters?"""
+    method_named(name).plan(parameters)
+
+
+def draws_at_random(name: str, parameters: Mapping[str, Any]) -> bool:
+    """Does the method give another release each time?"""
+    return method_named(name).plan(parameters).perturb.random
+
+
+def fingerprint(data: Any) -> str:
+    """A number that tells this table from others: of all its cells, none of which can be found from it."""
+    frame = open_frame(data)
+    digest = hashlib.blake2b(json.dumps(frame.names).encode(), digest_size=16)
+    for name in frame.names:
+        cells = frame.numbers(name) if frame.is_numeric(name) else frame.labels(name)
+        digest.update(np.ascontiguousarray(cells).tobytes())
+    return digest.hexdigest()
+
+
+def frame_maker(data: Any) -> Callable[[Mapping[str, list[Any]]], Any]:
+    """Makes frames of the kind that the data have (polars for arrays)."""
+    return partial(table_like, open_frame(data))
 
 
 def example_file() -> Path:

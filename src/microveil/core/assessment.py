@@ -122,6 +122,12 @@ class Assessment(Mapping[str, Measure]):
         attacks = [m for m in self.of_kind("risk").values() if m.better == "low" and m.range == (0.0, 1.0)]
         return max(attacks, key=_gain, default=None)
 
+    @property
+    def worst_gain(self) -> float | None:
+        """What the worst attack gains over chance, as a share of what was to be gained; 0 if it gains nothing."""
+        worst = self.worst_attack
+        return None if worst is None else max(_gain(worst), 0.0)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         worst = self.worst_attack

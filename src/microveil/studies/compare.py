@@ -1,0 +1,233 @@
+"""Methods x parameters x repeated seeds x measures, in parallel processes; a killed study goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from microveil import api
+from microveil.core.errors import MicroveilError, ParameterError
+from microveil.core.rng import Streams
+from microveil.core.threads import worker_count
+from microveil.studies.store import Store, Writer
+from microveil.studies.study import WORST, Study
+
+Progress = Callable[[str, float], None]
+Given = Sequence[str | tuple[str, Mapping[str, Any]]] | Mapping[str, str | tuple[str, Mapping[str, Any]]]
+
+REPEATS = 20
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One release to make and to measure. Its key is the same for the same work, whatever the method is called."""
+
+    label: str
+    method: str
+    parameters: Mapping[str, Any]
+    repeat: int
+    key: str
+    seed: int | None
+
+
+@dataclass(frozen=True, repr=False)
+class Work:
+    """What all cells share."""
+
+    data: Any
+    roles: Mapping[str, Any]
+    measures: Sequence[str]
+
+
+def compare(
+    data: Any,
+    methods: Given,
+    *,
+    repeats: int = REPEATS,
+    measures: str | Sequence[str] = "default",
+    seed: int | None = None,
+    confidential: Any = None,
+    public: Any = None,
+    strata: Any = None,
+    weight: Any = None,
+    rules: Any = "infer",
+    store: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Protect a table with several methods many times, measure every release, and sum up.
+
+    Args:
+        data: any table that `protect` takes.
+        methods: ids, (id, parameters) pairs, or either of them by a label of your own.
+        repeats: releases of each method; one that draws nothing is released once.
+        measures: as for `assess`: "default", "all", or ids.
+        seed: a whole number for a study that can be repeated.
+        confidential: as for `protect`, like the next four.
+        public: what is regressed on.
+        strata: what is protected one by one.
+        weight: survey weights.
+        rules: codes and rules of the columns.
+        store: a file that finished releases are noted in; with the same file a killed study goes on.
+        workers: processes to work in; by default one for each core.
+        progress: called with the name of the step and the share done.
+    """
+    if repeats < 1:
+        raise ParameterError(f"repeats: {repeats} releases asked", "ask for at least one")
+    planned = _labelled(methods)
+    ids = api.chosen_measures(measures)
+    roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight, "rules": rules}
+    work = Work(data, roles, ids)
+    study_key = _hash(api.fingerprint(data), json.dumps(roles, default=str), sorted(ids))
+    cells = [
+        _cell(label, method, parameters, repeat, study_key, seed)
+        for label, (method, parameters) in planned.items()
+        for repeat in range(repeats if api.draws_at_random(method, parameters) else 1)
+    ]
+    kept = Store(None if store is None else Path(store))
+    waiting = [cell for cell in cells if cell.key not in kept.cells]
+    tell = progress or (lambda *_: None)
+    with kept.open() as writer:
+        _run(work, waiting, writer, workers or worker_count(), _counted(tell, len(cells) - len(waiting), len(cells)))
+    return _study(data, planned, [(cell.label, kept.cells[cell.key]) for cell in cells])
+
+
+def _labelled(methods: Given) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Method and parameters by label; without one, a method is called by its id and what was set."""
+    if isinstance(methods, str) or not isinstance(methods, Mapping | Sequence) or not methods:
+        raise ParameterError("methods: takes ids or (id, parameters) pairs", "give a list, or a dict of labels")
+    entries = methods.items() if isinstance(methods, Mapping) else [(None, entry) for entry in methods]
+    planned: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for given, entry in entries:
+        method, parameters = (entry, {}) if isinstance(entry, str) else entry
+        api.check_method(method, parameters)
+        label = given or " ".join([method, *(f"{name}={value}" for name, value in parameters.items())])
+        if label in planned:
+            raise ParameterError(f"methods: '{label}' is there twice", "give them labels of their own")
+        planned[label] = (method, parameters)
+    return planned
+
+
+def _cell(
+    label: str, method: str, parameters: Mapping[str, Any], repeat: int, study_key: str, seed: int | None
+) -> Cell:
+    what = _hash(study_key, method, json.dumps(parameters, sort_keys=True, default=str), repeat)
+    if seed is None:
+        return Cell(label, method, parameters, repeat, what, None)
+    own = int(Streams.from_seed(seed).stream("study", what).generator().integers(2**63))
+    return Cell(label, method, parameters, repeat, _hash(what, own), own)
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.blake2b(json.dumps([str(part) for part in parts]).encode(), digest_size=16).hexdigest()
+
+
+def _counted(tell: Progress, done: int, of: int) -> Callable[[Cell], None]:
+    """Tells of each finished cell; those of an earlier run count too."""
+    finished = iter(range(done + 1, of + 1))
+    return lambda cell: tell(f"measuring {cell.label}", next(finished) / of)
+
+
+def _run(work: Work, cells: Sequence[Cell], writer: Writer, workers: int, told: Callable[[Cell], None]) -> None:
+    """Every cell, in processes of its own or, where that is not worth it, here."""
+    if workers == 1 or len(cells) < 2:
+        for cell in cells:
+            writer.add(cell.key, _measured(work, cell))
+            told(cell)
+        return
+    context = multiprocessing.get_context("spawn")  # threads of numeric libraries do not survive a fork
+    workers = min(workers, len(cells))
+    with ProcessPoolExecutor(workers, context, _start, (work, os.getpid())) as pool:
+        try:
+            for cell, found in _finished(pool, cells, 2 * workers):
+                writer.add(cell.key, found)
+                told(cell)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _finished(pool: ProcessPoolExecutor, cells: Sequence[Cell], at_once: int) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    """Cells as they are finished, with only a few waiting in the pool: what is not begun need not be called back."""
+    rest = iter(cells)
+    running: dict[Future[dict[str, Any]], Cell] = {}
+    while True:
+        for cell in rest:
+            running[pool.submit(_measured_here, cell)] = cell
+            if len(running) >= at_once:
+                break
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            yield running.pop(future), future.result()
+
+
+_work: Work | None = None
+"""What this process works on, if it was started for a study."""
+
+
+def _start(work: Work, parent: int) -> None:
+    """Begin a worker: one thread each, as there are as many workers as cores; and end with whoever started it."""
+    global _work
+    _work = work
+    os.environ["MICROVEIL_THREADS"] = "1"
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """A killed study must not leave workers behind that go on for nobody."""
+    while os.getppid() == parent:
+        threading.Event().wait(1.0)
+    os._exit(1)
+
+
+def _measured_here(cell: Cell) -> dict[str, Any]:
+    if _work is None:
+        raise RuntimeError("this process was not started for a study")
+    return _measured(_work, cell)
+
+
+def _measured(work: Work, cell: Cell) -> dict[str, Any]:
+    """The figures of one release, or why there is none."""
+    told = {"label": cell.label, "method": cell.method, "repeat": cell.repeat}
+    try:
+        release = api.protect(work.data, cell.method, seed=cell.seed, **work.roles, **cell.parameters)
+        found = api.assess_release(work.data, release, measures=list(work.measures), sanity=False)
+    except MicroveilError as error:
+        return {**told, "failed": str(error)}
+    gained = found.worst_gain
+    figures = {name: measure.value for name, measure in found.items()}
+    chances = {name: measure.chance for name, measure in found.items() if measure.chance is not None}
+    if gained is not None:
+        figures[WORST] = gained
+    return {**told, "figures": _finite(figures), "chances": chances}
+
+
+def _finite(figures: Mapping[str, float]) -> dict[str, float]:
+    """JSON has no infinity; a figure that is infinite (a divergence of singular matrices) has no mean either."""
+    return {name: value for name, value in figures.items() if abs(value) < float("inf")}
+
+
+def _study(
+    data: Any, planned: Mapping[str, tuple[str, Mapping[str, Any]]], cells: Sequence[tuple[str, Mapping[str, Any]]]
+) -> Study:
+    figures: dict[str, list[Mapping[str, float]]] = {}
+    chances: dict[str, Mapping[str, float]] = {}
+    failed: dict[str, str] = {}
+    for label, cell in cells:
+        if "failed" in cell:
+            failed.setdefault(label, cell["failed"])
+            continue
+        figures.setdefault(label, []).append(cell["figures"])
+        chances.setdefault(label, cell["chances"])
+    for label in failed:
+        figures.pop(label, None)  # a mean over those that happened to succeed would flatter it
+    return Study(planned, figures, chances, api.measure_entries(), failed, api.frame_maker(data))
