@@ -14,6 +14,9 @@ from microveil.core.table import Matrix
 MOST_COLUMNS = 40
 """Columns up to which ratios are looked for: all triples are tried."""
 
+SPREAD_ROWS = 2_000
+"""Rows from all over the table that a candidate must pass before all rows are looked at."""
+
 FIRST_ROWS, FEW_ROWS = 50, 6
 """Rows that tell whether a column could be a ratio, and those that refute nearly every pair it could be one of."""
 
@@ -123,12 +126,20 @@ def ratio_rule(columns: Sequence[Array], column: int, numerator: int, denominato
 
 def _ratio(values: Matrix, column: int, candidates: Sequence[tuple[int, int]], made_of: set[int]) -> list[RatioRule]:
     """The first candidate that all rows confirm; a ratio is not made of itself, nor of other ratios."""
+    some = slice(None, None, max(1, values.shape[0] // SPREAD_ROWS))
     for pair in candidates:
-        if made_of.isdisjoint(pair):
+        if made_of.isdisjoint(pair) and not _refuted(*(values.columns[j][some] for j in (column, *pair))):
             rule = ratio_rule(values.columns, column, *pair)
             if _says_much(values, rule) and not rule.broken(values.columns):
                 return [rule]
     return []
+
+
+def _refuted(value: Array, numerator: Array, denominator: Array) -> bool:
+    """Do some rows from all over the table say no? Most candidates are columns that are zero in the first rows."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.abs(value - numerator / np.where(denominator == 0, np.nan, denominator))
+        return bool((gap > COARSEST + 2 * ROUND_OFF * np.abs(value)).any())
 
 
 def _says_much(values: Matrix, rule: RatioRule) -> bool:
