@@ -10,12 +10,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from microveil import api
+from microveil import api, mos, studies
 from microveil.cli import show
 from microveil.cli.endings import NotMet, point_of_no_return
 from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_target, atomic_targets, check_place
 from microveil.core.errors import MicroveilError, ParameterError
+from microveil.core.measure import plain
 from microveil.core.results import Release
 
 DEFAULT_METHOD = api.DEFAULT_METHOD
@@ -125,6 +126,71 @@ def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
     _end(judged)
 
 
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Everything `microveil compare` was asked for."""
+
+    source: Path
+    methods: str
+    repeats: int
+    measures: str = "default"
+    limits: Sequence[str] = ()
+    confidential: str | None = None
+    public: str | None = None
+    strata: str | None = None
+    weight: str | None = None
+    rules: str = "infer"
+    seed: int | None = None
+    store: Path | None = None
+
+
+def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
+    """Study several methods on a file."""
+    limit = _limits(asked.limits)
+    methods = _methods(asked.methods)
+    if asked.store is not None:
+        check_place(asked.store, [asked.source])
+    frame, _ = _read(asked.source, quiet)
+    with _progress(LONG, quiet) as tell:
+        study = studies.compare(
+            frame,
+            methods,
+            repeats=asked.repeats,
+            measures=_columns(asked.measures) or (),
+            seed=asked.seed,
+            confidential=_columns(asked.confidential),
+            public=_columns_or_formula(asked.public),
+            strata=_columns(asked.strata),
+            weight=asked.weight,
+            rules=None if asked.rules == "none" else asked.rules,
+            store=asked.store,
+            progress=tell,
+        )
+    best = study.best(limit) if limit else None
+    if as_json:
+        _print_json({**study.to_dict(), "frontier": study.frontier(), **({"best": best} if limit else {})})
+    elif not quiet:
+        show.study(study, limit, best)
+
+
+def _methods(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """`pca, score_mix correlation=0.5`: methods with what is set of each, by commas."""
+    entries = [entry.split() for entry in text.split(",") if entry.strip()]
+    return [(method, _parameters(settings)) for method, *settings in entries]
+
+
+def _limits(texts: Sequence[str]) -> dict[str, float]:
+    """`dbrl=0.02`, by the id of a measure."""
+    found = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise ParameterError(f"--limit: '{text}' is not id=number", "write --limit dbrl=0.02") from None
+    return found
+
+
 def _end(judged: Assessment | None, consequence: str = "") -> None:
     """A policy that is not met has an exit code of its own."""
     verdict = None if judged is None else judged.verdict
@@ -175,6 +241,56 @@ def measures(name: str | None, *, as_json: bool) -> None:
         _print_json(details)
     else:
         show.measure(details)
+
+
+def mos_session(
+    stimuli: Path, output: Path, observers: str, name: str, *, simulated: bool, seed: int | None, as_json: bool
+) -> None:
+    """Write a session."""
+    check_place(output, [stimuli])
+    people = int(observers) if observers.strip().isdecimal() else _columns(observers) or []
+    session = mos.make_session(mos.read_stimuli(stimuli), people, seed=seed, name=name, simulated=simulated)
+    with atomic_targets([output], point_of_no_return()) as (temporary,):
+        mos.write(session, temporary)
+    if as_json:
+        _print_json(plain(session.to_dict()))
+    else:
+        show.session(session, output)
+
+
+def mos_score(session: Path, ratings: Path, kind: str | None, *, screening: bool, as_json: bool) -> None:
+    """Show mean opinion scores."""
+    scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=screening)
+    if as_json:
+        _print_json(scores.to_dict())
+    else:
+        show.opinion_scores(scores)
+
+
+def mos_fit(
+    session: Path, ratings: Path, output: Path, predictor: str, kind: str | None, *, screening: bool, as_json: bool
+) -> None:
+    """Write a link."""
+    check_place(output, [session, ratings])
+    scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=screening)
+    link = mos.fit_link(scores, predictor)
+    with atomic_targets([output], point_of_no_return()) as (temporary,):
+        mos.write(link, temporary)
+    if as_json:
+        _print_json({**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()})
+    else:
+        show.link(link, scores, output)
+
+
+def mos_predict(original: Path, released: Path, link: Path, confidential: str | None, *, as_json: bool) -> None:
+    """Show a predicted score."""
+    curve = mos.read_link(link)
+    before, after = (_read(path, quiet=as_json)[0] for path in (original, released))
+    found = mos.predict(before, after, curve, confidential=_columns(confidential))
+    if as_json:
+        _print_json({"measures": {found.id: found.to_dict()}})
+    else:
+        show.predicted(found)
 
 
 def _without_test_parameters(details: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from microveil.cli import actions
+from microveil.cli.mos import app as mos_app
 
 app = typer.Typer(
     name="microveil",
@@ -18,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # pretty tracebacks print local variables, and those are people's data
     rich_markup_mode=None,
 )
+
+app.add_typer(mos_app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
 Input = Annotated[Path, typer.Argument(metavar="INPUT", help="A .csv or .parquet file.", show_default=False)]
@@ -161,6 +164,60 @@ def assess(
         policy=policy,
     )
     actions.assess(inquiry, as_json=json, quiet=quiet)
+
+
+@app.command()
+def compare(
+    source: Input,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="'A, B KEY=VALUE'", help="Methods, by commas, each with what is to be set.", show_default=False
+        ),
+    ],
+    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Releases of each method.")] = 20,
+    measures: Annotated[str, typer.Option(metavar="A,B", help="default, all, or ids; see `microveil measures`.")] = (
+        "default"
+    ),
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID=VALUE", help="A limit on a measure: the best method that keeps all of them is named."),
+    ] = None,
+    confidential: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
+    ] = None,
+    public: Annotated[str | None, typer.Option(metavar="X,Y", help="Columns that stay, or a formula.")] = None,
+    strata: Annotated[
+        str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")] = None,
+    rules: Annotated[
+        str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")
+    ] = "infer",
+    seed: Annotated[int | None, typer.Option(metavar="N", help="For a study that can be repeated.")] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Protect a file with several methods many times, and compare risk and loss."""
+    asked = actions.Comparison(
+        source=source,
+        methods=methods,
+        repeats=repeats,
+        measures=measures,
+        limits=limit or [],
+        confidential=confidential,
+        public=public,
+        strata=strata,
+        weight=weight,
+        rules=rules,
+        seed=seed,
+        store=store,
+    )
+    actions.compare(asked, as_json=json, quiet=quiet)
 
 
 @app.command(epilog=DICTIONARY)

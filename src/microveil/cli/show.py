@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from microveil import api
+from microveil import api, mos
 from microveil.cli.endings import let_go
 from microveil.core.assessment import Assessment, Kind
 from microveil.core.measure import Measure
 from microveil.core.policy import Verdict
 from microveil.core.results import Release
+from microveil.studies import Study
 
 Risk = tuple[Measure, Measure]
 
@@ -81,6 +82,7 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "altered_variance": release.components.altered_variance,
         "components": release.components.to_rows(),
         "untouched_variance": release.components.untouched_variance,
+        "found": dict(release.found),
         "leakage": None if release.leakage is None else dataclasses.asdict(release.leakage),
         "warnings": release.warnings,
         "risk": None if risk is None else {"before": risk[0].to_dict(), "after": risk[1].to_dict()},
@@ -101,6 +103,8 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         "covariance": f"{weighted}covariances",
         "rank correlation": "rank correlations",
         "distribution": "distributions",
+        "mean in clusters": "means in clusters",
+        "covariance in clusters": "covariances in clusters",
     }
     for title, those in (("exactly", result.kept_exactly), ("closely", result.kept_closely)):
         kept = ", ".join(f"{words.get(name, name)} (to {max(error, 1e-16):.0e})" for name, error in those.items())
@@ -110,6 +114,9 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
             console.print(f"[bold]Kept {title}:[/bold] {kept}")
     if result.kept_on_average:
         console.print(f"[bold]Kept on average:[/bold] {', '.join(words[name] for name in result.kept_on_average)}")
+    if result.found:
+        found = ", ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in result.found.items())
+        console.print(f"[bold]Found:[/bold] {found}")
     for rule in result.rules:
         console.print(f"  holds in every row: {escape(rule)}")
     if risk is not None:
@@ -279,3 +286,83 @@ def method(details: dict[str, Any]) -> None:
             console.print(f"      {escape(parameter['meaning'])}")
         if not group["parameters"]:
             console.print("  no parameters of its own")
+
+
+def session(made: mos.Session, written: Path) -> None:
+    """What a session holds; not who sees what."""
+    console = _console()
+    hidden = sum(stimulus.hidden for stimulus in made.stimuli)
+    who = "simulated observers" if made.simulated else "observers"
+    console.print(
+        f"{len(made.stimuli) - hidden} stimuli and {hidden} hidden references for {len(made.observers)} {who}, each "
+        "in an order and with sides of their own."
+    )
+    console.print(f"Wrote {escape(str(written))}")
+
+
+def opinion_scores(scores: mos.OpinionScores) -> None:
+    """Mean opinion scores with their intervals, hidden references below."""
+    console = _console()
+    table = Table(title=f"Mean opinion scores ({scores.kind}, 95 % intervals)", title_justify="left")
+    for heading in ("stimulus", "source", "removed", "ssim", "psnr", "observers", "mos", "interval"):
+        table.add_column(heading, justify="left" if heading in ("stimulus", "source") else "right")
+    for opinion in (*scores.opinions, *scores.control):
+        stimulus = opinion.stimulus
+        interval = "-" if opinion.low is None else f"[{_number(opinion.low)}, {_number(opinion.high)}]"
+        figures = (stimulus.ssim, stimulus.psnr, float(opinion.observers), opinion.mos)
+        name = f"{stimulus.id} (hidden reference)" if stimulus.hidden else stimulus.id
+        cells = (name, stimulus.source, str(stimulus.removed), *map(_number, figures), interval)
+        table.add_row(*(escape(cell) for cell in cells))
+    console.print(table)
+    who = "simulated observers, not people" if scores.simulated else "observers"
+    console.print(f"Measured on {scores.observers} {who}.")
+    for name, reason in scores.rejected.items():
+        console.print(f"[yellow]Rejected:[/yellow] {escape(name)} ({escape(reason)})")
+    for note in scores.notes:
+        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+
+
+def link(fitted: mos.Link, scores: mos.OpinionScores, written: Path) -> None:
+    """A fitted curve, below the scores that it was fitted to."""
+    opinion_scores(scores)
+    console = _console()
+    console.print(
+        f"[bold]Link:[/bold] {fitted.bottom:.4g} + {fitted.top - fitted.bottom:.4g} / (1 + exp(-{fitted.slope:.4g} "
+        f"({fitted.predictor} - {fitted.middle:.4g}))), fitted on {fitted.predictor} from {fitted.lowest:.4g} to "
+        f"{fitted.highest:.4g}; R² {fitted.r2:.3f}, residual standard deviation {fitted.residual_sd:.2f}"
+    )
+    console.print("What it says of other releases is predicted, not measured.")
+    for caveat in fitted.caveats:
+        console.print(f"[yellow]Note:[/yellow] {escape(caveat)}")
+    console.print(f"Wrote {escape(str(written))}")
+
+
+def predicted(found: Measure) -> None:
+    """A predicted score, said to be one."""
+    console = _console()
+    console.print(f"[bold]{found.id}[/bold] {_number(found.value)} [{_number(found.low)}, {_number(found.high)}]")
+    console.print(f"  {_better(found.better)}: {escape(found.meaning)}")
+    console.print(f"[yellow]Note:[/yellow] {escape(found.note)}")
+
+
+def study(found: Study, limit: Mapping[str, float], best: str | None) -> None:
+    """A study for a person: a block for each measure, a line for each method, the safest or most useful first."""
+    console = _console()
+    summaries = found.summaries()
+    width = max((len(row.label) for row in summaries), default=0)
+    for measure in found.measures:
+        rows = [row for row in summaries if row.measure == measure]
+        direction = _better(rows[0].better)
+        console.print()
+        console.print(f"{measure} ({direction}): mean, and where 95 % of releases lie", style="bold", markup=False)
+        for row in sorted(rows, key=lambda one: one.mean, reverse=rows[0].better == "high"):
+            interval = f"[{_number(row.low)}, {_number(row.high)}] of {row.repeats}"
+            console.print(f"  {row.label:{width}}  {_number(row.mean):>8}  {interval}", markup=False)
+    console.print()
+    for label, reason in found.failed.items():
+        console.print(f"[yellow]No release:[/yellow] {escape(label)} ({escape(reason)})")
+    if found.figures and {"pil", "worst_attack"} <= set(found.measures):
+        console.print(f"[bold]Beaten by no other in risk and loss:[/bold] {escape(', '.join(found.frontier()))}")
+    if limit:
+        asked = ", ".join(f"{name} {most:g}" for name, most in limit.items())
+        console.print(f"[bold]Least loss within {asked}:[/bold] {escape(best or 'none of them')}")

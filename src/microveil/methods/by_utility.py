@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+import os
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from microveil.core.errors import did_you_mean
 from microveil.core.measure import Gauge, Measure
 from microveil.decompose import Offer, Selection
+from microveil.opinion import Link, predicted_mos, read_link, told
 from microveil.utility import MEASURES
 
 USABLE: dict[str, Gauge] = {name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither"}
+
+OPINION = "mos"
+"""Not among the measures: nobody is asked while a loop runs, so it takes a link that predicts what people would say."""
 
 TIED = 1e-8
 """Gap between neighbouring eigenvalues, over the largest, below which it is chance which component is which."""
@@ -26,12 +31,18 @@ NO_PROTECTION = (
 )
 
 
+def _opened(value: Any) -> Any:
+    """A link may come as the path of its file; a recipe then holds what the file says."""
+    return read_link(os.fspath(value)) if isinstance(value, str | os.PathLike) else value
+
+
 class WhileUseful(Selection):
     """Take the largest components, one after the other, as long as the utility of what is left is good enough.
 
     Steps 2 to 6 of the paper. Columns are standardised once, so that one decomposition serves all steps: taking out the
     largest component again and again is the same as taking out the k largest at once. The last component always stays.
-    A distance counts as useful below the threshold. If even the first component costs too much, none is taken.
+    A distance counts as useful below the threshold. If even the first component costs too much, none is taken. With
+    `utility="mos"` the utility is what a link predicts that people would say.
     """
 
     reference: ClassVar[str] = "D'Acquisto and Naldi, §III and §IV"
@@ -40,7 +51,7 @@ class WhileUseful(Selection):
         str,
         Field(
             description="the measure of utility, between the original and what is left of it",
-            json_schema_extra={"allowed": ", ".join(USABLE)},
+            json_schema_extra={"allowed": ", ".join([*USABLE, OPINION])},
         ),
     ] = "vector_correlation"
     threshold: Annotated[
@@ -55,12 +66,20 @@ class WhileUseful(Selection):
         bool,
         Field(description="stop as the paper's steps do, when the utility is lost, and not one component before"),
     ] = False
+    link: Annotated[
+        Link | None,
+        BeforeValidator(_opened),
+        Field(
+            description="for utility='mos': how opinions follow from a measure, as fitted to those of observers",
+            json_schema_extra={"allowed": "a link, or the path of a file that `microveil mos fit` wrote"},
+        ),
+    ] = None
 
     @field_validator("utility")
     @classmethod
     def _known(cls, value: str) -> str:
-        if value not in USABLE:
-            raise ValueError(f"no measure of utility '{value}', {did_you_mean(value, USABLE)}")
+        if value not in USABLE and value != OPINION:
+            raise ValueError(f"no measure of utility '{value}', {did_you_mean(value, [*USABLE, OPINION])}")
         return value
 
     @model_validator(mode="after")
@@ -70,19 +89,37 @@ class WhileUseful(Selection):
             raise ValueError(f"{self.utility} has a unit of its own; give a threshold")
         return self
 
+    @model_validator(mode="after")
+    def _opinions_are_predicted_by_a_link(self) -> Self:
+        if self.utility != OPINION:
+            if self.link is not None:
+                raise ValueError(f"a link goes with utility='{OPINION}' only")
+            return self
+        if self.link is None:
+            raise ValueError(f"{OPINION} can only be predicted here, and needs a link: `microveil mos fit` makes one")
+        if not self.link.bottom < self.threshold < self.link.top:
+            bottom, top = self.link.bottom, self.link.top
+            raise ValueError(f"the link never leaves {bottom:.4g} to {top:.4g}; the threshold must be in between")
+        return self
+
     def choose(self, offer: Offer) -> list[int]:
         """The first k components; the utility of every k is noted, and what the owner must know is remarked."""
         most = offer.axes.count - 1
         small = offer.original.shape[0] * offer.original.shape[1] <= WHOLE_PATH
         lost = most + 1  # the number of components whose removal is the first to cost too much
+        decisive = []
         for count in range(1, most + 1):
             if count > lost and not small:
                 break
             found = self._measured(offer, list(range(count)))
-            offer.notes[count - 1] = f"{self.utility} {found.value:.4g} without the components up to this one"
+            offer.notes[count - 1] = f"{found.id} {found.value:.4g} without the components up to this one"
+            if count <= lost:
+                decisive.append(found)
             if not self.is_useful(found):
                 lost = min(lost, count)
         removed = min(lost if self.literal else lost - 1, most)
+        if self.link is not None:
+            offer.remarks.extend(told(self.link, decisive))
         self._tell(offer, removed)
         return list(range(removed))
 
@@ -92,7 +129,7 @@ class WhileUseful(Selection):
         return found.utility >= limit
 
     def _measured(self, offer: Offer, removed: list[int]) -> Measure:
-        gauge = USABLE[self.utility]
+        gauge = USABLE[self.utility] if self.link is None else predicted_mos(self.link)
         # A fixed seed, for measures that draw: the release is a function of the data alone.
         return gauge(offer.original, offer.without(removed), **gauge.seeded(0))
 

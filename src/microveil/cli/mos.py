@@ -1,0 +1,102 @@
+"""`microveil mos session | score | fit | predict`, as typer reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from microveil.cli import actions
+
+app = typer.Typer(
+    name="mos",
+    help="Mean opinion scores: what people say of a release that they see as a picture.",
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
+SessionFile = Annotated[Path, typer.Argument(metavar="SESSION", help="What `mos session` wrote.", show_default=False)]
+RatingsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RATINGS",
+        help="A table with the columns observer, stimulus, reference, processed; or observer, stimulus, score.",
+        show_default=False,
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="difference or processed; by default difference, if there are both scores."),
+]
+NoScreening = Annotated[bool, typer.Option("--no-screening", help="Let every observer count.")]
+
+
+@app.command()
+def session(
+    stimuli: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STIMULI", help="A table with the columns id, source, removed, ssim, psnr.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.toml", help="Where the session goes.", show_default=False)
+    ],
+    observers: Annotated[
+        str, typer.Option(metavar="N", help="How many observers, or their names: A,B,C.", show_default=False)
+    ],
+    name: Annotated[str, typer.Option(help="What the session is called.")] = "session",
+    simulated: Annotated[bool, typer.Option("--simulated", help="The observers are simulated, and not people.")] = (
+        False
+    ),
+    seed: Annotated[int | None, typer.Option(metavar="N", help="For a session that can be repeated.")] = None,
+    json: Json = False,
+) -> None:
+    """Decide who sees what, in which order and on which side; hidden references are added."""
+    actions.mos_session(stimuli, output, observers, name, simulated=simulated, seed=seed, as_json=json)
+
+
+@app.command()
+def score(
+    session: SessionFile,
+    ratings: RatingsFile,
+    kind: Kind = None,
+    no_screening: NoScreening = False,
+    json: Json = False,
+) -> None:
+    """Screen the observers, and print the mean opinion score of every stimulus."""
+    actions.mos_score(session, ratings, kind, screening=not no_screening, as_json=json)
+
+
+@app.command()
+def fit(
+    session: SessionFile,
+    ratings: RatingsFile,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.toml", help="Where the link goes.", show_default=False)
+    ],
+    predictor: Annotated[str, typer.Option(help="The measure to predict from: ssim or psnr.")] = "ssim",
+    kind: Kind = None,
+    no_screening: NoScreening = False,
+    json: Json = False,
+) -> None:
+    """Fit a link, by which `protect --method component_removal --set utility=mos --set link=FILE` predicts scores."""
+    actions.mos_fit(session, ratings, output, predictor, kind, screening=not no_screening, as_json=json)
+
+
+@app.command()
+def predict(
+    original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The file as it was.", show_default=False)],
+    released: Annotated[
+        Path,
+        typer.Argument(metavar="RELEASED", help="The file to judge, its rows in the same order.", show_default=False),
+    ],
+    link: Annotated[Path, typer.Option(metavar="FILE.toml", help="What `mos fit` wrote.", show_default=False)],
+    confidential: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to compare; by default all numeric ones.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Predict the mean opinion score of a release. It is not measured: nobody is asked."""
+    actions.mos_predict(original, released, link, confidential, as_json=json)
