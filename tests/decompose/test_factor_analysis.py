@@ -16,7 +16,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Table
 from microveil.decompose import Axes, FactorAnalysis, fit_centre
 from microveil.decompose import factor as fa
-from microveil.engines import pipeline
+from microveil.engines import pipeline, rows
 
 Array = NDArray[np.float64]
 EXTRACTIONS = list(fa.EXTRACTIONS)
@@ -62,13 +62,13 @@ def parts_of(data: Array, *, public: int = 0, weights: Array | None = None, **pa
     names = tuple(f"x{j}" for j in range(data.shape[1]))
     table = Table(Matrix.from_array(data), names, public, weights)
     summary = moments(table.pieces, table.count, weights=weights)
-    centre = pipeline._refined(table, fit_centre(summary, public))
+    centre = rows.refined(table, fit_centre(summary, public), summary)
     stream = Streams(7).stream("decompose", 0)
     axes = FactorAnalysis(**params).fit(centre.centred, lambda most: data, stream)
-    source = pipeline._source(pipeline.Task(table, centre, axes, []), stream)
-    scores = pipeline._scores(source, np.empty((axes.count, table.count))).T
+    source = pipeline._source(rows.Task(table, centre, axes, []), stream)
+    scores = rows.scores_of(source, np.empty((axes.count, table.count))).T
     sd = centre.centred.sd
-    residuals = pipeline._centred(table, centre)(slice(0, table.count))[public:].T
+    residuals = rows.centred(table, centre)(slice(0, table.count))[public:].T
     return Parts(
         z=residuals / sd,
         factors=scores[:, : axes.shared],
@@ -150,9 +150,9 @@ def test_exact_scores_differ_with_the_seed_but_not_what_they_say() -> None:
     table = Table(Matrix.from_array(data), names)
     centre = fit_centre(moments(table.pieces, 500), 0)
     axes = FactorAnalysis().fit(centre.centred, lambda most: data, Streams(1).stream("x"))
-    task = pipeline.Task(table, centre, axes, [])
+    task = rows.Task(table, centre, axes, [])
     draws = [
-        pipeline._scores(pipeline._source(task, Streams(seed).stream("x")), np.empty((axes.count, 500)))[: axes.shared]
+        rows.scores_of(pipeline._source(task, Streams(seed).stream("x")), np.empty((axes.count, 500)))[: axes.shared]
         for seed in (1, 2)
     ]
     told = np.diagonal(axes.weights[:, : axes.shared].T @ np.linalg.solve(np.corrcoef(data.T), axes.weights))
