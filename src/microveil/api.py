@@ -34,6 +34,7 @@ from microveil.data.policy import read_policy as policy_from
 from microveil.engines import ENGINES, Outcome, Progress, run
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 from microveil.risk import dbrl, leakage_distribution
+from microveil.utility import between_correlation, within_correlation
 
 __all__ = [
     "DEFAULT_METHOD",
@@ -255,6 +256,26 @@ def measure_entries() -> dict[str, Entry]:
 def chosen_measures(measures: str | Sequence[str]) -> list[str]:
     """The ids that "default", "all" or a list of ids stand for."""
     return measuring.chosen(measures)
+
+
+def correlation_structure(data: Any, sensitive: Sequence[ColumnId]) -> tuple[float, float]:
+    """Mean absolute correlations between sensitive and other columns, and among the others (eq. 6 and 7)."""
+    frame = open_frame(data)
+    names = [name for name in frame.names if frame.is_numeric(name)]
+    chosen = named(dict.fromkeys(frame.names, True), "sensitive", sensitive)
+    for name in chosen:
+        if name not in names:
+            raise ParameterError(f"sensitive: column '{name}' is not numeric", "name columns of numbers")
+    table = Matrix([frame.numbers(name) for name in names])
+    places = [names.index(name) for name in chosen]
+    found = (measure(table, table, sensitive=places).value for measure in (between_correlation, within_correlation))
+    return next(found), next(found)
+
+
+def numeric_columns(data: Any) -> list[str]:
+    """The columns of numbers, by name."""
+    frame = open_frame(data)
+    return [name for name in frame.names if frame.is_numeric(name)]
 
 
 def check_method(name: str, parameters: Mapping[str, Any]) -> None:

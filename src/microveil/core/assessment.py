@@ -117,9 +117,10 @@ class Assessment(Mapping[str, Measure]):
     def worst_attack(self) -> Measure | None:
         """The attack that gains most over chance: (value - chance) / (1 - chance), the share of what was to be gained.
 
-        From an attack without a chance level nothing is taken off.
+        An attack without a chance level, such as interval disclosure, is left out: it cannot be said what it gains.
         """
-        attacks = [m for m in self.of_kind("risk").values() if m.better == "low" and m.range == (0.0, 1.0)]
+        risks = self.of_kind("risk").values()
+        attacks = [m for m in risks if m.better == "low" and m.range == (0.0, 1.0) and m.chance is not None]
         return max(attacks, key=_gain, default=None)
 
     @property

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from microveil import api
+from microveil.core.assessment import Assessment
 from microveil.core.errors import MicroveilError, ParameterError
+from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
 from microveil.studies.store import Store, Writer
@@ -24,6 +26,7 @@ Progress = Callable[[str, float], None]
 Given = Sequence[str | tuple[str, Mapping[str, Any]]] | Mapping[str, str | tuple[str, Mapping[str, Any]]]
 
 REPEATS = 20
+ROLES = {"confidential", "public", "strata", "weight"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Work:
     data: Any
     roles: Mapping[str, Any]
     measures: Sequence[str]
+    sensitive: Sequence[str | int] | None = None
 
 
 def compare(
@@ -59,6 +63,7 @@ def compare(
     strata: Any = None,
     weight: Any = None,
     rules: Any = "infer",
+    sensitive: Sequence[str | int] | None = None,
     store: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -76,6 +81,8 @@ def compare(
         strata: what is protected one by one.
         weight: survey weights.
         rules: codes and rules of the columns.
+        sensitive: columns that risk is about, where not all are protected: attacks are measured on these alone, what a
+            release is good for on all. A method's own parameters may then say which columns it protects.
         store: a file that finished releases are noted in; with the same file a killed study goes on.
         workers: processes to work in; by default one for each core.
         progress: called with the name of the step and the share done.
@@ -85,12 +92,12 @@ def compare(
     planned = _labelled(methods)
     ids = api.chosen_measures(measures)
     roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight, "rules": rules}
-    work = Work(data, roles, ids)
-    study_key = _hash(api.fingerprint(data), json.dumps(roles, default=str), sorted(ids))
+    work = Work(data, roles, ids, sensitive)
+    study_key = _hash(api.fingerprint(data), json.dumps([roles, sensitive], default=str), sorted(ids))
     cells = [
         _cell(label, method, parameters, repeat, study_key, seed)
         for label, (method, parameters) in planned.items()
-        for repeat in range(repeats if api.draws_at_random(method, parameters) else 1)
+        for repeat in range(repeats if api.draws_at_random(method, _own(parameters)) else 1)
     ]
     kept = Store(None if store is None else Path(store))
     waiting = [cell for cell in cells if cell.key not in kept.cells]
@@ -108,12 +115,17 @@ def _labelled(methods: Given) -> dict[str, tuple[str, Mapping[str, Any]]]:
     planned: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for given, entry in entries:
         method, parameters = (entry, {}) if isinstance(entry, str) else entry
-        api.check_method(method, parameters)
+        api.check_method(method, _own(parameters))
         label = given or " ".join([method, *(f"{name}={value}" for name, value in parameters.items())])
         if label in planned:
             raise ParameterError(f"methods: '{label}' is there twice", "give them labels of their own")
         planned[label] = (method, parameters)
     return planned
+
+
+def _own(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the method itself, without the roles of columns."""
+    return {name: value for name, value in parameters.items() if name not in ROLES}
 
 
 def _cell(
@@ -199,16 +211,32 @@ def _measured(work: Work, cell: Cell) -> dict[str, Any]:
     """The figures of one release, or why there is none."""
     told = {"label": cell.label, "method": cell.method, "repeat": cell.repeat}
     try:
-        release = api.protect(work.data, cell.method, seed=cell.seed, **work.roles, **cell.parameters)
-        found = api.assess_release(work.data, release, measures=list(work.measures), sanity=False)
+        release = api.protect(work.data, cell.method, seed=cell.seed, **{**work.roles, **cell.parameters})
+        judged = _judged(work, release)
     except MicroveilError as error:
         return {**told, "failed": str(error)}
-    gained = found.worst_gain
+    found = {name: measure for assessment in judged for name, measure in assessment.items()}
     figures = {name: measure.value for name, measure in found.items()}
+    gained = [gain for assessment in judged if (gain := assessment.worst_gain) is not None]
+    if gained:
+        figures[WORST] = max(gained)
     chances = {name: measure.chance for name, measure in found.items() if measure.chance is not None}
-    if gained is not None:
-        figures[WORST] = gained
     return {**told, "figures": _finite(figures), "chances": chances}
+
+
+def _judged(work: Work, release: Release) -> list[Assessment]:
+    """The release measured on the columns that were protected; or risk on the sensitive ones, and the rest on all."""
+    if work.sensitive is None:
+        return [api.assess_release(work.data, release, measures=list(work.measures), sanity=False)]
+    kinds = api.measure_entries()
+    risks = [name for name in work.measures if kinds[name].kind == "risk"]
+    others = [name for name in work.measures if kinds[name].kind == "utility"]
+    roles = {"rules": work.roles["rules"], "seed": release.seed, "sanity": False}
+    found = []
+    for measures, columns in ((risks, list(work.sensitive)), (others, work.roles["confidential"])):
+        if measures:
+            found.append(api.assess(work.data, release.data, confidential=columns, measures=measures, **roles))
+    return found
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:

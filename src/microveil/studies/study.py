@@ -127,7 +127,14 @@ class Study:
         ]
         return sorted(kept, key=lambda label: points[label])
 
-    def best(self, limit: Mapping[str, float], loss: str = "pil", *, use: str = "high") -> str | None:
+    def best(
+        self,
+        limit: Mapping[str, float],
+        loss: str = "pil",
+        *,
+        use: str = "high",
+        among: Sequence[str] | None = None,
+    ) -> str | None:
         """The method with the least loss among those that keep every limit; None if none does.
 
         A limit is held against the upper end of where releases lie (`use="high"`), because it is one release that will
@@ -137,7 +144,7 @@ class Study:
             raise ParameterError(f"use: '{use}' is unknown", "it is 'high' or 'mean'")
         met = [
             label
-            for label in self.figures
+            for label in (self.figures if among is None else among)
             if all(self._within(label, measure, most, use) for measure, most in limit.items())
         ]
         return min(met, key=lambda label: self._cost(label, loss), default=None)

@@ -1,0 +1,253 @@
+"""A recommendation that a person can sign: what the papers say, what was measured, and where the two disagree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from microveil import api
+from microveil.core.errors import ParameterError
+from microveil.studies.compare import Progress, compare
+from microveil.studies.study import WORST, Study, Summary
+
+REPEATS = 5
+
+LIMIT = {WORST: 0.02}
+"""What an attack may gain over chance, where nothing is said: one record in fifty."""
+
+SIGNIFICANT, HIGH = 0.3, 0.5
+"""Between- and within-correlations from which on the cookbook's "significant" and "high" hold; it gives no figures."""
+
+MEASURES = (
+    "dbrl",
+    "mahalanobis_linkage",
+    "rank_linkage",
+    "subspace_linkage",
+    "interval_disclosure_own",
+    "pil",
+    "propensity_3",
+    "classifier_auc",
+    "ks",
+    "correlation_difference",
+    "rank_correlation_difference",
+)
+"""Interval disclosure has no chance level of its own, and a limit on attacks is about the linkages."""
+
+Ladder = Sequence[tuple[str, Mapping[str, Any]]]
+"""One method at growing doses."""
+
+DOSES: dict[str, Ladder] = {
+    "pca": [("pca", {"components": count}) for count in (1, 3, 5, 8)] + [("pca", {})],
+    "score_mix": [("score_mix", {"correlation": rho}) for rho in (0.9, 0.7, 0.5, 0.3)] + [("ipso", {})],
+    "rank_swap": [("rank_swap", {"rank_window": window}) for window in (0.05, 0.1, 0.2, 0.5)],
+    "noise": [("noise", {"noise_sd_ratio": ratio}) for ratio in (0.2, 0.5, 1.0)],
+    "microaggregate_noise": [("microaggregate_noise", {"group_size": size}) for size in (3, 5, 10, 25)],
+    "microhybrid": [("microhybrid", {"group_size": size}) for size in (10, 30, 100)],
+    "veil": [("veil", {})],
+    "primp_cholesky": [("primp_cholesky", {})],
+    "shuffle": [("shuffle", {})],
+}
+"""Every method that protects all columns, from its smallest dose to its largest."""
+
+
+@dataclass(frozen=True, repr=False)
+class Advice:
+    """A method with its parameters, what to expect of it, and why; `method` is None where none keeps the limit.
+
+    `smallest_dose` has, for each method with a dose, the smallest one that keeps the limit, or None.
+    """
+
+    label: str | None
+    method: str | None
+    params: Mapping[str, Any]
+    limit: Mapping[str, float]
+    expected: Sequence[Summary]
+    runners_up: Sequence[str]
+    smallest_dose: Mapping[str, str | None]
+    cookbook: str
+    reasons: Sequence[str]
+    study: Study
+
+    def __repr__(self) -> str:
+        return f"<Advice: {self.label or 'no method keeps the limit'}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "label": self.label,
+            "method": self.method,
+            "parameters": dict(self.params),
+            "limit": dict(self.limit),
+            "expected": [vars(row) for row in self.expected],
+            "runners_up": list(self.runners_up),
+            "smallest_dose": dict(self.smallest_dose),
+            "cookbook": self.cookbook,
+            "reasons": list(self.reasons),
+            "study": self.study.to_dict(),
+        }
+
+
+def recommend(
+    data: Any,
+    *,
+    sensitive: Sequence[str | int] | str | int | None = None,
+    limit: Mapping[str, float] | float | None = None,
+    seed: int | None = None,
+    repeats: int = REPEATS,
+    rules: Any = "infer",
+    store: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Advice:
+    """Which method for this table: the least loss of those that keep a limit on the attacks, measured on the table.
+
+    Args:
+        data: any table that `protect` takes.
+        sensitive: columns that need protection, if not all do; the others stay as they are.
+        limit: the largest value of measures, by id; or a number for what the worst attack may gain over chance.
+        seed: a whole number for advice that can be repeated.
+        repeats: releases of each candidate.
+        rules: as for `protect`.
+        store: a file that finished releases are noted in; with the same file a killed study goes on.
+        workers: processes to work in; by default one for each core.
+        progress: called with the name of the step and the share done.
+    """
+    columns = None if sensitive is None else _columns(data, sensitive)
+    limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(LIMIT if limit is None else limit)
+    ladders = DOSES if columns is None else selective(columns, _others(data, columns))
+    measures = list(dict.fromkeys([*MEASURES, *(name for name in limits if name != WORST)]))
+    entries = list({_label(entry): entry for ladder in ladders.values() for entry in ladder}.items())
+    study = compare(
+        data,
+        dict(entries),
+        repeats=repeats,
+        measures=measures,
+        seed=seed,
+        rules=rules,
+        sensitive=columns,
+        store=store,
+        workers=workers,
+        progress=progress,
+    )
+    cookbook, said = _cookbook(data, columns)
+    return _advice(study, limits, ladders, cookbook, said)
+
+
+def selective(sensitive: Sequence[str], others: Sequence[str]) -> dict[str, Ladder]:
+    """Methods that leave the other columns alone, or nearly so, from the smallest dose to the largest."""
+    regressed = (
+        {"confidential": list(sensitive), "public": list(others)} if others else {"confidential": list(sensitive)}
+    )
+    alone = {"confidential": list(sensitive)}
+    factors = {"select": "loads_on_sensitive", "rotation": "sensitive_first", "rest": "perturb_sensitive"}
+    return {
+        "pca": [
+            ("pca", {"components": "sensitive", "sensitive": list(sensitive), "sensitive_share": share})
+            for share in (0.5, 0.8, 0.95)
+        ],
+        "factor": [("factor", {**factors, "sensitive": list(sensitive)})],
+        "residual_mix": [("residual_mix", {"correlation": rho, **regressed}) for rho in (0.9, 0.7, 0.4)]
+        + [("ipso", regressed)],
+        "microhybrid": [("microhybrid", {"group_size": size, **regressed}) for size in (54, 180)],
+        "microaggregate_noise": [("microaggregate_noise", {"group_size": size, **alone}) for size in (3, 10, 25)],
+    }
+
+
+def _columns(data: Any, sensitive: Sequence[str | int] | str | int) -> list[str]:
+    """Sensitive columns by name, each once."""
+    given = [sensitive] if isinstance(sensitive, str | int) else list(sensitive)
+    if not given:
+        raise ParameterError("sensitive: no column named", "name at least one, or leave it out for all")
+    numeric = api.numeric_columns(data)
+    return list(dict.fromkeys(numeric[one] if isinstance(one, int) else one for one in given))
+
+
+def _others(data: Any, sensitive: Sequence[str]) -> list[str]:
+    return [name for name in api.numeric_columns(data) if name not in sensitive]
+
+
+def _label(entry: tuple[str, Mapping[str, Any]]) -> str:
+    """The method and its dose; which columns are protected is the same for all."""
+    method, parameters = entry
+    hidden = {"confidential", "public", "sensitive"}
+    return " ".join([method, *(f"{name}={value}" for name, value in parameters.items() if name not in hidden)])
+
+
+def _cookbook(data: Any, sensitive: Sequence[str] | None) -> tuple[str, str]:
+    """The method that the cookbook names (Calviño, Aldeguer and Domingo-Ferrer 2017, §V), and why."""
+    if sensitive is None:
+        return "pca", "the cookbook says pca, as all columns are protected"
+    between, within = api.correlation_structure(data, sensitive)
+    seen = f"correlations are {between:.2f} between sensitive and other columns, and {within:.2f} among the others"
+    if within >= HIGH and between < SIGNIFICANT:
+        return "pca", f"the cookbook says pca: {seen}"
+    if within < HIGH and between >= SIGNIFICANT:
+        return "factor", f"the cookbook says factor: {seen}"
+    if between < SIGNIFICANT:
+        return "microaggregate_noise", f"the cookbook says microaggregation: {seen}"
+    return "", f"the cookbook names no method: {seen}, both are high"
+
+
+def _advice(
+    study: Study, limit: Mapping[str, float], ladders: Mapping[str, Ladder], cookbook: str, said: str
+) -> Advice:
+    within = [label for label in study.figures if study.best(limit, among=[label]) is not None]
+    order = sorted(within, key=lambda label: study.summary(label, "pil").mean)
+    smallest = {
+        name: next((label for label in map(_label, ladder) if label in within), None)
+        for name, ladder in ladders.items()
+    }
+    chosen = order[0] if order else None
+    method, params = study.methods[chosen] if chosen else (None, {})
+    return Advice(
+        label=chosen,
+        method=method,
+        params=params,
+        limit=limit,
+        expected=[] if chosen is None else [study.summary(chosen, measure) for measure in study.measures],
+        runners_up=order[1:4],
+        smallest_dose=smallest,
+        cookbook=cookbook,
+        reasons=_reasons(study, limit, chosen, order, cookbook, said),
+        study=study,
+    )
+
+
+def _reasons(
+    study: Study, limit: Mapping[str, float], chosen: str | None, order: Sequence[str], cookbook: str, said: str
+) -> list[str]:
+    """Plain words: what was asked, what was found, and where the papers' advice and the measurement part."""
+    asked = ", ".join(f"{name.replace('_', ' ')} at most {most:g}" for name, most in limit.items())
+    if chosen is None:
+        nearest = min(study.figures, key=lambda label: study.summary(label, next(iter(limit))).high, default=None)
+        near = (
+            ""
+            if nearest is None
+            else f"; nearest comes {nearest} ({study.summary(nearest, next(iter(limit))).high:.3g})"
+        )
+        return [f"no method keeps {asked} in 95 % of its releases{near}", said]
+    loss = study.summary(chosen, "pil")
+    found = [
+        f"{len(order)} of {len(study.figures)} candidates keep {asked} in 95 % of their releases",
+        f"of these {chosen} loses least: pil {loss.mean:.3f} [{loss.mean_low:.3f}, {loss.mean_high:.3f}]",
+    ]
+    if len(order) > 1:
+        found.append(f"next comes {order[1]} with pil {study.summary(order[1], 'pil').mean:.3f}")
+    same = cookbook and chosen.split()[0] == cookbook
+    found.append(
+        said if same or not cookbook else f"{said}; measured on this table, {_against(study, cookbook, order)}"
+    )
+    found += [f"{label} could not be applied: {reason}" for label, reason in study.failed.items()]
+    return found
+
+
+def _against(study: Study, cookbook: str, order: Sequence[str]) -> str:
+    """How the cookbook's method fared beside the one that was chosen."""
+    own = [label for label in study.figures if label.split()[0] == cookbook]
+    within = [label for label in order if label in own]
+    if within:
+        loss = study.summary(within[0], "pil").mean
+        return f"{within[0]} keeps the limit too, but loses more (pil {loss:.3f})"
+    return f"{cookbook} does not keep the limit" if own else f"{cookbook} could not be applied"

@@ -1,0 +1,107 @@
+"""Recommendations: the choice, the reasons, and that the cookbook and the measurement are both heard."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import microveil as mv
+from microveil.api import check_method
+from microveil.core.errors import ParameterError
+
+
+def firms(rows: int = 150, between: float = 0.6) -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    common = rng.standard_normal(rows)
+    frame = pd.DataFrame(rng.standard_normal((rows, 3)), columns=["tax", "energy", "rent"])
+    frame["income"] = between * common + rng.standard_normal(rows)
+    return frame + between * common[:, None]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few candidates and quick measures: it is the choice that is tested."""
+    module = sys.modules["microveil.studies.recommend"]
+    ladders = {
+        "noise": [("noise", {"noise_sd_ratio": 0.1}), ("noise", {"noise_sd_ratio": 5.0})],
+        "pca": [("pca", {"components": 1}), ("pca", {})],
+    }
+    monkeypatch.setattr(module, "DOSES", ladders)
+    monkeypatch.setattr(module, "MEASURES", ("dbrl", "mahalanobis_linkage", "pil"))
+
+
+@pytest.mark.usefixtures("few")
+def test_the_least_loss_within_the_limit_is_advised_with_reasons() -> None:
+    found = mv.recommend(firms(), limit={"dbrl": 0.1}, seed=1, repeats=3, workers=1)
+    kept = [label for label in found.study.figures if found.study.summary(label, "dbrl").high <= 0.1]
+    losses = {label: found.study.summary(label, "pil").mean for label in kept}
+    assert found.label == min(losses, key=lambda label: losses[label])
+    assert (found.method, dict(found.params)) == found.study.methods[found.label]
+    assert list(found.runners_up) == sorted(losses, key=lambda label: losses[label])[1:4]
+    assert f"{len(kept)} of 4 candidates keep dbrl at most 0.1" in found.reasons[0]
+    assert any("the cookbook says pca" in reason for reason in found.reasons)
+    assert {row.measure for row in found.expected} == {"dbrl", "mahalanobis_linkage", "pil", "worst_attack"}
+
+
+@pytest.mark.usefixtures("few")
+def test_the_smallest_dose_that_keeps_the_limit_is_told_for_each_method() -> None:
+    found = mv.recommend(firms(), limit={"dbrl": 0.2}, seed=1, repeats=3, workers=1)
+    assert found.smallest_dose == {"noise": "noise noise_sd_ratio=5.0", "pca": "pca"}
+    loose = mv.recommend(firms(), limit=1.0, seed=1, repeats=2, workers=1)
+    assert loose.smallest_dose == {"noise": "noise noise_sd_ratio=0.1", "pca": "pca components=1"}
+
+
+@pytest.mark.usefixtures("few")
+def test_a_limit_that_none_keeps_is_said() -> None:
+    found = mv.recommend(firms(), limit={"pil": 1e-9}, seed=1, repeats=2, workers=1)
+    assert found.method is None
+    assert "no method keeps pil at most 1e-09" in found.reasons[0]
+    assert "nearest comes" in found.reasons[0]
+    assert found.to_dict()["label"] is None
+
+
+@pytest.mark.parametrize(
+    ("between", "sensitive", "said"),
+    [
+        (1.5, ["income"], "both are high"),
+        (0.1, ["income"], "the cookbook says microaggregation"),
+        (0.1, ["income", "tax"], "the cookbook says microaggregation"),
+    ],
+)
+def test_the_cookbook_speaks_of_sensitive_columns(
+    between: float, sensitive: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules["microveil.studies.recommend"]
+    monkeypatch.setattr(module, "MEASURES", ("dbrl", "interval_disclosure_own", "pil"))
+    monkeypatch.setattr(
+        module, "selective", lambda chosen, others: {"ipso": [("ipso", {"confidential": chosen, "public": others})]}
+    )
+    data = firms(between=between)
+    found = mv.recommend(
+        data, sensitive=sensitive, limit={"interval_disclosure_own": 0.5}, seed=1, repeats=2, workers=1
+    )
+    assert any(said in reason for reason in found.reasons)
+    assert found.method == "ipso"
+    assert found.params["confidential"] == sensitive
+    # Risk is that of the sensitive columns; what the others are known by links every record.
+    assert found.study.summary("ipso", "dbrl").mean < 0.2
+
+
+def test_every_candidate_can_be_planned() -> None:
+    module = sys.modules["microveil.studies.recommend"]
+    ladders: list[Any] = [*module.DOSES.values(), *module.selective(["a"], ["b", "c"]).values()]
+    for ladder in ladders:
+        for method, parameters in ladder:
+            roles = {"confidential", "public"}
+            check_method(method, {name: value for name, value in parameters.items() if name not in roles})
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ParameterError, match="sensitive: no column named"):
+        mv.recommend(firms(), sensitive=[])
+    with pytest.raises(ParameterError, match="there is no column 'incom'"):
+        mv.recommend(firms(), sensitive="incom", repeats=1, workers=1)
