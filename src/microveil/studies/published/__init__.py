@@ -1,0 +1,32 @@
+"""The papers' tables and figures as they are printed, one file for each part of a paper. A new one is a line here."""
+
+from microveil.studies.published import (
+    calvino_census,
+    calvino_example,
+    calvino_factor,
+    calvino_table4,
+    dacquisto,
+    hsu_chen,
+)
+from microveil.studies.published.base import Entry
+
+ENTRIES: dict[str, Entry] = {
+    entry.id: entry
+    for entry in (
+        calvino_example.TABLE_1,
+        calvino_example.TABLE_2,
+        calvino_example.TABLE_3,
+        calvino_table4.TABLE_4,
+        calvino_census.FIGURE_1,
+        calvino_census.TABLE_5,
+        calvino_census.TABLE_6,
+        calvino_census.TABLE_7,
+        calvino_factor.FACTORS,
+        calvino_factor.FIGURE_3,
+        dacquisto.TABLE_1,
+        dacquisto.FIGURE_4,
+        *hsu_chen.TABLES,
+    )
+}
+
+__all__ = ["ENTRIES", "Entry"]

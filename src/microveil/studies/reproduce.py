@@ -1,0 +1,196 @@
+"""The papers' tables and figures beside ours: what is printed, what we find, and a verdict on every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from microveil import api
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.studies.published import ENTRIES, Entry
+from microveil.studies.published.base import Asked, Found, NotRunError, Printed, Progress, Tolerance
+
+REPEATS = 20
+SEED = 1
+"""Nothing is protected here, and everybody ought to find the same: the seed is no secret."""
+
+TAIL = 0.00135
+"""Left out on either side where a printed figure is one draw: three standard deviations of a normal one."""
+
+AGREES, DIFFERS, NOT_PRINTED = "agrees", "differs", "not printed"
+MISPRINT, NOT_RUN = "misprint in the paper", "not run"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A printed figure beside ours; `spread` is the standard deviation of our releases, `tolerance` what is allowed."""
+
+    row: str
+    figure: str
+    published: float | None
+    ours: float | None
+    difference: float | None
+    spread: float | None
+    releases: int
+    tolerance: float | None
+    verdict: str
+    remark: str
+
+
+@dataclass(frozen=True, repr=False)
+class Reproduction:
+    """A table or figure of a paper, line by line."""
+
+    entry: Entry
+    lines: Sequence[Line]
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
+        return f"<Reproduction of {self.entry.id}: {said}>"
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many lines have which verdict, without the reasons."""
+        found: dict[str, int] = {}
+        for line in self.lines:
+            word = line.verdict.partition(":")[0]
+            found[word] = found.get(word, 0) + 1
+        return found
+
+    def to_frame(self) -> Any:
+        """One row per figure (polars)."""
+        make = api.frame_maker(np.zeros((1, 1)))
+        names = Line.__dataclass_fields__
+        return make({name: [getattr(line, name) for line in self.lines] for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {**about(self.entry), "verdicts": self.verdicts, "lines": [vars(line) for line in self.lines]}
+
+
+def reproducible() -> dict[str, str]:
+    """The tables and figures that can be reproduced: id and title."""
+    return {name: entry.title for name, entry in ENTRIES.items()}
+
+
+def about(entry: Entry) -> dict[str, Any]:
+    """An entry as plain data, without its figures."""
+    tolerances = dict.fromkeys(figure.tolerance.reason for figure in entry.printed)
+    return {
+        "id": entry.id,
+        "title": entry.title,
+        "paper": entry.paper,
+        "place": entry.place,
+        "needs": entry.needs,
+        "draws": entry.least_repeats > 0,
+        "figures": len(entry.printed),
+        "tolerances": list(tolerances),
+        "misprints": [
+            {"row": figure.row, "figure": figure.figure, "reason": figure.misprint} for figure in entry.misprints
+        ],
+        "notes": list(entry.notes),
+    }
+
+
+def reproduce(
+    table: str,
+    *,
+    repeats: int | None = None,
+    seed: int | None = SEED,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Make a table or figure of a paper again, and hold every figure against the printed one.
+
+    Args:
+        table: its id; `reproducible()` lists them.
+        repeats: releases behind each figure, 20 by default; not for tables in which nothing is drawn.
+        seed: a whole number; by default always the same, so that everybody finds the same figures.
+        workers: processes to work in; by default one for each core.
+        progress: called with the name of the step and the share done.
+    """
+    entry = ENTRIES.get(table)
+    if entry is None:
+        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, ENTRIES))
+    asked = Asked(_repeats(entry, repeats), seed, workers, progress or (lambda *_: None))
+    try:
+        found = entry.run(asked)
+    except NotRunError as reason:
+        found = Found({}, {figure.row: str(reason) for figure in entry.printed})
+    return Reproduction(entry, [_line(figure, found) for figure in entry.printed])
+
+
+def _repeats(entry: Entry, asked: int | None) -> int:
+    least = entry.least_repeats
+    if least == 0:
+        if asked is not None:
+            raise ParameterError(f"repeats: nothing is drawn for {entry.id}", "leave it out")
+        return 1
+    if asked is not None and asked < least:
+        why = ", whose spread it is judged by" if least > 1 else ""
+        raise ParameterError(f"repeats: {asked} asked, {entry.id} needs at least {least}{why}", "ask for more")
+    return REPEATS if asked is None else asked
+
+
+def _line(printed: Printed, found: Found) -> Line:
+    place = (printed.row, printed.figure)
+    values = np.array(found.values.get(place, ()))
+    if not values.size:
+        reason = found.absent.get(printed.row, "we have no such figure")
+        return Line(*place, printed.value, None, None, None, 0, None, f"{NOT_RUN}: {reason}", printed.remark)
+    ours = float(values.mean())
+    spread = float(values.std(ddof=1)) if values.size > 1 else None
+    return Line(
+        *place,
+        published=printed.value,
+        ours=ours,
+        difference=None if printed.value is None else ours - printed.value,
+        spread=spread,
+        releases=values.size,
+        tolerance=_tolerance(printed, spread or 0.0, values.size),
+        verdict=_verdict(printed, ours, spread or 0.0, values.size),
+        remark=printed.remark,
+    )
+
+
+def _tolerance(printed: Printed, spread: float, releases: int) -> float | None:
+    """What is shown as allowed: a difference, where there is one; a factor is in the reason."""
+    if printed.value is None or printed.tolerance.factor > 1:
+        return None
+    return _allowed(printed.tolerance, spread, releases)
+
+
+def _verdict(printed: Printed, ours: float, spread: float, releases: int) -> str:
+    """A misprint is only called one where ours is what it ought to be."""
+    if printed.value is None:
+        return NOT_PRINTED
+    near = _is_near(printed, ours, spread, releases)
+    if printed.misprint and near:
+        return f"{MISPRINT}: {printed.misprint}"
+    return AGREES if near else DIFFERS
+
+
+def _is_near(printed: Printed, ours: float, spread: float, releases: int) -> bool:
+    factor, right = printed.tolerance.factor, _right(printed)
+    if factor > 1:
+        return right / factor <= ours <= right * factor
+    return abs(ours - right) <= _allowed(printed.tolerance, spread, releases)
+
+
+def _right(printed: Printed) -> float:
+    """What ours is held against."""
+    return float(printed.value or 0.0) if printed.recomputed is None else printed.recomputed
+
+
+def _allowed(tolerance: Tolerance, spread: float, releases: int) -> float:
+    """The largest difference that is none. A mean of fewer releases scatters more; one of more, not less than print."""
+    allowed = tolerance.absolute * max(1.0, float(np.sqrt(tolerance.releases / releases)))
+    if tolerance.one_draw:
+        from scipy.special import stdtrit
+
+        quantile = -float(stdtrit(releases - 1, TAIL))
+        allowed += quantile * spread * float(np.sqrt(1 + 1 / releases))
+    return allowed
