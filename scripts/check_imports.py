@@ -28,7 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "account": {"core", "data", "engines", "methods", "risk", "utility"},
     "measuring": {"core", "risk", "utility"},
     "report": {"core"},
-    "api": {"account", "core", "data", "engines", "measuring", "methods", "report", "risk", "utility"},
+    "reporting": {"core", "data", "report"},
+    "api": {"account", "core", "data", "engines", "measuring", "methods", "report", "reporting", "risk", "utility"},
     "mos": {"core", "data", "opinion", "utility"},
     "studies": {"api", "core"},
     "cli": {"api", "core", "mos", "studies"},
@@ -37,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 # Packages that may only be imported inside a function, because they are slow to load.
-LATE = {"formulaic", "numba", "pandas", "polars", "pyarrow", "scipy", "sklearn", "jinja2", "altair"}
+LATE = {"formulaic", "numba", "pandas", "polars", "pyarrow", "scipy", "sklearn", "jinja2", "altair", "vl_convert"}
 LATE_EXEMPT = {*SOURCE.rglob("_*_kernels.py")}  # compiled loops: imported late themselves
 
 

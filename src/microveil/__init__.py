@@ -13,11 +13,12 @@ from microveil.api import (
 from microveil.core.assessment import Assessment, Sanity
 from microveil.core.policy import Policy, Verdict
 from microveil.core.results import ComponentTable, Dose, Release
-from microveil.studies import Study, compare
+from microveil.studies import Advice, Study, compare, recommend
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "Assessment",
     "ComponentTable",
     "Dose",
@@ -36,4 +37,5 @@ __all__ = [
     "methods",
     "protect",
     "read_policy",
+    "recommend",
 ]

@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,12 @@ import numpy as np
 
 from microveil import account, measuring
 from microveil.core.assessment import Assessment, Entry
+from microveil.core.dependence import LinearRule
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
 from microveil.core.evidence import evidence
 from microveil.core.measure import Measure, plain
 from microveil.core.policy import Policy
+from microveil.core.ratios import RatioRule
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
@@ -33,7 +34,9 @@ from microveil.data.pair import pair_up
 from microveil.data.policy import read_policy as policy_from
 from microveil.engines import ENGINES, Outcome, Progress, run
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
+from microveil.reporting import Reporter, file_identity
 from microveil.risk import dbrl, leakage_distribution
+from microveil.risk.shares import PAIRS
 from microveil.utility import between_correlation, within_correlation
 
 __all__ = [
@@ -116,7 +119,8 @@ def protect(
             progress=tell,
         )
         settings = _settings(plan, roles, rules, engine)
-        release = _release(plan, frame, roles, intake, outcome, settings, streams.seed)
+        writer = _reporter(plan, data, intake, outcome)
+        release = _release(plan, frame, roles, intake, outcome, settings, streams.seed, writer)
     tell("done", 1.0)
     return release
 
@@ -160,7 +164,9 @@ def quick_risk(original: Any, release: Release) -> tuple[Measure, Measure]:
         public=None,
         rules=chosen["rules"],
     )
-    before, after = (dbrl(both.original, file, seed=release.seed) for file in (both.original, both.released))
+    # Of many records a sample is tried: this figure is shown whenever a file has been protected.
+    options = {"seed": release.seed, "pairs": PAIRS}
+    before, after = (dbrl(both.original, file, **options) for file in (both.original, both.released))
     return before, after
 
 
@@ -303,6 +309,40 @@ def frame_maker(data: Any) -> Callable[[Mapping[str, list[Any]]], Any]:
     return partial(table_like, open_frame(data))
 
 
+def report_twin(path: Path) -> Path:
+    """Where the JSON twin of a report goes."""
+    from microveil.report import twin
+
+    return twin(path)
+
+
+def report_measures(cells: int, *, public_only: bool = False) -> tuple[list[str], str]:
+    """What the command line measures for a report of so many cells, and a word on it for the reader."""
+    return measuring.for_report(cells, public_only=public_only)
+
+
+def write_report(
+    release: Release,
+    page: Path,
+    twin: Path,
+    audience: str,
+    *,
+    assessment: Assessment | None,
+    measured: str,
+    files: Mapping[str, tuple[Path, str]],
+) -> None:
+    """A report and its twin, with the names of the files it is about: where each is, and what it is to be called."""
+    known = {which: file_identity(path, name) for which, (path, name) in files.items()}
+    release.writer(release, page, audience, assessment, beside=twin, files=known, measured=measured)
+
+
+def write_study_report(study: Any, page: Path, twin: Path) -> None:
+    """The report of a study, and its twin."""
+    from microveil.report import study_texts, write_texts
+
+    write_texts(study_texts(study), page, twin)
+
+
 def example_file() -> Path:
     """The bundled business survey: 1,200 invented firms with what real files have."""
     return Path(__file__).parent / "examples" / "business_survey.csv"
@@ -384,7 +424,14 @@ def _sensitive(plan: Plan, frame: Frame, intake: Intake) -> list[int]:
 
 
 def _release(
-    plan: Plan, frame: Frame, roles: Roles, intake: Intake, outcome: Outcome, settings: dict[str, Any], seed: int
+    plan: Plan,
+    frame: Frame,
+    roles: Roles,
+    intake: Intake,
+    outcome: Outcome,
+    settings: dict[str, Any],
+    seed: int,
+    writer: Reporter,
 ) -> Release:
     """Measure what came out, and put it into a frame of the kind that came in."""
     table = intake.table
@@ -406,14 +453,14 @@ def _release(
         kept=kept,
         kept_on_average=account.kept_on_average(plan, intake, outcome),
         dose=dose,
-        warnings=account.remarks(plan, frame, roles, intake, outcome, kept, dose, rounded=rounded),
+        warnings=account.remarks(plan, frame, roles, intake, outcome, kept, dose, proof.same_records, rounded=rounded),
         rules=account.rules(intake, outcome),
         components=account.component_table(outcome),
         rows=table.count,
         leakage=account.leakage(plan, intake, outcome),
         settings=settings,
         seed=seed,
-        writer=_write_report,
+        writer=writer,
         found=outcome.spectrum.found,
     )
 
@@ -433,7 +480,11 @@ def _settings(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, 
     }
 
 
-def _write_report(release: Release, path: str | PathLike[str], audience: str) -> None:
-    from microveil.report import write_report
-
-    write_report(release, Path(path), audience)
+def _reporter(plan: Plan, data: Any, intake: Intake, outcome: Outcome) -> Reporter:
+    """What writes the reports of a release; it audits every rule that was found or declared, kept or not."""
+    method, known = METHODS[plan.method], intake.known
+    near = () if outcome.restored is None else outcome.restored.near_rules
+    ratios = dict.fromkeys([*outcome.ratios, *known.ratios, *known.found_ratios])
+    domains = known.domains(mapped=False)
+    rules: list[LinearRule | RatioRule] = [*outcome.rules, *near, *ratios]
+    return Reporter(data, method.summary, method.reference, rules, domains, fingerprint)

@@ -52,6 +52,9 @@ SANITY_ROWS = 1_000
 BLIND = 1e-6
 """A second-degree propensity below this says that second moments are kept, and nothing else."""
 
+REPORT_CELLS = 500_000
+"""Cells up to which a report has the default set, which then takes about half a minute of CPU time."""
+
 GAUGES: dict[str, Gauge] = {**RISKS, **UTILITIES}
 
 Tell = Callable[[str, float], None]
@@ -100,6 +103,24 @@ def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]
     if not found:
         raise ParameterError("measures: none is named", "give 'default', 'all' or ids")
     return list(found)
+
+
+def for_report(cells: int, *, public_only: bool) -> tuple[list[str], str]:
+    """What is measured for a report of so many cells, and a word on it.
+
+    Beside the default set, what outliers risk; of large files only what is fast, and the linkage everyone asks for. A
+    public report shows utility alone.
+    """
+    known, small = entries(), cells <= REPORT_CELLS
+    ids = [*DEFAULT, "outlier_risk"] if small else [name for name in DEFAULT if _affordable(known[name])]
+    if public_only:
+        ids = [name for name in ids if known[name].kind == "utility"]
+    word = "" if small else f"The file has more than {REPORT_CELLS} cells, so only what is fast was measured; "
+    return ids, word and f"{word}`microveil assess` measures the rest."
+
+
+def _affordable(entry: Entry) -> bool:
+    return entry.id == "dbrl" or entry.cost == "fast"
 
 
 def take_all(

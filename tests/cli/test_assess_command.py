@@ -197,7 +197,7 @@ def test_protect_writes_only_what_meets_the_policy(
     code, printed, err = run(capsys, *asked, "--policy", policy(tmp_path, 1.0))
     assert (code, err) == (0, "")
     assert "Policy files for research: met" in printed
-    assert {path.name for path in folder.iterdir()} == {"o.csv", "r.html"}
+    assert {path.name for path in folder.iterdir()} == {"o.csv", "r.html", "r.json"}
     told = json.loads(run(capsys, *asked, "--policy", policy(tmp_path, 1.0), "--json")[1])
     assert told["assessment"]["policy"]["met"] is True
     assert list(told["assessment"]["measures"]) == ["dbrl", "ks"]

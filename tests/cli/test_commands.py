@@ -268,7 +268,8 @@ def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys:
     assert "Kept closely: weighted means" in printed
     assert "Risk" in printed
     assert {path.name for path in folder.iterdir()} == {
-        "released.csv", "report-internal.html", "report-public.html", "recipe.toml",
+        "released.csv", "report-internal.html", "report-internal.json", "report-public.html", "report-public.json",
+        "recipe.toml",
     }  # fmt: skip
 
 

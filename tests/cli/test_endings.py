@@ -143,7 +143,7 @@ def test_a_reader_that_goes_away_changes_nothing(case: str, tmp_path: Path) -> N
     )
     os.close(writing)
     assert (result.returncode, result.stderr) == (0, "")
-    expected = {"protect": 1, "protect as json": 1, "demo": 4}.get(case, 0)
+    expected = {"protect": 1, "protect as json": 1, "demo": 6}.get(case, 0)
     assert len(list(tmp_path.iterdir())) == expected, "the work was done all the same"
 
 

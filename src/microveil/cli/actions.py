@@ -15,8 +15,9 @@ from microveil.cli import show
 from microveil.cli.endings import NotMet, point_of_no_return
 from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_target, atomic_targets, check_place
-from microveil.core.errors import MicroveilError, ParameterError
+from microveil.core.errors import DataError, MicroveilError, ParameterError
 from microveil.core.measure import plain
+from microveil.core.policy import Policy
 from microveil.core.results import Release
 
 DEFAULT_METHOD = api.DEFAULT_METHOD
@@ -47,7 +48,8 @@ class Request:
     @property
     def extras(self) -> list[Path]:
         """The files asked for beside the output."""
-        return [path for path in (self.report, self.public_report, self.recipe) if path is not None]
+        reports = [file for path in (self.report, self.public_report) if path for file in (path, api.report_twin(path))]
+        return reports if self.recipe is None else [*reports, self.recipe]
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,8 +96,9 @@ def protect(request: Request, *, as_json: bool, quiet: bool) -> None:
             judged = api.assess_release(frame, release, measures=(), policy=policy, sanity=False, progress=tell)
         written = []
         if judged is None or judged.met:
+            account = _account(request, frame, release, policy, tell)
             tell("writing", None)
-            written = _write_all(request, release, file_format)
+            written = _write_all(request, release, file_format, account)
     if as_json:
         told = {} if judged is None else {"assessment": judged.to_dict()}
         _print_json({"output": str(request.output) if written else None, **show.as_dict(release, risk), **told})
@@ -142,6 +145,7 @@ class Comparison:
     rules: str = "infer"
     seed: int | None = None
     store: Path | None = None
+    report: Path | None = None
 
 
 def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
@@ -150,6 +154,9 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
     methods = _methods(asked.methods)
     if asked.store is not None:
         check_place(asked.store, [asked.source])
+    pages = [] if asked.report is None else [asked.report, api.report_twin(asked.report)]
+    for path in pages:
+        check_place(path, [asked.source, *([] if asked.store is None else [asked.store])])
     frame, _ = _read(asked.source, quiet)
     with _progress(LONG, quiet) as tell:
         study = studies.compare(
@@ -167,10 +174,65 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
             progress=tell,
         )
     best = study.best(limit) if limit else None
+    if pages:
+        with atomic_targets(pages, point_of_no_return()) as (page, twin):
+            api.write_study_report(study, page, twin)
     if as_json:
         _print_json({**study.to_dict(), "frontier": study.frontier(), **({"best": best} if limit else {})})
     elif not quiet:
         show.study(study, limit, best)
+        show.written(pages)
+
+
+def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: bool) -> None:
+    """Make a table of a paper again, or list those there are."""
+    if table is None:
+        if repeats is not None:
+            raise ParameterError("--repeats: no table is named", "`microveil reproduce` alone lists them")
+        known = [studies.about(entry) for entry in studies.ENTRIES.values()]
+        if as_json:
+            _print_json({"tables": known})
+        elif not quiet:
+            show.reproducible(known)
+        return
+    with _progress(LONG, quiet) as tell:
+        found = studies.reproduce(table, repeats=repeats, progress=tell)
+    if as_json:
+        _print_json(found.to_dict())
+    elif not quiet:
+        show.reproduction(found)
+
+
+def recommend(
+    source: Path,
+    sensitive: str | None,
+    limits: Sequence[str],
+    repeats: int,
+    seed: int | None,
+    store: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Advise on a method for a file."""
+    limit = _limits(limits) or None
+    if store is not None:
+        check_place(store, [source])
+    frame, _ = _read(source, quiet)
+    with _progress(LONG, quiet) as tell:
+        advice = studies.recommend(
+            frame,
+            sensitive=_columns(sensitive),
+            limit=limit,
+            repeats=repeats,
+            seed=seed,
+            store=store,
+            progress=tell,
+        )
+    if as_json:
+        _print_json(advice.to_dict())
+    elif not quiet:
+        show.advice(advice)
 
 
 def _methods(text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -345,17 +407,38 @@ def _read(source: Path, quiet: bool) -> tuple[Any, Any]:
         return api.read_table(source)
 
 
-def _write_all(request: Request, release: Release, file_format: Any) -> list[Path]:
+def _account(
+    request: Request, frame: Any, release: Release, policy: Policy | None, tell: show.Tell
+) -> tuple[Assessment | None, str]:
+    """The figures for the reports, and a word on what was measured; a report without figures is still a report."""
+    if request.report is None and request.public_report is None:
+        return None, ""
+    ids, word = api.report_measures(frame.height * len(release.dose), public_only=request.report is None)
+    try:
+        return api.assess_release(frame, release, measures=ids, policy=policy, progress=tell), word
+    except DataError as error:
+        return None, f"Nothing was measured: {error.problem}."
+
+
+def _write_all(
+    request: Request, release: Release, file_format: Any, account: tuple[Assessment | None, str]
+) -> list[Path]:
     """Write everything asked for, or nothing: a failure leaves what was there as it was."""
     targets = [*request.extras, request.output]  # the release takes its place last: while it is not there, nothing is
     with atomic_targets(targets, point_of_no_return()) as temporaries:
         place = dict(zip(targets, temporaries, strict=True))
+        api.write_table(release.data, request.output, file_format, into=place[request.output])
+        files = {
+            "original": (request.source, request.source.name),
+            "released": (place[request.output], request.output.name),
+        }
         for path, audience in ((request.report, "internal"), (request.public_report, "public")):
             if path is not None:
-                release.report(place[path], audience)
+                page, twin = place[path], place[api.report_twin(path)]
+                figures, word = account
+                api.write_report(release, page, twin, audience, assessment=figures, measured=word, files=files)
         if request.recipe is not None:
             _write_toml(place[request.recipe], _without_none(release.recipe()))
-        api.write_table(release.data, request.output, file_format, into=place[request.output])
     return [request.output, *request.extras]
 
 
@@ -402,6 +485,8 @@ def _no_parameter(key: str) -> ParameterError:
 
 
 def _value(text: str) -> Any:
+    if text.startswith("~"):
+        return text  # a formula, whose names may have commas
     try:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError):

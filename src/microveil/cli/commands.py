@@ -93,9 +93,12 @@ def protect(
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write the internal report.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write the internal report, and FILE.json with it.")
+    ] = None,
     public_report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write the report for the users of the data.")
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write the report for the users of the data, and FILE.json with it."),
     ] = None,
     save_recipe: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Write the settings, without the seed.")
@@ -199,6 +202,9 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a report with the map of risk and loss.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -216,8 +222,52 @@ def compare(
         rules=rules,
         seed=seed,
         store=store,
+        report=report,
     )
     actions.compare(asked, as_json=json, quiet=quiet)
+
+
+@app.command()
+def reproduce(
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="A table or figure; without one they are listed.")
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Releases behind each figure; 20, where anything is drawn at random."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make the papers' tables and figures again, and show them beside ours.
+
+    Reference data that may not be shipped are looked for in the folder that MICROVEIL_REFERENCE_DATA names. The exit
+    code is 0 also where a figure differs or could not be run: the verdicts say so.
+    """
+    actions.reproduce(table, repeats, as_json=json, quiet=quiet)
+
+
+@app.command()
+def recommend(
+    source: Input,
+    sensitive: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns that need protection, if not all numeric ones do.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID=VALUE", help="A limit on a measure; by default worst_attack=0.02 over chance."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Releases of each candidate.")] = 5,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="For advice that can be repeated.")] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Name the method that loses least within a limit on the attacks, measured on the file, with reasons."""
+    actions.recommend(source, sensitive, limit or [], repeats, seed, store, as_json=json, quiet=quiet)
 
 
 @app.command(epilog=DICTIONARY)

@@ -17,10 +17,10 @@ from rich.table import Table
 from microveil import api, mos
 from microveil.cli.endings import let_go
 from microveil.core.assessment import Assessment, Kind
-from microveil.core.measure import Measure
+from microveil.core.measure import Measure, plain
 from microveil.core.policy import Verdict
 from microveil.core.results import Release
-from microveil.studies import Study
+from microveil.studies import Advice, Reproduction, Study
 
 Risk = tuple[Measure, Measure]
 
@@ -82,7 +82,7 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "altered_variance": release.components.altered_variance,
         "components": release.components.to_rows(),
         "untouched_variance": release.components.untouched_variance,
-        "found": dict(release.found),
+        "found": {name: plain(value) for name, value in release.found.items()},
         "leakage": None if release.leakage is None else dataclasses.asdict(release.leakage),
         "warnings": release.warnings,
         "risk": None if risk is None else {"before": risk[0].to_dict(), "after": risk[1].to_dict()},
@@ -131,7 +131,16 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         console.print(f"[yellow]Note:[/yellow] {escape(warning)}")
     if judged is not None and judged.verdict is not None:
         _verdict(console, judged.verdict)
-    for path in written:
+    _written(console, written)
+
+
+def written(paths: list[Path]) -> None:
+    """Where the files are."""
+    _written(_console(), paths)
+
+
+def _written(console: Console, paths: list[Path]) -> None:
+    for path in paths:
         console.print(f"Wrote {escape(str(path))}")
 
 
@@ -366,3 +375,54 @@ def study(found: Study, limit: Mapping[str, float], best: str | None) -> None:
     if limit:
         asked = ", ".join(f"{name} {most:g}" for name, most in limit.items())
         console.print(f"[bold]Least loss within {asked}:[/bold] {escape(best or 'none of them')}")
+
+
+def reproducible(known: Sequence[Mapping[str, Any]]) -> None:
+    """The tables and figures of the papers that can be made again."""
+    console = _console()
+    for entry in known:
+        console.print(f"[bold]{entry['id']}[/bold]  {escape(entry['title'])}")
+        console.print(f"    {entry['paper']}, {entry['place']}; needs {entry['needs']}", style="dim", markup=False)
+    console.print("`microveil reproduce ID` makes one again.")
+
+
+def reproduction(found: Reproduction) -> None:
+    """A paper's table beside ours, line by line."""
+    console, entry = _console(), found.entry
+    console.print(f"{entry.title}: {entry.paper}, {entry.place}", style="bold", markup=False)
+    table = Table()
+    for heading in ("row", "figure", "published", "ours", "difference", "allowed", "verdict"):
+        right = heading in ("published", "ours", "difference", "allowed")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for line in found.lines:
+        figures = (_digits(line.published), _digits(line.ours), _number(line.difference), _number(line.tolerance))
+        verdict = f"{line.verdict} ({line.remark})" if line.remark else line.verdict
+        table.add_row(*(escape(cell) for cell in (line.row, line.figure, *figures, verdict)))
+    console.print(table)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in found.verdicts.items())
+    console.print(f"[bold]{len(found.lines)} figures:[/bold] {said}")
+    for note in entry.notes:
+        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+
+
+def _digits(figure: float | None) -> str:
+    """Enough digits to compare with print."""
+    return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.5g}"
+
+
+def advice(found: Advice) -> None:
+    """A recommendation for a person: the method, what to expect, and why."""
+    console = _console()
+    console.print(f"[bold]Recommended:[/bold] {escape(found.label or 'none of the candidates')}")
+    for reason in found.reasons:
+        console.print(f"  - {escape(reason)}")
+    width = max((len(row.measure) for row in found.expected), default=0)
+    if found.expected:
+        console.print("[bold]Expect[/bold] (mean, and where 95 % of releases lie):")
+    for row in found.expected:
+        interval = f"[{_number(row.low)}, {_number(row.high)}]"
+        console.print(f"  {row.measure:{width}}  {_number(row.mean):>8}  {interval}", markup=False)
+    if found.runners_up:
+        console.print(f"[bold]Next:[/bold] {escape(', '.join(found.runners_up))}")
+    doses = [f"{name}: {label or 'none'}" for name, label in found.smallest_dose.items()]
+    console.print(f"[bold]Smallest dose within the limit:[/bold] {escape('; '.join(doses))}")

@@ -119,9 +119,14 @@ class Assessment(Mapping[str, Measure]):
 
         An attack without a chance level, such as interval disclosure, is left out: it cannot be said what it gains.
         """
+        return next((self.figures[name] for name in self.gains), None)
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """What each attack that has a chance level gains over it, the worst attack first; below 0 luck does better."""
         risks = self.of_kind("risk").values()
         attacks = [m for m in risks if m.better == "low" and m.range == (0.0, 1.0) and m.chance is not None]
-        return max(attacks, key=_gain, default=None)
+        return {attack.id: _gain(attack) for attack in sorted(attacks, key=_gain, reverse=True)}
 
     @property
     def worst_gain(self) -> float | None:

@@ -6,12 +6,15 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError, one_of
+
+if TYPE_CHECKING:
+    from microveil.core.assessment import Assessment
 
 RECIPE_VERSION = 1
 
@@ -129,7 +132,7 @@ class Release:
     leakage: Leakage | None
     settings: Mapping[str, Any]
     seed: int
-    writer: Callable[[Release, str | PathLike[str], str], None]
+    writer: Callable[..., None]
     found: Mapping[str, float] = field(default_factory=dict)
     """Figures that the method had to find, by name: the alpha of a mixture and its limit, the number of clusters."""
 
@@ -156,8 +159,18 @@ class Release:
         recipe = {"recipe": RECIPE_VERSION, **copy.deepcopy(dict(self.settings))}
         return {**recipe, "seed": self.seed} if include_seed else recipe
 
-    def report(self, path: str | PathLike[str], audience: str = "internal") -> None:
-        """Write the account as one self-contained HTML file: "internal" has everything, "public" no secret."""
+    def report(
+        self,
+        path: str | PathLike[str],
+        audience: str = "internal",
+        assessment: Assessment | None = None,
+        study: Any = None,
+    ) -> None:
+        """Write the account as one self-contained HTML file, with a JSON twin of the same name beside it.
+
+        "internal" has everything, "public" no secret. Figures of risk and utility come from an `assessment` of the
+        release, the map of alternatives from a `study`; what is not given is said to be absent.
+        """
         if audience not in AUDIENCES:
             raise ParameterError(f"audience: '{audience}' is unknown", f"it is {one_of(AUDIENCES)}")
-        self.writer(self, path, audience)
+        self.writer(self, path, audience, assessment, study)

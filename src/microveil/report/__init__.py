@@ -1,5 +1,6 @@
-"""Reports: the account of a release in one self-contained HTML file."""
+"""Reports: the account of a release or of a study in one self-contained HTML file, with a JSON twin."""
 
-from microveil.report.html import write_report
+from microveil.report.html import Texts, release_texts, study_texts, twin, write_texts
+from microveil.report.material import Audit, Compared, File, Material
 
-__all__ = ["write_report"]
+__all__ = ["Audit", "Compared", "File", "Material", "Texts", "release_texts", "study_texts", "twin", "write_texts"]

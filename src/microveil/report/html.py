@@ -1,54 +1,103 @@
-"""The account of a release as one HTML file that needs nothing from anywhere.
+"""A report as two texts: one HTML file that needs nothing from anywhere, and its JSON twin.
 
-Two versions. Internal: everything, the seed included, so that the release can be repeated. Public: what was done
-and what is kept; no seed, no dose, no warning that would help an intruder, no original value.
+Both are made from the same plain data, so they agree; pictures are in the twin as their numbers. Two versions.
+Internal: everything, the seed included, so that the release can be repeated. Public: what was done, what is kept and
+what it costs; `public.py` says what that leaves out.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from microveil.core.atomic import atomic_target
-from microveil.core.results import Release
+from microveil.core.atomic import atomic_targets
+from microveil.core.errors import ParameterError
+from microveil.report import plots
+from microveil.report.internal import internal_contents
+from microveil.report.material import Compared, Material, strict
+from microveil.report.public import public_contents
+from microveil.report.study import study_report
 
-KIND_MEANING = {
-    "masked": "original scores, rearranged or blurred",
-    "hybrid": "partly drawn from a model, partly original",
-    "synthetic": "drawn from a model",
-}
-
-
-def statistic_meanings(weighted: bool, by_stratum: bool) -> dict[str, str]:
-    """What the statistics that are kept are, and in which unit their errors are given."""
-    of = "weighted " if weighted else ""
-    where = " in every stratum" if by_stratum else ""
-    return {
-        "mean": f"{of}column means{where} (in standard deviations)",
-        "covariance": f"{of}variances and covariances{where} (over the product of two standard deviations)",
-        "rank correlation": "Spearman's correlations",
-        "distribution": "the distributions of the columns (largest distance between two, by Kolmogorov and Smirnov)",
-        "mean in clusters": "column means in every cluster (in standard deviations over all records)",
-        "covariance in clusters": "variances and covariances in every cluster (over the product of two standard "
-        "deviations over all records)",
-        "linear rules": "sums and other linear rules between columns (over the size of their terms)",
-    }
+NO_PICTURES = "altair and vl-convert-python, which draw pictures, are not installed"
 
 
-def write_report(release: Release, path: Path, audience: str) -> None:
-    """Write the report for an audience, whole or not at all."""
+@dataclass(frozen=True, repr=False)
+class Texts:
+    """A report and its twin."""
+
+    html: str
+    json: str
+
+
+def twin(path: Path) -> Path:
+    """Where the JSON twin goes: beside the report, under its name."""
+    if path.suffix.lower() == ".json":
+        raise ParameterError("a report is an HTML file, and its JSON twin has the name .json", "call the report .html")
+    return path.parent / f"{path.stem}.json"
+
+
+def release_texts(material: Material, audience: str) -> Texts:
+    """The report of a release for an audience."""
+    if audience == "public":
+        return _texts("public.html.j2", public_contents(material))
+    return _texts("internal.html.j2", internal_contents(material))
+
+
+def study_texts(study: Compared) -> Texts:
+    """The report of a comparison of methods."""
+    return _texts("study.html.j2", study_report(study))
+
+
+def write_texts(texts: Texts, path: Path, beside: Path | None = None) -> None:
+    """Write a report and its twin, both or neither."""
+    with atomic_targets([path, twin(path) if beside is None else beside]) as (page, data):
+        page.write_text(texts.html, encoding="utf-8")
+        data.write_text(texts.json, encoding="utf-8")
+
+
+def _texts(template: str, contents: Mapping[str, Any]) -> Texts:
+    told = strict(contents)
+    return Texts(_page(template, told), json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def _page(template: str, told: dict[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("microveil.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("microveil.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    template = environment.get_template("release.html.j2")
-    text = template.render(
-        release=release,
-        internal=audience == "internal",
-        kind_meaning=KIND_MEANING[release.kind],
-        statistic_meaning=statistic_meanings(
-            weighted=release.settings["weight"] is not None, by_stratum=bool(release.settings["strata"])
-        ),
-    )
-    with atomic_target(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    environment.filters.update(number=_number, percent=_percent, words=lambda name: str(name).replace("_", " "))
+    pictures = {name: _drawn(name, found) for name, found in told["plots"].items()}
+    return environment.get_template(template).render(**told, pictures=pictures)
+
+
+def _drawn(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """A picture as markup, or the reason why it is not there: a report never fails because of a picture."""
+    from markupsafe import Markup
+
+    absent = found["absent"]
+    if not absent:
+        try:
+            svg = plots.draw(name, found["title"], found["description"], found["rows"])
+            return {**found, "svg": Markup(svg)}  # noqa: S704 - the library that draws escapes names of columns
+        except ImportError:
+            absent = NO_PICTURES
+        except Exception as fault:  # whatever the library did not foresee; its text may quote values
+            absent = f"it could not be drawn ({type(fault).__name__})"
+    return {**found, "absent": absent, "svg": ""}
+
+
+def _number(figure: float | str | None) -> str:
+    """Three digits; a dash for none."""
+    return "-" if figure is None else figure if isinstance(figure, str) else f"{figure:.3g}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"

@@ -1,0 +1,292 @@
+"""What its owner reads of a release: everything that is known of it, and what is not known with the reason."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from microveil.core.assessment import Assessment
+from microveil.core.results import EXACTLY, Release
+from microveil.report import portrait
+from microveil.report.material import (
+    KIND_MEANING,
+    Audit,
+    Material,
+    heading,
+    kept,
+    only_some,
+    picture,
+    roles,
+)
+from microveil.report.public import correlation_picture, loss_picture
+from microveil.report.study import map_picture, study_contents
+
+WORST = 3
+"""Attacks that are named as the worst."""
+
+ABOUT_OUTLIERS = ("outlier_risk", "extreme_disclosure")
+
+NOTHING_MEASURED = "nothing was measured: pass release.report(..., assessment=mv.assess(original, release.data))"
+
+
+def internal_contents(material: Material) -> dict[str, Any]:
+    """The internal report as plain data."""
+    release, found = material.release, material.assessment
+    return {
+        "report": heading("internal"),
+        "identity": _identity(material),
+        "context": _context(release),
+        "release": _release(material),
+        "policy": None if found is None or found.verdict is None else found.verdict.to_dict(),
+        "kept": kept(release),
+        "kept_on_average": list(release.kept_on_average),
+        "found": dict(release.found),
+        "rules": list(release.rules),
+        "dose": {name: asdict(dose) for name, dose in release.dose.items()},
+        "warnings": list(release.warnings),
+        "measures": _measures(found),
+        "measured": NOTHING_MEASURED if found is None else material.measured,
+        "sanity": None if found is None or found.sanity is None else {"rows": found.sanity.rows, "of": found.sanity.of},
+        "skipped": {} if found is None else dict(found.skipped),
+        "notes": [] if found is None else list(found.notes),
+        "worst_attacks": _worst_attacks(found),
+        "outliers": [name for name in ABOUT_OUTLIERS if found is not None and name in found],
+        "leakage": None if release.leakage is None else asdict(release.leakage),
+        "audit": None if material.audits is None else [asdict(audit) for audit in material.audits],
+        "components": _components(release),
+        "study": None if material.study is None else study_contents(material.study),
+        "residual_risk": _residual_risk(release, found, material.audits),
+        "replay": _replay(material),
+        "plots": _plots(material),
+    }
+
+
+def _identity(material: Material) -> dict[str, Any]:
+    """Which data these were: a fingerprint of the cells, and where they were files, their names and hashes."""
+    return {
+        which: {
+            "fingerprint": material.fingerprints.get(which),
+            "file": asdict(material.files[which]) if which in material.files else None,
+        }
+        for which in ("original", "released")
+    }
+
+
+def _context(release: Release) -> dict[str, str]:
+    """The software it was made with."""
+    from importlib.metadata import version
+
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "polars")}
+    return {"python": platform.python_version(), "engine": release.settings["engine"], **libraries}
+
+
+def _release(material: Material) -> dict[str, Any]:
+    release = material.release
+    return {
+        "method": release.method,
+        "about": material.summary,
+        "reference": material.reference,
+        "perturb": release.settings["parameters"].get("perturb"),
+        "parameters": dict(release.settings["parameters"]),
+        "kind": release.kind,
+        "kind_meaning": KIND_MEANING[release.kind],
+        "rows": release.rows,
+        "columns": len(release.dose),
+        "roles": roles(release),
+        "perturbed_components": len(release.components.perturbed),
+        "of_components": int(release.components.variance.size),
+        "altered_variance": release.components.altered_variance,
+    }
+
+
+def _measures(found: Assessment | None) -> dict[str, Any]:
+    """Every figure, with its kind and what the originals themselves and a shuffle of them give."""
+    if found is None:
+        return {}
+    return {
+        name: {
+            **measure.to_dict(),
+            "kind": found.entries[name].kind,
+            **dict(zip(("identity", "shuffle"), found.known(name), strict=True)),
+        }
+        for name, measure in found.items()
+    }
+
+
+def _worst_attacks(found: Assessment | None) -> list[dict[str, Any]]:
+    """The attacks that gain most over chance, as a share of what was to be gained."""
+    gains = {} if found is None else found.gains
+    return [{"measure": name, "gain": max(gain, 0.0)} for name, gain in list(gains.items())[:WORST]]
+
+
+def _components(release: Release) -> list[dict[str, Any]]:
+    table = release.components
+    return [
+        {
+            "component": number,
+            "share": float(share),
+            "perturbed": number in table.perturbed,
+            "note": table.notes.get(number, ""),
+        }
+        for number, share in enumerate(table.explained)
+    ]
+
+
+def _residual_risk(release: Release, found: Assessment | None, audits: Sequence[Audit] | None) -> list[str]:
+    """What may still go wrong, in words."""
+    said = [*_risk_of_attacks(found), *_risk_of_statistics(release)]
+    if release.leakage is not None:
+        said.append(
+            f"Records that come back whole by accident: {release.leakage.expected:.2g} are expected, at least one "
+            f"with probability {release.leakage.risk:.2g}."
+        )
+    broken = [audit for audit in audits or () if audit.after > audit.before]
+    if broken:
+        said.append(f"{len(broken)} rules of the columns hold in fewer rows than before: see the audit.")
+    return [
+        *said,
+        "An attack that was not tried may do better, and so may an intruder who knows more than was assumed. "
+        "This report does not say that the data are anonymous.",
+    ]
+
+
+def _risk_of_attacks(found: Assessment | None) -> list[str]:
+    worst = None if found is None else found.worst_attack
+    if worst is None:
+        return ["No attack was measured, so nothing can be said on what an intruder would find."]
+    chance = "not known" if worst.chance is None else f"{worst.chance:.3g}"
+    beyond = worst.chance is not None and worst.low > worst.chance
+    return [
+        f"Of the attacks that were tried, {worst.id} gains most: {worst.value:.3g} (95 % interval {worst.low:.3g} to "
+        f"{worst.high:.3g}), by luck alone {chance} ({worst.meaning}). "
+        + (
+            "That is more than luck."
+            if beyond
+            else "That cannot be told from luck."
+            if worst.chance is not None
+            else ""
+        )
+    ]
+
+
+def _risk_of_statistics(release: Release) -> list[str]:
+    exact = [name for name, error in release.kept.items() if error <= EXACTLY]
+    said = []
+    if exact:
+        said.append(f"Kept exactly, and so disclosed exactly, in small domains too: {', '.join(exact)}.")
+    untouched = int(release.components.variance.size) - len(release.components.perturbed)
+    if untouched > 0:
+        said.append(
+            f"{untouched} components were left as they are: they can be estimated from the release, and records linked "
+            "through them."
+        )
+    return said
+
+
+def _replay(material: Material) -> dict[str, Any]:
+    """How to make the same release again from the same data."""
+    recipe = material.release.recipe(include_seed=True)
+    given = recipe["parameters"].get("perturb") == "other" and "other" not in recipe["parameters"]
+    return {
+        "seed": recipe["seed"],
+        "recipe": recipe,
+        "command": _command(material, recipe),
+        "note": "The output of the other masker, which the method started from, is to be added as other."
+        if given
+        else "",
+    }
+
+
+def _command(material: Material, recipe: Mapping[str, Any]) -> str:
+    names = {which: material.files[which].name if which in material.files else "" for which in ("original", "released")}
+    words = ["microveil", "protect", names["original"] or "INPUT", "-o", names["released"] or "OUTPUT"]
+    words += ["--method", recipe["method"]]
+    for name, value in recipe["parameters"].items():
+        if value is not None:
+            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    for role in ("confidential", "public", "strata", "weight"):
+        those = recipe[role]
+        if those:
+            formula = isinstance(those, str) and role == "public"
+            words += [f"--{role}", those if formula or role == "weight" else _listed(those)]
+    rules = recipe["rules"]
+    if rules != "infer":
+        words += ["--rules", rules if isinstance(rules, str) else "RULES.toml"]
+    words += ["--engine", recipe["engine"], "--seed", str(recipe["seed"])]
+    return shlex.join(words)
+
+
+def _listed(names: list[str]) -> str:
+    """Names by commas; those that have one in quotes."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def _plots(material: Material) -> dict[str, Any]:
+    return {
+        "ru_map": map_picture(material.study),
+        **_component_plots(material.release),
+        **_column_plots(material),
+    }
+
+
+def _component_plots(release: Release) -> dict[str, Any]:
+    table, few = release.components, portrait.MOST_PAIRED
+    state = {True: "perturbed", False: "left as it is"}
+    first = set(table.columns[:few])
+    return {
+        "scree": picture(
+            "Components",
+            "Share of the total variance in each component, and whether it was perturbed.",
+            lambda: [
+                {"component": k, "share": float(share), "state": state[k in table.perturbed]}
+                for k, share in enumerate(table.explained[:few])
+            ],
+        ),
+        "altered": picture(
+            "Altered variance",
+            "For each column the share of its variance that lies in perturbed components.",
+            lambda: [
+                {"column": name, "altered": min(max(1 - stays, 0.0), 1.0)}
+                for name, stays in list(table.untouched_variance.items())[: portrait.MOST_BARS]
+            ],
+        ),
+        "weights": picture(
+            "Weights of the components",
+            "Weight of each column in each component, as a share of the column's weights.",
+            lambda: [
+                {"column": row["column"], "component": row["component"], "share": row["weight_share"]}
+                for row in table.to_rows()
+                if row["component"] < few and row["column"] in first
+            ],
+        ),
+    }
+
+
+def _column_plots(material: Material) -> dict[str, Any]:
+    view, names = material.view, material.names
+    return {
+        "losses": loss_picture(material),
+        "histograms": picture(
+            "Distributions before and after",
+            "Shares of original and released values; what lies beyond the 2nd and the 98th hundredth of the original "
+            f"is in the end bars, and bars of fewer than {portrait.FEWEST} records are not drawn." + only_some(names),
+            None if view is None else lambda: portrait.histograms(*view.some),
+            material.absent,
+        ),
+        "quantiles": picture(
+            "Quantiles against each other",
+            "The hundredths of the release over those of the original, in standard deviations of the original from its "
+            "mean; on the line they are equal." + only_some(names),
+            None if view is None else lambda: portrait.quantiles(*view.some),
+            material.absent,
+        ),
+        "correlations": correlation_picture(material),
+    }

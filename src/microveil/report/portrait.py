@@ -1,0 +1,176 @@
+"""The numbers behind the pictures: two tables summed up so that no single record shows.
+
+Inside the house, histograms have open ends and no bar for a handful of records, and quantiles stop at the first and the
+last hundredth. For everybody, a column is shown by the tenths of the original alone: how many released values lie in
+each. Such a picture has no unit, no value and no end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.table import Matrix
+
+ROWS = 100_000
+"""Rows the pictures are made of; a picture of more looks the same."""
+
+FEWEST = 5
+"""Records a bar stands for at least."""
+
+ENOUGH = 30
+"""Values a column needs for a picture."""
+
+TENTHS = 10
+BARS = 24
+MOST_COLUMNS = 12
+"""Columns that are shown one by one."""
+
+MOST_PAIRED = 30
+"""Columns of a picture of pairs."""
+
+MOST_BARS = 60
+"""Columns of a picture with a bar for each, which has to fit on a page."""
+
+Row = dict[str, Any]
+
+
+def thinned(table: Matrix) -> Matrix:
+    """Rows from all over the table, at even distances."""
+    step = max(1, -(-table.shape[0] // ROWS))
+    return table if step == 1 else Matrix([column[::step] for column in table.columns])
+
+
+def losses(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
+    """What each column lost: of its distribution, its mean and its spread; None where it is constant."""
+    return [_loss(name, *_present(*both)) for name, both in _columns(before, after, names)]
+
+
+def _loss(name: str, old: Array, new: Array) -> Row:
+    sd = float(old.std()) if old.size else 0.0
+    if old.size < ENOUGH or new.size < ENOUGH or sd <= 0:
+        return {"column": name, "distribution": None, "mean": None, "spread": None}
+    return {
+        "column": name,
+        "distribution": _short(_ks(old, new)),
+        "mean": _short(abs(float(new.mean() - old.mean())) / sd),
+        "spread": _short(abs(float(new.std()) / sd - 1)),
+    }
+
+
+def _ks(old: Array, new: Array) -> float:
+    """The largest distance between two distribution functions."""
+    old, new = np.sort(old), np.sort(new)
+    everywhere = np.concatenate([old, new])
+    shares = [np.searchsorted(values, everywhere, side="right") / values.size for values in (old, new)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def tenths(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
+    """Shares of original and released values in each tenth of the original, without a value of either."""
+    rows: list[Row] = []
+    for name, both in _columns(before, after, names):
+        old, new = _present(*both)
+        edges = _tenth_edges(old)
+        counts = [np.bincount(np.searchsorted(edges, values), minlength=edges.size + 1) for values in (old, new)]
+        for part, (first, second) in enumerate(zip(*counts, strict=True) if edges.size else ()):
+            shares = {"original": first / old.size, "released": second / new.size}
+            rows += [{"column": name, "part": part + 1, "file": file, "share": _short(s)} for file, s in shares.items()]
+    return rows
+
+
+def _tenth_edges(values: Array) -> Array:
+    """Where the tenths end; values that occur often make fewer of them, and none has few records."""
+    if values.size < ENOUGH:
+        return np.empty(0)
+    parts = min(TENTHS, values.size // FEWEST)
+    edges = np.unique(np.quantile(values, np.arange(1, parts) / parts, method="lower"))
+    counts = np.bincount(np.searchsorted(edges, values), minlength=edges.size + 1)
+    while edges.size and counts.min() < FEWEST:
+        edges = np.delete(edges, min(int(counts.argmin()), edges.size - 1))
+        counts = np.bincount(np.searchsorted(edges, values), minlength=edges.size + 1)
+    return edges
+
+
+def histograms(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
+    """Bars of both files from the 2nd to the 98th hundredth of the original; what lies beyond is in the end bars."""
+    rows: list[Row] = []
+    for name, both in _columns(before, after, names):
+        old, new = _present(*both)
+        if old.size < ENOUGH or new.size < ENOUGH:
+            continue
+        low, high = np.quantile(old, [0.02, 0.98])
+        if not high > low:
+            continue
+        edges = np.linspace(low, high, min(BARS, max(6, int(np.sqrt(old.size)))) + 1)
+        for file, values in (("original", old), ("released", new)):
+            counts, _ = np.histogram(np.clip(values, low, high), edges)
+            rows += [
+                {
+                    "column": name,
+                    "file": file,
+                    "from": _short(left),
+                    "to": _short(right),
+                    "share": _short(n / values.size),
+                }
+                for left, right, n in zip(edges[:-1], edges[1:], counts, strict=True)
+                if n >= FEWEST
+            ]
+    return rows
+
+
+def quantiles(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
+    """The hundredths of both files against each other, in standard deviations of the original."""
+    rows: list[Row] = []
+    hundredths = np.arange(1, 100) / 100
+    for name, both in _columns(before, after, names):
+        old, new = _present(*both)
+        sd = float(old.std()) if old.size >= ENOUGH and new.size >= ENOUGH else 0.0
+        if sd > 0:
+            mine, theirs = ((np.quantile(values, hundredths) - old.mean()) / sd for values in (old, new))
+            rows += [
+                {"column": name, "original": _short(x), "released": _short(y)}
+                for x, y in zip(mine, theirs, strict=True)
+            ]
+    return rows
+
+
+def correlation_changes(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
+    """Correlation in the release less that in the original, pair by pair, over the rows that have both."""
+    rows: list[Row] = []
+    kept = min(len(names), MOST_PAIRED)
+    for i in range(kept):
+        for j in range(i):
+            old, new = (_correlation(table.columns[i], table.columns[j]) for table in (before, after))
+            if old is not None and new is not None:
+                change = round(new - old, 4) + 0.0
+                rows += [{"one": names[a], "other": names[b], "change": change} for a, b in ((i, j), (j, i))]
+    return rows
+
+
+def _correlation(one: Array, other: Array) -> float | None:
+    both = ~(np.isnan(one) | np.isnan(other))
+    x, y = one[both], other[both]
+    if x.size < ENOUGH:
+        return None
+    x, y = x - x.mean(), y - y.mean()
+    # By the largest first: squares of very large numbers are no numbers any more.
+    x, y = (values / np.abs(values).max() if np.abs(values).max() > 0 else values for values in (x, y))
+    size = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / size if size > 0 else None
+
+
+def _columns(before: Matrix, after: Matrix, names: Sequence[str]) -> list[tuple[str, tuple[Array, Array]]]:
+    return list(zip(names, zip(before.columns, after.columns, strict=True), strict=True))
+
+
+def _present(old: Array, new: Array) -> tuple[Array, Array]:
+    return old[~np.isnan(old)], new[~np.isnan(new)]
+
+
+def _short(value: float) -> float:
+    """Four digits: enough for a picture, and too few for a value."""
+    return float(f"{float(value):.4g}")

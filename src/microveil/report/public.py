@@ -1,0 +1,164 @@
+"""What everybody may read of a release.
+
+Written from a list of what may be told, not by leaving out what may not: what was done, what is kept, what it costs an
+analyst. Nothing here reads the seed, a measure of risk, a dose, a warning or a value of a single record; nor how many
+components were perturbed, or figures that compare records with their own releases, as these tell an intruder how far
+to search.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from microveil.core.assessment import Assessment
+from microveil.core.results import Release
+from microveil.report import portrait
+from microveil.report.material import (
+    KIND_MEANING,
+    Material,
+    heading,
+    kept,
+    only_some,
+    picture,
+    roles,
+)
+
+SHOWN = ("value", "low", "high", "chance", "better", "range", "meaning")
+
+
+def public_contents(material: Material) -> dict[str, Any]:
+    """The public report as plain data."""
+    release = material.release
+    file = material.files.get("released")
+    return {
+        "report": heading("public"),
+        "identity": {
+            "fingerprint": material.fingerprints.get("released"),
+            "file": None if file is None else {"name": file.name, "sha256": file.sha256},
+        },
+        "release": {
+            "method": release.method,
+            "about": material.summary,
+            "reference": material.reference,
+            "perturb": release.settings["parameters"].get("perturb"),
+            "kind": release.kind,
+            "kind_meaning": KIND_MEANING[release.kind],
+            "rows": release.rows,
+            "columns": len(release.dose),
+            "roles": roles(release),
+        },
+        "kept": kept(release),
+        "kept_on_average": list(release.kept_on_average),
+        "rules": list(release.rules),
+        "measures": _losses(material.assessment),
+        "advice": _advice(release),
+        "plots": _plots(material),
+    }
+
+
+def _losses(assessment: Assessment | None) -> dict[str, Any]:
+    """Measures of utility, of whole files only."""
+    if assessment is None:
+        return {}
+    told = {
+        name: measure.to_dict()
+        for name, measure in assessment.of_kind("utility").items()
+        if not assessment.entries[name].paired
+    }
+    return {name: {key: found[key] for key in SHOWN} for name, found in told.items()}
+
+
+def _advice(release: Release) -> list[str]:
+    """What an analyst should and should not do with the file."""
+    said = [_good_for(release), _not_for(release)]
+    if release.rules:
+        said.append("The rules between columns hold in every row: totals can be computed from their parts.")
+    if release.settings["strata"]:
+        said.append("Strata were protected one by one: compare them with each other by the statistics that are kept.")
+    else:
+        said.append(
+            "Results for some of the records are less exact than those for all, the more so the fewer they are."
+        )
+    return [
+        *said,
+        "Single records have no meaning of their own: do not read, list or look up rows, and take no extreme value for "
+        "one of the original file.",
+        "Standard errors computed from this file do not allow for the protection: results near a threshold are open.",
+        "Do not try to find out who a record belongs to; tell the producer if you believe that you could.",
+    ]
+
+
+def _good_for(release: Release) -> str:
+    weighted = "weighted " if release.settings["weight"] else ""
+    if "covariance" in release.kept_exactly:
+        return (
+            f"Use the file for {weighted}means, variances, correlations, linear regressions and principal components "
+            "of the protected columns: they come out as on the original file."
+        )
+    if {"covariance", "distribution"} & release.kept_closely.keys():
+        return (
+            f"Use the file for {weighted}means, distributions, correlations and linear regressions: they come out "
+            "close to those of the original file, by the differences in the table above."
+        )
+    return "Hold every result against the losses in this report: relations between columns are kept nearly at best."
+
+
+def _not_for(release: Release) -> str:
+    weighted = "weighted " if release.settings["weight"] else ""
+    if "distribution" in release.kept:
+        return (
+            "Analyses that depend on more than single columns and the correlations between pairs of them "
+            "(interactions, small groups) are not kept."
+        )
+    return (
+        f"Statistics that depend on more than {weighted}means and covariances (quantiles, shares above a threshold, "
+        "higher moments, non-linear models) are not kept."
+    )
+
+
+def _plots(material: Material) -> dict[str, Any]:
+    view, names = material.view, material.names
+    return {
+        "losses": loss_picture(material),
+        "tenths": picture(
+            "Distributions before and after",
+            "Share of released values (bars) and of original ones (lines) in each tenth of the original, from its low "
+            "to its high values; where bars end at the lines, the distribution is kept. Values that occur often make "
+            "fewer parts." + only_some(names),
+            None if view is None else lambda: portrait.tenths(*view.some),
+            material.absent,
+        ),
+        "correlations": correlation_picture(material),
+    }
+
+
+def loss_picture(material: Material) -> dict[str, Any]:
+    """What each column lost."""
+    view = material.view
+    return picture(
+        "Loss of each column",
+        "For each column the largest distance between the distribution functions, the change of the mean in standard "
+        "deviations and the relative change of the standard deviation, all without weights; 0 is no loss. "
+        f"Of more than {portrait.MOST_BARS} columns, those whose distributions lost most are shown.",
+        None if view is None else lambda: _most(view.losses),
+        material.absent,
+    )
+
+
+def _most(losses: list[portrait.Row]) -> list[portrait.Row]:
+    """The columns that vary, or of many those that lost most, in the order of the file."""
+    varying = [row for row in losses if row["distribution"] is not None]
+    least = sorted((row["distribution"] for row in varying), reverse=True)[: portrait.MOST_BARS][-1:]
+    return [row for row in varying if row["distribution"] >= least[0]][: portrait.MOST_BARS]
+
+
+def correlation_picture(material: Material) -> dict[str, Any]:
+    """How correlations changed."""
+    view = material.view
+    return picture(
+        "Change of the correlations",
+        "Correlation in the release less that in the original, without weights, for each pair of columns (of the first "
+        f"{portrait.MOST_PAIRED}); 0 is no loss.",
+        None if view is None else lambda: portrait.correlation_changes(view.before, view.after, view.names),
+        material.absent,
+    )

@@ -1,0 +1,98 @@
+"""A comparison of methods as a part of a report, or as one of its own: the risk-utility map and who is on its edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from microveil.report.material import Compared, heading, picture
+from microveil.report.portrait import Row
+
+WORST_ATTACK = "worst_attack"
+LOSS = "pil"
+"""What the map shows where it was measured; else the first measure of its kind that was."""
+
+NO_STUDY = "methods were not compared: pass release.report(..., study=mv.compare(data, methods))"
+
+
+def study_report(study: Compared) -> dict[str, Any]:
+    """The report of a study as plain data; it has risk figures, so it is an internal one."""
+    return {
+        "report": heading("internal"),
+        "study": study_contents(study),
+        "plots": {"ru_map": map_picture(study)},
+    }
+
+
+def study_contents(study: Compared) -> dict[str, Any]:
+    """Every figure of every method, the frontier, and for each method that is not on it one that beats it."""
+    axes = map_axes(study)
+    told = study.to_dict()
+    frontier = [] if axes is None else study.frontier(*axes)
+    return {
+        **told,
+        "risk": None if axes is None else axes[0],
+        "loss": None if axes is None else axes[1],
+        "frontier": frontier,
+        "rejected": {} if axes is None else _rejected(study, axes, frontier),
+    }
+
+
+def map_axes(study: Compared) -> tuple[str, str] | None:
+    """A measure of risk and one of loss that every method has; None where there are not both."""
+    common = [m for m in study.measures if all(all(m in release for release in of) for of in study.figures.values())]
+    kinds = {name: study.entries[name].kind for name in common if name in study.entries}
+    risks = [WORST_ATTACK] * (WORST_ATTACK in common) + [name for name, kind in kinds.items() if kind == "risk"]
+    losses = [LOSS] * (LOSS in common) + [name for name, kind in kinds.items() if kind == "utility"]
+    return (risks[0], losses[0]) if risks and losses and study.figures else None
+
+
+def _rejected(study: Compared, axes: tuple[str, str], frontier: list[str]) -> dict[str, str]:
+    """Methods that are beaten, each with one of the frontier that is no worse in both."""
+    points = {label: tuple(_cost(study, label, measure) for measure in axes) for label in study.figures}
+    return {
+        label: next(
+            (one for one in frontier if all(a <= b for a, b in zip(points[one], mine, strict=True))), "several together"
+        )
+        for label, mine in points.items()
+        if label not in frontier
+    }
+
+
+def _cost(study: Compared, label: str, measure: str) -> float:
+    mean = float(study.summary(label, measure).mean)
+    entry = study.entries.get(measure)
+    return -mean if entry is not None and entry.better == "high" else mean
+
+
+def map_picture(study: Compared | None) -> dict[str, Any]:
+    """Risk and loss of every method, with where 95 % of their releases lie."""
+    axes = None if study is None else map_axes(study)
+    return picture(
+        "Risk and loss of the methods",
+        "Mean risk and mean loss of each method over its releases; lines hold 95 % of the releases. A method on the "
+        "frontier is beaten by no other in both.",
+        None if study is None or axes is None else lambda: _points(study, axes),
+        NO_STUDY if study is None else "a measure of risk and one of loss, taken of every method, are needed",
+    )
+
+
+def _points(study: Compared, axes: tuple[str, str]) -> list[Row]:
+    frontier = study.frontier(*axes)
+    rows = []
+    for label in study.figures:
+        risk, loss = (study.summary(label, measure) for measure in axes)
+        rows.append(
+            {
+                "label": label,
+                "place": "on the frontier" if label in frontier else "beaten by another",
+                "risk_name": axes[0],
+                "risk": risk.mean,
+                "risk_low": risk.low,
+                "risk_high": risk.high,
+                "loss_name": axes[1],
+                "loss": loss.mean,
+                "loss_low": loss.low,
+                "loss_high": loss.high,
+            }
+        )
+    return rows
