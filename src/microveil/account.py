@@ -28,6 +28,12 @@ NO_EFFECT = 0.01
 ENOUGH_ROWS = 100
 """Rows from which on a correlation by accident is no reason for a small dose."""
 
+BY_CHANCE = 1e-6
+"""Share of cells that drawn values meet by accident, at most."""
+
+SAME_RECORDS = 0.01
+"""Share of records that may come back by accident, as columns with few values make them."""
+
 SMALL_STRATUM = 10
 SAMPLE = 1_000
 
@@ -67,7 +73,8 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
         statistics["mean"] = proof.mean_error
     if plan.exact or arranged:
         statistics["covariance"] = proof.covariance_error
-    if intake.present is None and outcome.spectrum.clusters is not None and outcome.enforcement is None:
+    untouched = intake.present is None and outcome.enforcement is None and not mapped
+    if outcome.spectrum.clusters is not None and untouched:
         statistics |= _kept_within(intake, outcome)
     if mapped:
         original, released = intake.table.confidential, Matrix(outcome.columns)
@@ -144,6 +151,7 @@ def remarks(
     outcome: Outcome,
     kept: Mapping[str, float],
     dose: Mapping[str, Dose],
+    same_records: int,
     *,
     rounded: bool,
 ) -> list[str]:
@@ -159,23 +167,51 @@ def remarks(
         *_about_domains(plan, frame, intake, outcome),
         *_about_distributions(plan, intake, outcome, kept),
         *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments else []),
-        *_about_doses(intake, dose),
+        *_about_doses(intake, outcome, dose),
+        *_about_cells(plan, intake, outcome, dose),
+        *_about_records(intake, same_records),
     ]
 
 
-def _about_doses(intake: Intake, dose: Mapping[str, Dose]) -> list[str]:
+def _about_doses(intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
     """Columns on which the method had no effect, or much less than it set out for."""
-    asked = {name: found for name, found in dose.items() if found.asked}
+    told = {intake.table.confidential_names[j] for j in (*outcome.constant, *outcome.determined)}
+    others = {name: found for name, found in dose.items() if name not in told}
     said = [
         f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
-        for name, found in asked.items()
+        for name, found in others.items()
         if found.achieved < NO_EFFECT
     ]
-    less = [name for name, found in asked.items() if NO_EFFECT <= found.achieved < (found.asked or 0.0) / 2]
+    less = [name for name, found in others.items() if NO_EFFECT <= found.achieved < (found.asked or 0.0) / 2]
     if less and intake.table.count >= ENOUGH_ROWS:
         reason = ", as they follow the weight" if intake.table.weights is not None else ""
         said.append(f"changed less than half as much as asked{reason}: {_listed(less)}; see the doses")
     return said
+
+
+def _about_cells(plan: Plan, intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
+    """Cells that came through as they were, though the method draws, blurs or multiplies every one of them."""
+    table = intake.table
+    if outcome.restored is not None:
+        return []
+    if plan.perturb.keeps_zeros and not plan.exact:
+        reason, columns = "zeros stay zero", zip(table.confidential_names, table.confidential.columns, strict=True)
+        same = {name: float(np.mean(values == 0)) for name, values in columns}
+    elif not plan.perturb.keeps_mean and outcome.enforcement is None:
+        reason, same = "nothing of them was left to replace", {name: 1 - dose[name].cells_changed for name in dose}
+    else:
+        return []
+    constant = {table.confidential_names[j] for j in outcome.constant}
+    shares = [f"{name} ({share:.2%})" for name, share in same.items() if share > BY_CHANCE and name not in constant]
+    return [f"cells that come back as they were, as {reason}: {_listed(shares)}"] if shares else []
+
+
+def _about_records(intake: Intake, same: int) -> list[str]:
+    """Whole records that came through."""
+    share = same / intake.table.count
+    if share <= SAME_RECORDS:
+        return []
+    return [f"{share:.2%} of the records come back as they were, in all protected columns"]
 
 
 def _about_others(frame: Frame, roles: Roles) -> list[str]:
@@ -229,6 +265,10 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
             said.append(
                 f"{small} strata have fewer than {SMALL_STRATUM} rows; their statistics are kept, and so disclosed"
             )
+    found = outcome.spectrum.found
+    fewest = min(found.get(name, np.inf) for name in ("smallest_cluster", "smallest_piece"))
+    if fewest < SMALL_STRATUM:
+        said.append(f"the means of clusters are kept, and so disclosed; the smallest has {fewest:.0f} records")
     if intake.table.count <= len(names):
         said.append("there are no more rows than columns: the statistics that are kept describe nearly every record")
     return said
@@ -247,8 +287,9 @@ def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
                 f"only {whole} rows have no missing cell: sums were looked for among the fullest columns only; declare "
                 "others in rules, or they are not kept"
             )
-    if intake.present is not None and outcome.spectrum.clusters is not None:
-        said.append("cells are missing: the sums of clusters are kept only nearly, those of all records exactly")
+    pieces = outcome.spectrum.pieces
+    if intake.present is not None and pieces is not None and pieces.any():
+        said.append("cells are missing: the sums of clusters are kept only nearly")
     missing = [name for name, holes in intake.holes.items() if holes is not None and name not in intake.codes]
     if missing or intake.codes:
         said.append(

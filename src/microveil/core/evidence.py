@@ -23,13 +23,14 @@ class Evidence:
     """Errors are in standard deviations: the worst mean, and the worst covariance over sd x sd.
 
     Covariances with public columns count too; `correlation` (with the original) and `changed` (share of cells) are
-    of the confidential columns.
+    of the confidential columns. `same_records` came back as they were in all of these.
     """
 
     mean_error: float
     covariance_error: float
     correlation: Array
     changed: Array
+    same_records: int
 
 
 def evidence(original: Table, released: Sequence[Array], present: Mask | None, before: Moments) -> Evidence:
@@ -63,30 +64,35 @@ def _evidence(original: Table, released: Sequence[Array], present: Mask | None, 
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
         # Public columns are the same before and after: only what the others share with them can have changed.
-        firsts, second = np.zeros((3, width - public)), np.zeros((width - public, width))
+        same, firsts, second = 0, np.zeros((3, width - public)), np.zeros((width - public, width))
         rooms = [Room(rows, pieces) for rows in (width - public, width, width - public)]
         for piece in pieces:
             old = old_table.less(piece, shift[public:], rooms[0].of(piece))
             new = new_table.less(piece, shift, rooms[1].of(piece))
             own = new[public:]
             gap = np.abs(np.subtract(own, old, out=rooms[2].of(piece)), out=rooms[2].of(piece))
-            firsts[2] += np.count_nonzero(gap > tolerance, axis=1)
+            moved = gap > tolerance
+            firsts[2] += np.count_nonzero(moved, axis=1)
+            same += int(np.count_nonzero(~moved.any(axis=0)))
             weighted = own if weights is None else np.multiply(own, weights[piece], out=rooms[2].of(piece))
             firsts[0] += weighted.sum(axis=1)
             firsts[1] += np.einsum("ij,ij->i", weighted, old)
             second += weighted @ new.T
-        return 0.0, firsts, second
+        return float(same), firsts, second
 
-    _, firsts, second = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
+    same, firsts, second = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
     offset, earlier = firsts[0] / before.weight, before.offset[public:]
     across = firsts[1] / before.weight - offset * earlier
     after = before.covariance.copy()
     after[public:] = second / before.weight - np.outer(offset, np.concatenate([before.offset[:public], offset]))
     after[:public, public:] = after[public:, :public].T
-    return _judged(offset - earlier, before.covariance, after, across, firsts[2] / original.count, public)
+    changed = firsts[2] / original.count
+    return _judged(offset - earlier, before.covariance, after, across, changed, int(same), public)
 
 
-def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed: Array, public: int) -> Evidence:
+def _judged(
+    mean_gap: Array, before: Array, after: Array, across: Array, changed: Array, same: int, public: int
+) -> Evidence:
     """The worst errors; `before` and `after` have public columns first, the others are of confidential ones alone."""
     sd, sd_after = np.sqrt(np.diagonal(before)), np.sqrt(np.clip(np.diagonal(after), 0, None))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -96,7 +102,7 @@ def _judged(mean_gap: Array, before: Array, after: Array, across: Array, changed
         mean_error = np.abs(mean_gap) / own
     # Constant columns, and pairs without a common row, have no standard deviation to measure by.
     worst_mean, worst_gap = (float(errors[np.isfinite(errors)].max(initial=0.0)) for errors in (mean_error, gap))
-    return Evidence(worst_mean, worst_gap, correlation, changed)
+    return Evidence(worst_mean, worst_gap, correlation, changed, same)
 
 
 def _evidence_with_holes(original: Table, released: Sequence[Array], present: Mask) -> Evidence:
@@ -110,7 +116,8 @@ def _evidence_with_holes(original: Table, released: Sequence[Array], present: Ma
     changed = moved.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     mean_gap = both.mean[width:] - both.mean[:width]
     across = np.diagonal(both.covariance[:width, width:])
-    return _judged(mean_gap[public:], old, new, across[public:], changed[public:], public)
+    same = int(np.count_nonzero(present.any(axis=1) & ~moved[:, public:].any(axis=1)))
+    return _judged(mean_gap[public:], old, new, across[public:], changed[public:], same, public)
 
 
 def mean_error_within(groups: NDArray[np.intp], original: Sequence[Array], released: Sequence[Array]) -> float:

@@ -23,6 +23,9 @@ MARGIN = 1e-7
 NO_SHARE = 1e-8
 """A limit below this is none: the matrix cannot be used at all."""
 
+CLEARLY = 1e-6
+"""Share of its own norm from which on nobody doubts that a column is no combination of those before it."""
+
 VANISHING, LAST_DIGITS = 1e-9, 1e-13
 """Shares of a column's spread and of its norm below which a residual is round-off, which must not become a score."""
 
@@ -48,8 +51,22 @@ def factorised(matrix: Array, how: Factorisation = "qr") -> Factors:
 def generalised_qr(matrix: Array) -> Factors:
     """Gram-Schmidt in the order of the columns, with a positive diagonal (eq. 24-26).
 
-    A column that those before it explain, up to a share of its own norm, adds no score but keeps its loadings.
+    A column that those before it explain, up to a share of its own norm, adds no score but keeps its loadings. Where
+    no column comes near that, LAPACK finds the same many times faster.
     """
+    rows, width = matrix.shape
+    if not 0 < width <= rows:
+        return _one_by_one(matrix)
+    scores, loadings = np.linalg.qr(matrix)
+    lengths = np.diagonal(loadings)
+    if not (np.abs(lengths) > CLEARLY * np.linalg.norm(loadings, axis=0)).all():
+        return _one_by_one(matrix)
+    signs = np.where(lengths < 0, -1.0, 1.0)
+    return Factors(scores * signs, signs[:, None] * loadings)
+
+
+def _one_by_one(matrix: Array) -> Factors:
+    """Gram-Schmidt, one column after the other."""
     rows, width = matrix.shape
     norms = np.linalg.norm(matrix, axis=0)
     scores = np.empty((rows, min(rows, width)))
@@ -72,16 +89,15 @@ def generalised_qr(matrix: Array) -> Factors:
 def generalised_svd(matrix: Array) -> Factors:
     """Principal components of the columns as they are: A = U (diag(s) V') (eq. 28).
 
-    How many there are is decided on columns of unit norm, as a rule on raw ones would drop every column in small units.
-    Each row of V' has a positive sum, or a positive largest entry where the sum vanishes.
+    There are as many as in the QR decomposition, which goes by the norm of each column: a rule on singular values would
+    drop every column in small units. The loadings are U'A and not diag(s) V', in which such a column has lost its last
+    digits. Each row of V' has a positive sum, or a positive largest entry where the sum vanishes.
     """
-    norms = np.linalg.norm(matrix, axis=0)
-    used = norms > 0
-    rank = int(np.linalg.matrix_rank(matrix[:, used] / norms[used], tol=None, rtol=RANK_TOLERANCE)) if used.any() else 0
-    left, lengths, right = np.linalg.svd(matrix, full_matrices=False)
-    left, lengths, right = left[:, :rank], lengths[:rank], right[:rank]
-    signs = loading_signs(right)
-    return Factors(left * signs, (lengths * signs)[:, None] * right)
+    triangular = generalised_qr(matrix)
+    turn, _, _ = np.linalg.svd(triangular.loadings, full_matrices=False)
+    loadings = turn.T @ triangular.loadings
+    signs = loading_signs(loadings)
+    return Factors(triangular.scores @ turn * signs, signs[:, None] * loadings)
 
 
 def loading_signs(loadings: Array) -> Array:
@@ -132,11 +148,14 @@ def completion(whole: Array, part: Array, share: float | None = None) -> Complet
 def _stacked(whole: Array, part: Array) -> tuple[Array, Array, Array, float]:
     """Cosines and sines of both matrices in common directions, these directions, and the largest share.
 
-    W'W = M' diag(c²) M and G'G = M' diag(s²) M with c² + s² = 1, found without squaring a matrix.
+    W'W = M' diag(c²) M and G'G = M' diag(s²) M, found without squaring a matrix. Where G is much larger or smaller than
+    W it is brought to its size first, as the smaller of the two would be taken for round-off.
     """
-    units = np.linalg.norm(np.vstack([whole, part]), axis=0)
+    scale = _relative_size(whole, part)
+    both = np.vstack([whole, part / scale])
+    units = np.linalg.norm(both, axis=0)
     units = np.where(units > 0, units, 1.0)
-    left, lengths, right = np.linalg.svd(np.vstack([whole, part]) / units, full_matrices=False)
+    left, lengths, right = np.linalg.svd(both / units, full_matrices=False)
     rank = int(np.count_nonzero(lengths > RANK_TOLERANCE * lengths[:1])) if lengths.size else 0
     left, right = left[:, :rank], lengths[:rank, None] * right[:rank] * units
     _, cosines, turned = np.linalg.svd(left[: whole.shape[0]])
@@ -144,7 +163,14 @@ def _stacked(whole: Array, part: Array) -> tuple[Array, Array, Array, float]:
     sines = np.linalg.norm(left[whole.shape[0] :] @ turned.T, axis=0)
     bounds = cosines[sines > NO_SHARE] / sines[sines > NO_SHARE]
     limit = float(bounds.min()) if bounds.size else np.inf
-    return cosines, sines, turned @ right, 0.0 if limit < NO_SHARE else limit
+    return cosines, scale * sines, turned @ right, 0.0 if limit < NO_SHARE else limit / scale
+
+
+def _relative_size(whole: Array, part: Array) -> float:
+    """How many times larger the part is than the whole, in the column where it is largest beside it."""
+    own, others = (np.linalg.norm(loadings, axis=0) for loadings in (whole, part))
+    size = float(np.divide(others, own, out=np.zeros_like(own), where=own > 0).max(initial=0.0))
+    return size if size > 0 else 1.0
 
 
 __all__ = [

@@ -115,10 +115,10 @@ def named(columns: Mapping[str, bool], role: str, choice: Choice) -> tuple[str, 
     for column in wanted:
         if not isinstance(column, str | int | np.integer):
             raise ParameterError(f"{role}: a column cannot be {type(column).__name__}", "give names or numbers")
-        if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
+        if str(column) in columns and not isinstance(column, bool):
+            found.append(str(column))  # 3 is the column called 3, wherever it stands
+        elif isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
             found.append(names[int(column)])
-        elif isinstance(column, str) and column in columns:
-            found.append(column)
         else:
             found.append(_nearly(column, role, names))
     return tuple(found)

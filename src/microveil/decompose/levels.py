@@ -40,64 +40,119 @@ class Parts:
 
 
 @dataclass(frozen=True, repr=False)
-class Levels:
-    """The clusters with orthonormal bases of what is regressed on: X_A and X_2 in each, and X_2 over all records."""
+class Bases:
+    """Groups of records, with an orthonormal basis in each of what is regressed on there."""
 
-    clusters: Sequence[Rows]
-    local: Sequence[Array]
-    slopes: Sequence[Array]
+    groups: Sequence[Rows]
+    bases: Sequence[Array]
+
+    def fit(self, columns: Array) -> Array:
+        """What the regressions explain of some columns."""
+        fitted = np.empty_like(columns)
+        for rows, basis in zip(self.groups, self.bases, strict=True):
+            fitted[rows] = basis @ (basis.T @ columns[rows])
+        return fitted
+
+    def leverage(self, count: int) -> Array:
+        """The share of each record's own values in its fit."""
+        leverage = np.empty(count)
+        for rows, basis in zip(self.groups, self.bases, strict=True):
+            leverage[rows] = np.square(basis).sum(axis=1)
+        return leverage
+
+
+@dataclass(frozen=True, repr=False)
+class Levels:
+    """Bases of what is regressed on: X_A in pieces of clusters and in clusters, X_2 in clusters and over all records.
+
+    Without pieces a cluster is the only piece of itself, and has all of X_A there.
+    """
+
+    pieces: Bases
+    local: Bases
+    slopes: Bases
     across: Array
+
+    @property
+    def clusters(self) -> Sequence[Rows]:
+        """The records of each cluster."""
+        return self.slopes.groups
 
     def split(self, columns: Array) -> Parts:
         """The four parts of some columns (steps 2-5, 7 and 8 of the algorithm)."""
-        fit_within, extended = np.empty_like(columns), np.empty_like(columns)
-        for rows, local, slopes in zip(self.clusters, self.local, self.slopes, strict=True):
-            values = columns[rows]
-            fit_within[rows] = local @ (local.T @ values)
-            extended[rows] = slopes @ (slopes.T @ values)
+        fit_within = self.pieces.fit(columns) + self.local.fit(columns)
+        extended = self.slopes.fit(columns)
         fit_across = self.across @ (self.across.T @ columns)
         between = without_round_off(extended - fit_across, columns)
-        within = self._without_round_off(columns - fit_within - extended, columns)
+        within = _without_round_off(self.clusters, columns - fit_within - extended, columns)
         return Parts(fit_within, fit_across, between, within)
 
-    def _without_round_off(self, residuals: Array, columns: Array) -> Array:
-        for rows in self.clusters:
-            residuals[rows] = without_round_off(residuals[rows], columns[rows])
-        return residuals
+    @property
+    def leverage(self) -> Array:
+        """The share of each record's own values in its fit."""
+        count = self.across.shape[0]
+        own: Array = self.pieces.leverage(count) + self.local.leverage(count) + np.square(self.across).sum(axis=1)
+        return own
 
     @property
     def free(self) -> list[int]:
-        """How many dimensions each cluster has left for its residuals."""
-        return [
-            rows.size - local.shape[1] - slopes.shape[1]
-            for rows, local, slopes in zip(self.clusters, self.local, self.slopes, strict=True)
-        ]
+        """How many dimensions each cluster has left for its residuals: leverages add up to those that are taken."""
+        count = self.across.shape[0]
+        taken = self.pieces.leverage(count) + self.local.leverage(count) + self.slopes.leverage(count)
+        return [rows.size - round(float(taken[rows].sum())) for rows in self.clusters]
 
 
-def fit_levels(clusters: Sequence[Rows], local: Array, across: Array, pieces: NDArray[np.intp] | None = None) -> Levels:
+def fit_levels(
+    clusters: Sequence[Rows],
+    local: Array,
+    across: Array,
+    pieces: Sequence[Rows] | None = None,
+    local_pieces: Array | None = None,
+) -> Levels:
     """Bases of `local` and of `across` (rows x columns), the latter without what the former explains (steps 2 and 3).
 
-    The constant is in `local` by itself. Where clusters have `pieces`, each piece has a constant of its own.
+    The constant is in `local` by itself. Where clusters have `pieces`, each piece has a constant of its own, and slopes
+    of its own on `local_pieces` (modification e).
     """
-    left = np.array(across, dtype=np.float64)
-    bases, slopes = [], []
-    for rows in clusters:
-        constant = np.ones((rows.size, 1)) if pieces is None else _indicators(pieces[rows])
-        basis = generalised_qr(np.hstack([constant, local[rows]])).scores
-        bases.append(basis)
-        left[rows] -= basis @ (basis.T @ left[rows])
-        left[rows] = without_round_off(left[rows] - basis @ (basis.T @ left[rows]), across[rows])
-        slopes.append(generalised_qr(left[rows]).scores)
-    return Levels(clusters, bases, slopes, generalised_qr(left).scores)
+    nothing = np.empty((local.shape[0], 0))
+    if pieces is None:
+        pieces, local_pieces, local = clusters, local, nothing
+    inner = nothing if local_pieces is None else local_pieces
+    first = Bases(pieces, [_with_constant(inner[rows]) for rows in pieces])
+    second = _bases(clusters, _left(clusters, local, first))
+    left = _left(clusters, across, first, second)
+    return Levels(first, second, _bases(clusters, left), generalised_qr(left).scores)
 
 
 def crossed(columns: Array, groups: NDArray[np.intp]) -> Array:
     """Each column once for each group, and zero outside of it."""
-    marks = _indicators(groups)
+    marks = np.eye(int(groups.max()) + 1)[groups]
     return np.hstack([columns * mark[:, None] for mark in marks.T]) if columns.size else np.empty((groups.size, 0))
 
 
-def _indicators(groups: NDArray[np.intp]) -> Array:
-    """A column for each group that is present: 1 for its members."""
-    _, numbers = np.unique(groups, return_inverse=True)
-    return np.eye(int(numbers.max()) + 1)[numbers]
+def _with_constant(columns: Array) -> Array:
+    """A basis of the constant and of some columns, whose means are taken off first: they can be large."""
+    constant = np.full((columns.shape[0], 1), 1 / np.sqrt(columns.shape[0]))
+    if not columns.size:
+        return constant
+    centred = without_round_off(columns - columns.mean(axis=0), columns)
+    return np.hstack([constant, generalised_qr(centred - constant @ (constant.T @ centred)).scores])
+
+
+def _bases(groups: Sequence[Rows], columns: Array) -> Bases:
+    return Bases(groups, [generalised_qr(columns[rows]).scores for rows in groups])
+
+
+def _left(clusters: Sequence[Rows], columns: Array, *fitted: Bases) -> Array:
+    """What fits inside clusters leave of some columns."""
+    left = columns
+    for _ in range(2 if columns.size else 0):  # once more: what the first pass leaves is round-off of large columns
+        left = left - np.sum([bases.fit(left) for bases in fitted], axis=0)
+    return _without_round_off(clusters, left, columns)
+
+
+def _without_round_off(clusters: Sequence[Rows], residuals: Array, columns: Array) -> Array:
+    cleaned = np.empty_like(residuals)
+    for rows in clusters if columns.size else ():
+        cleaned[rows] = without_round_off(residuals[rows], columns[rows])
+    return cleaned

@@ -58,9 +58,9 @@ def clustered(
     progress("finding clusters", 0.2)
     layers = _layers(layout, table, streams, stratum)
     given = plan.perturb.draws if isinstance(plan.perturb, NormalPerturbation) else None
-    values = np.column_stack(table.confidential.columns)
+    values, means = _centred(np.column_stack(table.confidential.columns))
     own = layers.levels.split(values)
-    high = _check(layers, own, table, given is not None)
+    high = _check(layers, layout, own, table, given is not None)
     progress("redrawing clusters", 0.4)
     if isinstance(plan.perturb, NormalPerturbation):
         check_draws(given, table.count, values.shape[1])
@@ -80,14 +80,20 @@ def clustered(
     else:
         new, released = None, own.fit
     spectrum = _spectrum(plan, table, own, streams.stream("decompose", stratum))
-    return list(np.ascontiguousarray(released.T)), replace(
+    return list(np.ascontiguousarray((released + means).T)), replace(
         spectrum,
         leverage=high,
         clusters=layers.groups.numbers,
         pieces=layers.pieces,
-        found=_found(layers.pieces if layout.as_pieces else layers.groups.numbers, new),
+        found=_found(layers, layout, new),
         axes=replace(spectrum.axes, remark=_remark(layout, new)),
     )
+
+
+def _centred(columns: Array) -> tuple[Array, Array]:
+    """Columns without their means, and these: every cluster has a constant, and what is far from zero loses digits."""
+    means: Array = columns.mean(axis=0)
+    return columns - means, means
 
 
 def _layers(layout: Layout, table: Table, streams: Streams, stratum: int) -> Layers:
@@ -97,22 +103,33 @@ def _layers(layout: Layout, table: Table, streams: Streams, stratum: int) -> Lay
     pieces = None if told.pieces is None else told.pieces.numbers
     if layout.as_pieces:
         pieces, groups = groups.numbers, _one_cluster(table.count)
-    regressors = np.column_stack([np.empty((table.count, 0)), *table.regressors.columns])
+    regressors, _ = _centred(np.column_stack([np.empty((table.count, 0)), *table.regressors.columns]))
     if layout.public_is_local:
         local, across = regressors, np.empty((table.count, 0))
     else:
         taken = {*told.local, *told.local_pieces, *told.grouped}
         local = regressors[:, list(told.local)]
         across = regressors[:, [j for j in range(table.public) if j not in taken]]
-    if pieces is not None:
-        local = np.hstack([local, crossed(regressors[:, list(told.local_pieces)], pieces)])
     if told.groups is not None:
+        _check_groups(groups, told.groups.numbers)
         across = np.hstack([across, crossed(regressors[:, list(told.grouped)], told.groups.numbers)])
-    levels = fit_levels(rows_by_group(groups.numbers), local, across, pieces)
+    clusters = rows_by_group(groups.numbers)
     if pieces is None:
-        return Layers(groups, groups.numbers, levels)
-    both = np.column_stack([groups.numbers, pieces])
-    return Layers(groups, np.unique(both, axis=0, return_inverse=True)[1].ravel(), levels)
+        return Layers(groups, groups.numbers, fit_levels(clusters, local, across))
+    cut = np.unique(groups.numbers * (pieces.max() + 1) + pieces, return_inverse=True)[1]
+    levels = fit_levels(clusters, local, across, rows_by_group(cut), regressors[:, list(told.local_pieces)])
+    return Layers(groups, cut, levels)
+
+
+def _check_groups(clusters: Groups, groups: NDArray[np.intp]) -> None:
+    """Groups are made of whole clusters: only then have they constants, and slopes on columns come back in each."""
+    pairs = np.unique(clusters.numbers * (groups.max() + 1) + groups) // (groups.max() + 1)
+    torn = int(np.count_nonzero(np.bincount(pairs) > 1))
+    if torn:
+        raise DataError(
+            f"groups: the records of {torn} clusters are not all in one group",
+            "use groups of whole clusters, or make the clusters smaller by the columns of the groups",
+        )
 
 
 def _one_cluster(count: int) -> Groups:
@@ -143,7 +160,7 @@ def _drawn(shape: tuple[int, int], streams: Streams, stratum: int) -> Array:
     return np.column_stack([streams.stream("clusters", stratum, j).normal(shape[0]) for j in range(shape[1])])
 
 
-def _check(layers: Layers, own: Parts, table: Table, given: bool) -> int:
+def _check(layers: Layers, layout: Layout, own: Parts, table: Table, given: bool) -> int:
     """Is there anything to replace, everywhere? Returns how many records stand far out in what is regressed on."""
     names = table.confidential_names
     fitted = [names[j] for j in np.flatnonzero(~own.residuals.any(axis=0))]
@@ -156,12 +173,13 @@ def _check(layers: Layers, own: Parts, table: Table, given: bool) -> int:
         return 0
     small = [number for number, free in enumerate(layers.levels.free) if free < NEEDED]
     if small:
+        merge = "merge them" if layout.outlier_quantile is None else "use another outlier_quantile, or ipso"
         raise DataError(
             f"clusters: {len(small)} are too small, their records would come back as they are or mirrored: "
             f"{layers.named(small)}",
-            f"merge them: each needs {NEEDED} records more than is regressed on in it, the constant included",
+            f"{merge}: each needs {NEEDED} records more than is regressed on in it, the constant included",
         )
-    leverage = _leverage(layers.levels, table.count)
+    leverage = layers.levels.leverage
     alone = int(np.count_nonzero(leverage > ALONE))
     if alone:
         raise DataError(
@@ -169,14 +187,6 @@ def _check(layers: Layers, own: Parts, table: Table, given: bool) -> int:
             "use larger pieces or clusters, or regress on fewer columns",
         )
     return int(np.count_nonzero(leverage > HIGH_LEVERAGE))
-
-
-def _leverage(levels: Levels, count: int) -> Array:
-    """The share of each record's own values in its fit."""
-    leverage = np.square(levels.across).sum(axis=1) if levels.across.size else np.zeros(count)
-    for rows, local in zip(levels.clusters, levels.local, strict=True):
-        leverage[rows] += np.square(local).sum(axis=1)
-    return leverage
 
 
 def _check_solved(layers: Layers, layout: Layout, new: NewResiduals) -> None:
@@ -203,10 +213,14 @@ def _remark(layout: Layout, new: NewResiduals | None) -> str:
     return f"of what was drawn between clusters alpha = {new.alpha:.6g} was taken, as clusters have no room for more"
 
 
-def _found(clusters: NDArray[np.intp], new: NewResiduals | None) -> dict[str, float]:
-    """How many clusters there are, the smallest of them, and alpha with its limit."""
-    sizes = np.bincount(clusters)
+def _found(layers: Layers, layout: Layout, new: NewResiduals | None) -> dict[str, float]:
+    """How many clusters there are, the smallest of them and of their pieces, and alpha with its limit."""
+    sizes, pieces = np.bincount(layers.groups.numbers), np.bincount(layers.pieces)
+    if layout.as_pieces:
+        sizes = pieces
     found = {"clusters": float(sizes.size), "smallest_cluster": float(sizes.min())}
+    if layout.pieces:
+        found["smallest_piece"] = float(pieces.min())
     if new is not None and new.alpha is not None:
         found |= {"alpha": new.alpha, "alpha_limit": min(new.limits)}
     return found

@@ -123,7 +123,7 @@ def _joined(
         columns=columns,
         perturbed=sorted({j for part in outcomes for j in part.perturbed}),
         rules=list(known.sums),
-        spectrum=max(outcomes, key=lambda part: part.columns[0].size).spectrum,
+        spectrum=_spectrum([part.spectrum for part in outcomes], [rows.size for rows, _ in changed]),
         altered=np.sum([part.altered for part in outcomes], axis=0),
         variance=_variance(table, look) * table.count,
         determined=sorted({j for part in outcomes for j in part.determined}),
@@ -134,6 +134,19 @@ def _joined(
         restored=_worst([part.restored for part in outcomes]),
         enforcement=reduce(Enforcement.beside, costs) if costs else None,
     )
+
+
+def _spectrum(parts: Sequence[Spectrum], sizes: Sequence[int]) -> Spectrum:
+    """The components of the largest stratum, with the figures that were found and remarks of the worst of all."""
+    largest = parts[int(np.argmax(sizes))]
+    if not largest.found:
+        return largest
+    worst = min(parts, key=lambda part: part.found.get("alpha", 1.0))
+    found = {name: min(part.found[name] for part in parts) for name in largest.found}
+    if "clusters" in found:
+        found["clusters"] = sum(part.found["clusters"] for part in parts)
+    remark = worst.axes.remark and f"in a stratum, the worst of all: {worst.axes.remark}"
+    return replace(largest, found=found, axes=replace(largest.axes, remark=remark))
 
 
 def _run_stratum(

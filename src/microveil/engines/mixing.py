@@ -13,7 +13,6 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import triangular_root
 from microveil.core.moments import Moments, moments
 from microveil.core.rng import Streams
 from microveil.core.threads import in_threads
@@ -22,9 +21,8 @@ from microveil.engines.rows import (
     Source,
     Task,
     join_rows,
-    map_rows,
+    made_uncorrelated,
     refined,
-    rows_of,
     score_moments,
     scores_of,
     widened,
@@ -32,10 +30,6 @@ from microveil.engines.rows import (
 from microveil.methods import Plan
 from microveil.perturb import Mixed, Mixture, check_draws
 from microveil.restore import correction
-
-ROUND_OFF = 1e-14
-MENDINGS = 3
-"""Each squares the error that the one before has left."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +85,7 @@ def other_task(plan: Plan, task: Task, streams: Streams, stratum: int) -> Task:
     determined = set(centre.determined(summary))
     free = [j for j in task.axes.columns.tolist() if j not in determined]
     if not free:
-        raise DataError("other: the public columns explain all of it, so it has no scores", "give another table")
+        raise DataError("other: it is constant or follows from the public columns, so it has no scores", "give another")
     stream = streams.stream("other", stratum)
     axes = plan.decompose.fit(centre.centred.select(free), lambda most: np.empty((0, most)), stream)
     return Task(other, centre, widened(axes, free, task.width), list(range(axes.count)))
@@ -110,21 +104,10 @@ def other_scores(plan: Plan, task: Task, count: int, streams: Streams, stratum: 
 
 
 def _orthonormal(task: Task) -> tuple[Array, Array]:
-    """Scores that are uncorrelated at unit variance to the last digit, and their loadings.
-
-    From moments alone they are so only up to the squared condition of the columns; measured and mended, they are.
-    """
+    """Scores that are uncorrelated at unit variance to the last digit, and their loadings."""
     scores = np.empty((task.axes.count, task.table.count))
     scores_of(Source(task.table, task.centre, task.axes.projection), scores)
-    loadings = task.axes.loadings
-    for _ in range(MENDINGS):
-        root = triangular_root(score_moments(task, scores).covariance[task.table.public :, task.table.public :])
-        if np.abs(root - np.eye(root.shape[0])).max() <= ROUND_OFF:
-            break
-        back = np.asarray(np.linalg.inv(root), dtype=np.float64)
-        map_rows(rows_of(scores), scores, back, np.zeros(root.shape[0]))
-        loadings = root @ loadings
-    return scores, loadings
+    return scores, made_uncorrelated(scores, task.table.weights) @ task.axes.loadings
 
 
 def _check_room(task: Task, kept: int, fresh: int) -> None:

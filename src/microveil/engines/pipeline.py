@@ -41,6 +41,7 @@ from microveil.engines.rows import (
     rows_of,
     score_moments,
     scores_of,
+    spread_out,
     widened,
     with_public,
 )
@@ -137,6 +138,8 @@ def protected(
 
     `whole` tells of columns that are rebuilt later, where there are any.
     """
+    if not plan.perturb.regresses_itself:
+        table, summary = spread_out(table, summary)
     centre = refined(table, fit_centre(summary, table.public), summary)
     determined = centre.determined(summary)
     check_sensitive(table, sensitive, determined)

@@ -8,11 +8,19 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.linalg import rank_of, sorted_eigen, triangular_root
 from microveil.core.moments import Moments, Pieces, Room, moments
-from microveil.core.table import Table
+from microveil.core.table import Matrix, Table
 from microveil.core.threads import in_threads, segments
 from microveil.decompose import Axes, Centre, standard_axes
 from microveil.restore import Correction
+
+COLLINEAR = 1e-6
+"""Smallest over largest eigenvalue of the public columns' correlations, below which moments blur the fit on them."""
+
+ROUND_OFF = 1e-14
+MENDINGS = 3
+"""Each squares the error that the one before has left."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +51,52 @@ class Source:
     table: Table
     centre: Centre
     projection: Array
+
+
+def spread_out(table: Table, summary: Moments) -> tuple[Table, Moments]:
+    """The table with public columns that are far from collinear, and its moments.
+
+    Where they are nearly collinear, uncorrelated scores that span the same take their place: nothing else matters to a
+    regression. Columns that are constant, in a stratum say, or follow from others are gone then, and tie nothing down.
+    """
+    varying = np.flatnonzero(summary.sd[: table.public] > 0).tolist()
+    if not varying:
+        return table, summary
+    known = summary.select(varying)
+    values, vectors = sorted_eigen(known.covariance / np.outer(known.sd, known.sd))
+    if len(varying) == table.public and values[-1] > COLLINEAR * values[0]:
+        return table, summary
+    rank = rank_of(values)
+    scores, columns = np.empty((rank, table.count)), table.values.select(varying)
+
+    def off_centre(piece: slice) -> Array:
+        room = columns.less(piece, known.shift, np.empty((len(varying), piece.stop - piece.start)))
+        room -= known.offset[:, None]
+        return room
+
+    projection = vectors[:, :rank] / np.sqrt(values[:rank]) / known.sd[:, None]
+    map_rows(off_centre, scores, projection, np.zeros(rank))
+    made_uncorrelated(scores, table.weights)
+    names = (*(f"score {number}" for number in range(rank)), *table.confidential_names)
+    spread = replace(table, values=Matrix([*scores, *table.confidential.columns]), names=names, public=rank)
+    return spread, moments(spread.pieces, spread.count, weights=spread.weights)
+
+
+def made_uncorrelated(scores: Array, weights: Array | None) -> Array:
+    """Make scores that are nearly uncorrelated at unit variance so to the last digit, in place.
+
+    From moments alone they are so up to the squared condition of the columns only. What is returned turns their
+    loadings into those of the new scores.
+    """
+    whole = np.eye(scores.shape[0])
+    for _ in range(MENDINGS):
+        root = triangular_root(moments(rows_of(scores), scores.shape[1], weights=weights).covariance)
+        if np.abs(root - np.eye(root.shape[0])).max() <= ROUND_OFF:
+            break
+        back = np.asarray(np.linalg.inv(root), dtype=np.float64)
+        map_rows(rows_of(scores), scores, back, np.zeros(root.shape[0]))
+        whole = root @ whole
+    return whole
 
 
 def refined(table: Table, centre: Centre, summary: Moments) -> Centre:

@@ -156,7 +156,7 @@ class Method:
             perturb=built.step(step),
             exact=built.step(ExactMoments).exact,
             root=built.step(ExactMoments).root,
-            marginals=_possible(built.step(Marginals), exact=built.step(ExactMoments).exact),
+            marginals=self._possible(built.step(Marginals), exact=built.step(ExactMoments).exact),
             parameters={name: value for name, value in values.items() if name not in kept_out},
             other=next((values[name] for name in tables), None),
             given_draws={name: values[name] for name in for_tests if values[name] is not None},
@@ -175,6 +175,15 @@ class Method:
         """The parameters of a step that a user of this method can set, with the defaults they have here."""
         free = [parameter for parameter in parameters_of(step) if parameter.name not in self.fixed]
         return [replace(parameter, default=self.defaults.get(parameter.name, parameter.default)) for parameter in free]
+
+    def _possible(self, marginals: Marginals, *, exact: bool) -> Marginals:
+        if exact and marginals.marginals == "original":
+            instead = "" if "exact" in self.fixed else "marginals='original' with exact=False, or "
+            raise ParameterError(
+                "exact: values in another order cannot also have exact covariances",
+                f"use {instead}marginals='smoothed'",
+            )
+        return marginals
 
     def _explain_strays(self, given: Mapping[str, Any], known: list[str], perturb: str) -> None:
         """A parameter of another perturbation is the likeliest slip: say whose it is."""
@@ -195,12 +204,3 @@ def _same(value: object, fixed: object) -> bool:
 def _exact_unless(given: Mapping[str, Any]) -> dict[str, Any]:
     """Given permutations are applied as they are, and values that are given back are not moved for exact moments."""
     return {"exact": False} if given.get("permutations") is not None or "marginals" in given else {}
-
-
-def _possible(marginals: Marginals, *, exact: bool) -> Marginals:
-    if exact and marginals.marginals == "original":
-        raise ParameterError(
-            "exact: values in another order cannot also have exact covariances",
-            "use marginals='original' with exact=False, or marginals='smoothed'",
-        )
-    return marginals

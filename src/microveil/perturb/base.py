@@ -121,6 +121,9 @@ class Perturbation(Step):
     regresses_itself: ClassVar[bool] = False
     """True when public columns are part of the perturbation's own model: the columns then come as they are."""
 
+    keeps_zeros: ClassVar[bool] = False
+    """True when values are only multiplied, so that zeros stay zero."""
+
     from_other: ClassVar[bool] = False
     """True when it starts from another masker's output, which is then given as `other`."""
 

@@ -90,7 +90,7 @@ class ScoreMix(Mixture):
         Field(
             description="correlation of each new score with the old one: one for all, or a list with one for each; "
             "None (or free) leaves it to chance",
-            json_schema_extra={"allowed": "a number from 0 to 1, or a list of numbers and None"},
+            json_schema_extra={"allowed": "a number from 0 to 1 or free, or a list of these"},
         ),
     ] = 0.5
 
@@ -108,6 +108,8 @@ class ScoreMix(Mixture):
         wanted = self._each(own.shape[0])
         held = [i for i, d in enumerate(wanted) if d is not None]
         fresh = [i for i, d in enumerate(wanted) if d != 1]
+        if not fresh:
+            raise ParameterError("correlation: 1 for every score would release the data as they are", "use less than 1")
         d = np.array([0.0 if one is None else one for one in wanted])
         return Mixed(old=d[held, None] * own[held], new=np.sqrt(1 - d[fresh, None] ** 2) * own[fresh], kept=held)
 
@@ -131,7 +133,8 @@ class Completed(Mixture):
     """Base of mixtures that keep given residuals, and add what is missing of the covariance (eq. 9-10).
 
     Where nothing can be added, because the residuals have too much of some direction already, all of them are taken
-    `alpha` times, with the largest alpha for which it can.
+    `alpha` times, with the largest alpha for which it can. In that direction nothing is then added, and the release
+    tells the given residuals.
     """
 
     lower: Annotated[
@@ -151,6 +154,8 @@ class Completed(Mixture):
                 "use lower=true, or ask for less",
             )
         remark = "" if found.share == 1 else f"taken alpha = {found.share:.8g} times, as there is no solution above"
+        if 0 < found.share < 1:
+            remark += "; in one combination of the columns nothing is added to them, and it can link records"
         return Mixed(
             old=found.share * part,
             new=found.matrix,

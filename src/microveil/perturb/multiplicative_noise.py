@@ -25,6 +25,7 @@ class MultiplicativeNoise(JointNormalPerturbation):
 
     reference: ClassVar[str] = "Kim and Winkler (2003); Nayak, Sinha and Zayatz (2011)"
     keeps_variance: ClassVar[bool] = False
+    keeps_zeros: ClassVar[bool] = True
     # Values are multiplied as they are; what they share with public columns comes back on average all the same.
     regresses_itself: ClassVar[bool] = True
 

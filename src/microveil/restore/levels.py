@@ -51,17 +51,19 @@ def new_residuals(
     modifications keep the covariance of both together inside each cluster.
     """
     new_within = np.empty_like(within)
+    short = []
     if modification is None:
-        short = [c for c, rows in enumerate(clusters) if not _fits(drawn_within[rows], within[rows])]
-        if not short:
-            for rows in clusters:
-                new_within[rows] = with_loadings_of(drawn_within[rows], within[rows])
+        for number, rows in enumerate(clusters):
+            old, scores = generalised_qr(within[rows]), generalised_qr(drawn_within[rows]).scores
+            if scores.shape[1] < old.rank:
+                short.append(number)
+                continue
+            new_within[rows] = scores[:, : old.rank] @ old.loadings
         return NewResiduals(with_loadings_of(drawn_between, between), new_within, short=tuple(short))
     new_between = np.zeros_like(between) if modification == "a" else with_loadings_of(drawn_between, between)
     wholes = [generalised_qr(np.vstack([within[rows], between[rows]])).loadings for rows in clusters]
     limits = tuple(largest_share(whole, new_between[rows]) for whole, rows in zip(wholes, clusters, strict=True))
     taken = _share(modification, alpha, limits)
-    short = []
     for number, (whole, rows) in enumerate(zip(wholes, clusters, strict=True)):
         missing = completion(whole, new_between[rows], min(taken, limits[number])).matrix
         scores = generalised_qr(drawn_within[rows]).scores
@@ -70,10 +72,6 @@ def new_residuals(
             continue
         new_within[rows] = scores[:, : missing.shape[0]] @ missing
     return NewResiduals(taken * new_between, new_within, taken, limits, tuple(short))
-
-
-def _fits(drawn: Array, original: Array) -> bool:
-    return generalised_qr(drawn).rank >= generalised_qr(original).rank
 
 
 def _share(modification: Modification, alpha: float | None, limits: Sequence[float]) -> float:
