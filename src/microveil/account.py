@@ -267,7 +267,7 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
             )
     found = outcome.spectrum.found
     fewest = min(found.get(name, np.inf) for name in ("smallest_cluster", "smallest_piece"))
-    if fewest < SMALL_STRATUM:
+    if fewest < SMALL_STRATUM and outcome.restored is None and outcome.enforcement is None:
         said.append(f"the means of clusters are kept, and so disclosed; the smallest has {fewest:.0f} records")
     if intake.table.count <= len(names):
         said.append("there are no more rows than columns: the statistics that are kept describe nearly every record")

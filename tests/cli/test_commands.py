@@ -122,6 +122,20 @@ def test_json_is_one_object_and_nothing_else(survey: Path, tmp_path: Path, capsy
     assert str(SEED) not in printed
 
 
+@pytest.mark.parametrize(
+    "asked", [["residual_mix", "--set", "correlation=0"], ["cluster_hybrid", "--set", "modification=a"]]
+)
+def test_a_figure_without_bound_is_told_in_json_too(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON has no infinity, and a limit that does not exist is one."""
+    source, out = tmp_path / "in.csv", tmp_path / "o.csv"
+    pl.DataFrame(np.random.default_rng(0).standard_normal((40, 3)), schema=["a", "b", "c"]).write_csv(source)
+    code, printed, err = run(capsys, "protect", source, "-o", out, "--json", "--method", *asked)
+    assert (code, err) == (0, "")
+    assert json.loads(printed, parse_constant=pytest.fail)["found"]["alpha_limit"] == "Infinity"
+
+
 def test_reports_and_recipe_and_the_secret_seed(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,6 +328,30 @@ def test_a_comma_in_a_column_name_can_be_quoted(tmp_path: Path, capsys: pytest.C
     out = tmp_path / "o.csv"
     assert run(capsys, "protect", source, "-o", out, "--confidential", '"a, b",d e')[0] == 0
     assert pl.read_csv(out)["c"].to_list() == [2, 9, 7, 1]
+
+
+def test_a_column_called_by_a_number_is_not_the_one_at_this_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "o.csv"
+    draws = np.random.default_rng(0).standard_normal((60, 2))
+    labels = {"3": np.arange(60) % 3, "4": np.arange(60) % 5}
+    pl.DataFrame({"1": draws[:, 0], "2": draws[:, 1], **labels}).write_csv(source)
+    options = ["--method", "cluster_hybrid", "--set", "clusters=3", "--confidential", "1,2", "--json"]
+    code, printed, _ = run(capsys, "protect", source, "-o", out, *options)
+    assert code == 0
+    assert json.loads(printed)["found"]["clusters"] == 3
+
+
+def test_a_formula_with_a_comma_in_a_name_is_one_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "o.csv"
+    draws = np.random.default_rng(0).standard_normal((60, 3))
+    pl.DataFrame(draws, schema=["a", "b", "size, net"]).write_csv(source)
+    options = ["--method", "cluster_hybrid", "--set", "global_=~ `size, net`", "--confidential", "a,b"]
+    code, _, err = run(capsys, "protect", source, "-o", out, *options)
+    assert (code, err) == (0, "")
+    after = pl.read_csv(out)
+    assert np.cov(after["a"], after["size, net"])[0, 1] == pytest.approx(np.cov(draws[:, 0], draws[:, 2])[0, 1])
 
 
 def test_names_with_spaces_and_years_can_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -331,6 +332,102 @@ def test_the_columns_that_are_named_stay_as_they_are_and_are_not_protected() -> 
 
 def replay(recipe: dict[str, Any]) -> dict[str, Any]:
     return {"method": recipe["method"], "confidential": recipe["confidential"], **recipe["parameters"]}
+
+
+@pytest.mark.parametrize("given", [{"local": "size"}, {"global_": "size"}, {"global_": "size", "modification": "c"}])
+def test_columns_far_from_zero_are_regressed_on_all_the_same(given: dict[str, Any]) -> None:
+    """A spread of a hundred-millionth of the mean is no combination with the constant."""
+    frame = firms()
+    far = frame.assign(size=frame["size"] + 1e8 * frame["size"].std())
+    _, old, new = released(far, clusters="cluster", **given)
+    centred = far["size"].to_numpy()[:, None] - far["size"].mean()
+    assert_kept(centred, old, new)
+    if "local" in given:
+        for rows in inside(frame):
+            assert_kept(design(far.assign(size=centred[:, 0]).iloc[rows], "size"), old[rows], new[rows])
+
+
+@pytest.mark.parametrize("given", [{}, {"global_": "size", "modification": "c"}, {"pieces": "piece"}])
+def test_protected_columns_may_be_far_from_zero(given: dict[str, Any]) -> None:
+    """What is left of the mean of a cluster is the round-off of its cells, and not of products of large numbers."""
+    frame = firms()
+    frame[COLUMNS] += 1e9 * frame[COLUMNS].std()
+    _, old, new = released(frame, clusters="cluster", **given)
+    round_off = np.spacing(np.abs(old).max(axis=0))
+    for rows in inside(frame):
+        assert (np.abs((new - old)[rows].mean(axis=0)) <= round_off).all()
+
+
+def test_thousands_of_pieces_take_no_more_room_than_one() -> None:
+    """A column of marks for each of them would: 6,000 x 600 doubles."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((6_000, 3)), columns=COLUMNS)
+    frame["cluster"] = np.arange(6_000) % 600
+    tracemalloc.start()
+    release, old, new = released(frame, "microhybrid", variant="b", clusters="cluster")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6_000 * 600 * 8 / 2
+    assert release.kept["mean in clusters"] <= EXACT
+    assert_same_products(old, new)
+
+
+def test_groups_are_made_of_whole_clusters() -> None:
+    """In others, the slopes of groups would not come back, as they have no constant."""
+    frame = firms()
+    with pytest.raises(DataError, match="groups: the records of 12 clusters are not all in one group; use groups of"):
+        released(frame, clusters="cluster", groups="piece", grouped="size")
+
+
+def test_missing_labels_make_a_cluster_of_their_own() -> None:
+    frame = firms()
+    unnamed = frame.assign(cluster=frame["cluster"].where(frame["cluster"] != "c03"))
+    assert unnamed["cluster"].isna().sum() == 50
+    release, old, new = released(unnamed, clusters="cluster")
+    assert release.found["clusters"] == 12
+    for rows in inside(frame):
+        assert_kept(design(frame.iloc[rows]), old[rows], new[rows])
+    assert release.data["cluster"].isna().equals(unnamed["cluster"].isna())
+
+
+def test_what_clusters_give_away_is_told() -> None:
+    frame = firms()
+    frame.loc[frame["cluster"] == "c03", "tax"] = 7.0
+    release, old, new = released(frame, clusters="cluster")
+    same = float(np.isclose(new[:, 1], old[:, 1], rtol=1e-12).mean())
+    assert same == pytest.approx(50 / 600)
+    assert any(f"nothing of them was left to replace: tax ({same:.2%})" in said for said in release.warnings)
+    assert not any("disclosed" in said for said in release.warnings)
+    small, _, _ = released(firms(rows=60), clusters="cluster")
+    assert any("means of clusters are kept, and so disclosed; the smallest has 5" in said for said in small.warnings)
+    pieces, _, _ = released(frame.assign(piece=np.arange(600) // 8), "cluster_hybrid", pieces="piece")
+    assert pieces.found["smallest_piece"] == 8
+    assert any("the smallest has 8 records" in said for said in pieces.warnings)
+
+
+def test_values_that_are_mapped_keep_nothing_of_clusters() -> None:
+    frame = firms()
+    release, old, new = released(frame, clusters="cluster", marginals="smoothed")
+    assert max(np.abs((new - old)[rows].mean(axis=0)).max() for rows in inside(frame)) > 0.01
+    assert sorted(release.kept) == ["covariance", "distribution", "mean", "rank correlation"]
+    assert not any("in clusters" in said or "of clusters" in said for said in release.warnings)
+
+
+def test_too_few_outlying_records_are_told_with_a_way_out() -> None:
+    values = np.random.default_rng(0).standard_normal((400, 3))
+    values[0] = 1e3
+    frame = pd.DataFrame(values, columns=COLUMNS)
+    with pytest.raises(DataError, match="'outlying records'; use another outlier_quantile, or ipso"):
+        released(frame, "outlier_split", outlier_quantile=0.999999)
+
+
+def test_strata_tell_of_the_worst_cluster_of_all() -> None:
+    frame = firms(rows=240, clusters=4)
+    frame["year"] = np.where(np.arange(240) < 200, "first", "second")
+    release, _, _ = released(frame, clusters="cluster", strata="year", global_="size", modification="c")
+    sizes = frame.groupby(["year", "cluster"]).size()
+    assert release.found["clusters"] == sizes.size == 8
+    assert release.found["smallest_cluster"] == sizes.min()
 
 
 def test_small_clusters_are_refused_by_name() -> None:

@@ -268,6 +268,7 @@ def test_removal_goes_with_no_other_method() -> None:
 
 def test_measures_without_a_better_direction_are_no_utility() -> None:
     assert "vector_correlation" in USABLE
+    assert "selectivity" not in USABLE
     assert all(gauge.better in ("low", "high") for gauge in USABLE.values())
 
 

@@ -381,6 +381,17 @@ def test_huge_weights_are_only_ratios(method: str) -> None:
 # --- Columns that are released as they are
 
 
+def test_a_number_is_the_column_that_is_called_so() -> None:
+    """Labels that count from 1: to protect the columns at these places would release the first one in clear."""
+    data = pd.DataFrame(amounts(1, 300, 4), columns=[1, 2, 3, 4])
+    release = mv.protect(data, "ipso", confidential=[1, 2], seed=1)
+    assert list(release.dose) == ["1", "2"]
+    assert not np.isclose(release.data[1], data[1]).any()
+    assert release.data[[3, 4]].equals(data[[3, 4]])
+    places = mv.protect(data.set_axis(list("abcd"), axis=1), "ipso", confidential=[1, 2], seed=1)
+    assert list(places.dose) == ["b", "c"]
+
+
 def test_columns_without_a_role_are_named() -> None:
     data = frame().assign(name=[f"firm {i}" for i in range(300)], region=["n", "s"] * 150)
     warnings = mv.protect(data, seed=1).warnings

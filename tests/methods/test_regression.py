@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import microveil as mv
 from microveil.api import method_details
 from microveil.core.errors import DataError, ParameterError
-from microveil.core.factor import generalised_qr, generalised_svd, largest_share
+from microveil.core.factor import Factors, completion, generalised_qr, generalised_svd, largest_share
 
 Array = NDArray[np.float64]
 
@@ -289,6 +289,81 @@ def test_small_units_are_not_lost_with_svd() -> None:
     assert release.components.variance.size == WIDTH
 
 
+@pytest.mark.parametrize("ratio", [1e3, 1e6, 1e12])
+@pytest.mark.parametrize("method", ["ipso", "score_mix", "romm", "correct"])
+def test_units_do_not_matter_with_svd(method: str, ratio: float) -> None:
+    """Loadings from singular vectors have errors as large as the last digit of the largest column."""
+    y, x = population()
+    y = y * np.array([1.0, ratio, 1 / ratio, 1.0])
+    given = options(method, y) | {"decomposition": "svd"}
+    _, new = released(method, y, x, seed=1, **given)
+    assert relative(new.T @ new, y.T @ y, y, y) <= 1e-12
+
+
+def test_svd_has_as_many_scores_as_qr() -> None:
+    """Powers of a column: each adds more than round-off to those before it, but the last singular value is below it."""
+    powers = np.random.default_rng(0).uniform(0, 1, (200, 1)) ** np.arange(1, 11)
+    centred = powers - powers.mean(axis=0)
+    lengths = np.linalg.svd(centred / np.linalg.norm(centred, axis=0), compute_uv=False)
+    assert lengths[-1] < 1e-7 * lengths[0]
+    for method in ("ipso", "score_mix", "romm"):
+        release, new = released(method, powers, None, seed=1, decomposition="svd")
+        assert release.components.variance.size == 10
+        assert relative(np.cov(new.T), np.cov(powers.T), powers - powers.mean(0), powers - powers.mean(0)) <= 1e-12
+
+
+def test_lapack_finds_what_one_column_after_the_other_finds() -> None:
+    rng = np.random.default_rng(0)
+    for rows, width in ((40, 5), (5, 5), (1, 1), (300, 1)):
+        matrix = rng.standard_normal((rows, width)) * np.geomspace(1, 1e-8, width)
+        plain = gram_schmidt(matrix)
+        found = generalised_qr(matrix)
+        assert np.abs(found.scores - plain.scores).max() <= 1e-12
+        assert (np.diagonal(found.loadings) > 0).all()
+        assert np.abs((found.scores @ found.loadings - matrix) / np.linalg.norm(matrix, axis=0)).max() <= 1e-14
+    dependent = np.column_stack([matrix, 2 * matrix, rng.standard_normal(300)])
+    assert generalised_qr(dependent).rank == 2
+
+
+def gram_schmidt(matrix: Array) -> Factors:
+    scores = np.zeros_like(matrix)
+    for j, column in enumerate(matrix.T):
+        left = column - scores @ (scores.T @ column)
+        left -= scores @ (scores.T @ left)
+        scores[:, j] = left / np.linalg.norm(left)
+    return Factors(scores, scores.T @ matrix)
+
+
+@pytest.mark.parametrize("share", [1e-4, 1e-5, 1e-6])
+@pytest.mark.parametrize("method", FAMILY)
+def test_public_columns_may_be_nearly_collinear(method: str, share: float) -> None:
+    y, x = population()
+    x = np.column_stack([x, x[:, 0] + share * np.random.default_rng(1).standard_normal(ROWS)])
+    release, new = released(method, y, x, seed=1, **options(method, y))
+    centred = x - x.mean(axis=0)
+    assert relative(centred.T @ new, centred.T @ y, centred, y) <= 1e-12
+    # In the direction in which the columns differ too, up to the digits that are left there.
+    gap = (x[:, 2] - x[:, 0])[:, None]
+    gap = gap - gap.mean()
+    assert relative(gap.T @ new, gap.T @ y, gap, y) <= 1e-14 / share
+    assert release.kept["covariance"] <= 1e-12
+
+
+def test_public_columns_that_follow_from_others_tie_nothing_down() -> None:
+    """Regions beside the countries they lie in: as many rows are needed as the rank says, and lambda knows it too."""
+    y, x = population(rows=30)
+    y, x = y[:, :3], x[:, :1]
+    many = x * np.arange(1, 25)
+    with pytest.raises(DataError, match="7 rows are too few for 3 fresh scores beside 3 kept ones"):
+        released("score_mix", y[:7], x[:7], correlation=0.5, seed=1)
+    release, new = released("score_mix", y, many, correlation=0.5, seed=1)
+    assert relative(x.T @ new, x.T @ y, x, y) <= 1e-12
+    draws = np.random.default_rng(0).standard_normal(y.shape)
+    one, other = (released("romm", y, those, target_correlation=0.5, draws=draws)[1] for those in (x, many))
+    assert np.abs(one - other).max() <= 1e-10
+    assert release.kept["covariance"] <= 1e-12
+
+
 @pytest.mark.parametrize("method", FAMILY)
 def test_a_column_that_public_ones_determine_is_refused_by_name(method: str) -> None:
     y, x = population()
@@ -307,9 +382,84 @@ def test_kinds_and_what_is_told_of_untouched_scores() -> None:
     assert any("2 of 4 components are untouched" in said for said in kept.warnings)
 
 
+def test_columns_that_hardly_change_are_told_also_where_nobody_said_how_much() -> None:
+    y, x = population()
+    for method, given in {"romm": {"noise": 1e-3}, "correct": {"other": y}}.items():
+        release, new = released(method, y, x, seed=1, **given)
+        assert np.abs(new - y).max() < 0.1 * y.std()
+        said = [warning for warning in release.warnings if "hardly changed" in warning]
+        assert len(said) == WIDTH, method
+    first, new = released("score_mix", y, x, seed=1, correlation=[1, None, None, None])
+    assert np.abs(new[:, 0] - y[:, 0]).max() <= 1e-12
+    assert any("column '0' hardly changed" in said for said in first.warnings)
+    assert any("cells that come back as they were" in said and "0 (100.00%)" in said for said in first.warnings)
+    assert not any("hardly" in said or "come back" in said for said in released("ipso", y, x, seed=1)[0].warnings)
+
+
+def test_records_that_come_back_whole_are_told() -> None:
+    y, x = population()
+    whole, _ = released("correct", y, x, other=y)
+    assert "100.00% of the records come back as they were, in all protected columns" in whole.warnings
+    few = np.random.default_rng(0).integers(0, 3, (400, 3)).astype(float)
+    swapped = mv.protect(few, "rank_swap", rules=None, seed=1)
+    same = float((swapped.data == few).all(axis=1).mean())
+    assert same > 0.01
+    assert any(f"{same:.2%} of the records come back" in said for said in swapped.warnings)
+
+
+def test_at_the_limit_of_alpha_one_combination_is_released_and_told() -> None:
+    """Where the limit is met there is a v with E* v = alpha E D v: an exact fact of each record."""
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((ROWS, 1)) + 0.3 * rng.standard_normal((ROWS, 3))
+    asked = np.array([0.95, 0.2, 0.5])
+    release, new = released("residual_mix", y, None, seed=1, correlation=asked.tolist())
+    old, drawn = y - y.mean(axis=0), new - new.mean(axis=0)
+    part = old * asked
+    values, vectors = np.linalg.eig(np.linalg.solve(old.T @ old, part.T @ part))
+    direction = vectors[:, values.real.argmax()].real
+    assert np.corrcoef(drawn @ direction, part @ direction)[0, 1] > 1 - 1e-6
+    assert any("nothing is added to them, and it can link records" in said for said in release.warnings)
+    free, _ = released("residual_mix", y, None, seed=1, correlation=0.5)
+    assert not any("link records" in said for said in free.warnings)
+
+
+def test_alpha_is_that_of_the_worst_stratum() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((200, 3))
+    y[150:] = rng.standard_normal((50, 1)) + 0.05 * rng.standard_normal((50, 3))
+    asked = [0.95, 0.1, 0.5]
+    data = np.column_stack([y, np.repeat([0, 1], [150, 50])])
+    release = mv.protect(data, "residual_mix", strata=3, correlation=asked, rules=None, seed=1)
+    limits = []
+    for part in (y[:150], y[150:]):
+        own = generalised_qr(part - part.mean(axis=0)).loadings
+        limits.append(largest_share(own, own * asked))
+    assert limits[1] < 0.2 < limits[0]
+    assert release.found["alpha_limit"] == pytest.approx(limits[1], rel=1e-9)
+    assert any("in a stratum" in said and f"{release.found['alpha']:.8g}" in said for said in release.warnings)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12, 1e100])
+def test_another_table_may_be_in_other_units(size: float) -> None:
+    """The limit follows the size of the part, and what completes it makes the same whole."""
+    y, x = population()
+    other = masked(y) * size
+    own, part = generalised_qr(residuals(y, x)).loadings, generalised_qr(residuals(other, x)).loadings
+    plain = largest_share(own, generalised_qr(residuals(masked(y), x)).loadings)
+    assert largest_share(own, part) * size == pytest.approx(plain, rel=1e-9)
+    found = completion(own, part)
+    made = found.matrix.T @ found.matrix + np.square(found.share) * (part.T @ part)
+    assert relative(made, own.T @ own, own, own) <= 1e-12
+    _, new = released("synthetic_addition", y, x, other=other, seed=1)
+    assert relative(new.T @ new, y.T @ y, y, y) <= 1e-12
+
+
 @pytest.mark.parametrize(
     ("method", "given", "problem"),
     [
+        ("score_mix", {"correlation": 1}, "1 for every score would release the data as they are"),
+        ("score_mix", {"correlation": [1, 1, 1, 1]}, "1 for every score would release the data as they are"),
+        ("ipso", {"marginals": "original"}, "exact covariances; use marginals='smoothed'"),
         ("score_mix", {"correlation": 1.5}, "a correlation is at least 0 and at most 1"),
         ("score_mix", {"correlation": [0.5, -0.1, 0.5, 0.5]}, "a correlation is at least 0 and at most 1"),
         ("score_mix", {"correlation": True}, "true and false are not correlations"),
