@@ -16,8 +16,7 @@ from microveil.risk import (
     optimal_linkage,
     rank_linkage,
 )
-from microveil.risk import linkage as linkage_module
-from microveil.risk.shares import FEWEST_TRIED, binomial_interval, sampled_rows
+from microveil.risk.shares import FEWEST_TRIED, PAIRS, binomial_interval, sampled_rows
 
 ATTACKS = [dbrl, mahalanobis_linkage, rank_linkage, optimal_linkage, known_columns_linkage]
 
@@ -76,18 +75,22 @@ def test_a_record_nothing_is_known_of_is_no_hit() -> None:
         assert attack(matrix(rng.normal(size=(40, 3))), matrix(alone), seed=1).value == 0, attack.id
 
 
-def test_many_records_are_sampled_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sampled_rows(20_000, 1).size == 20_000
-    assert sampled_rows(10**6, 1).size == FEWEST_TRIED
-    assert np.unique(sampled_rows(10**5, 1)).size == 4_000
-    monkeypatch.setattr(linkage_module, "sampled_rows", lambda count, seed: sampled_rows(count, seed, pairs=1))
+def test_many_records_are_sampled_and_repeatable() -> None:
+    assert sampled_rows(200_000, 1).size == 200_000
+    assert np.unique(sampled_rows(10**6, 1)).size == 40_000
+    assert sampled_rows(20_000, 1, pairs=PAIRS).size == 20_000
+    assert np.unique(sampled_rows(10**5, 1, pairs=PAIRS)).size == 4_000
+    assert sampled_rows(10**6, 1, pairs=PAIRS).size == FEWEST_TRIED
     rng = np.random.default_rng(5)
     data = rng.normal(size=(FEWEST_TRIED + 3000, 3))
     noisy = data + 0.2 * rng.normal(size=data.shape)
-    first, second, other = (dbrl(matrix(data), matrix(noisy), seed=s) for s in (9, 9, 10))
+    first, second, other = (dbrl(matrix(data), matrix(noisy), seed=s, pairs=1) for s in (9, 9, 10))
     assert first == second != other
     assert first.low < first.value < first.high
     assert "an estimate from 2000 of 5000 records" in first.note
+    everyone = dbrl(matrix(data), matrix(noisy))
+    assert everyone.note == ""
+    assert first.low < everyone.value < first.high
 
 
 def test_the_interval_is_that_of_clopper_and_pearson() -> None:

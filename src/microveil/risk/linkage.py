@@ -2,8 +2,9 @@
 
 All attacks here have one story. The intruder holds some records with their original values (from a register, a
 newspaper, a rival's books), and looks for each of them in the release, taking the nearest record. They differ in what
-the intruder means by "near". Of the originals, a random sample is tried when there are many; all released records
-compete. What becomes of missing cells is told in `views`.
+the intruder means by "near". All originals are tried, up to 200,000 of them, and a random sample if there are more (an
+attack that searches often takes one sooner); all released records compete. What becomes of missing cells is told in
+`views`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from microveil.core.measure import Reading, standardised
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.risk.neighbours import Index, Links, link
-from microveil.risk.shares import PAIRS, attack, sampled_rows, share_of
+from microveil.risk.shares import EXACT_PAIRS, PAIRS, attack, sampled_rows, share_of
 from microveil.risk.views import View, known_together, plain_view, ranked_view, whitened_view
 
 MOST_ASSIGNED = 2_000
@@ -30,15 +31,15 @@ MOST_SIZES = 12
     cost="slow",
     paired=True,
 )
-def dbrl(original: Matrix, released: Matrix, *, seed: int | None = None) -> Reading:
+def dbrl(original: Matrix, released: Matrix, *, seed: int | None = None, pairs: int = EXACT_PAIRS) -> Reading:
     """Distance-based record linkage (Pagliuca and Seri 1999; Calviño 2017, §4.1).
 
     The intruder has the original values of a record in every column, and takes the nearest released record for
     it (Euclidean, columns in units of the original's standard deviation). A hit is an original record to which
     no released record is nearer than its own; of k records at the same distance each counts 1/k, as the intruder
-    has to guess.
+    has to guess. With more pairs of records than `pairs` a sample of the originals is tried.
     """
-    return _linked(plain_view(original, released), seed)
+    return _linked(plain_view(original, released), seed, pairs)
 
 
 @attack(
@@ -140,8 +141,8 @@ def links_of(before: Array, after: Array, tried: Index, known: Mask | None = Non
     return Links(found.nearest, np.where(known[tried], found.credit, 0.0))
 
 
-def _linked(view: View, seed: int | None) -> Reading:
+def _linked(view: View, seed: int | None, pairs: int = EXACT_PAIRS) -> Reading:
     count = len(view.before)
-    tried = sampled_rows(count, seed)
+    tried = sampled_rows(count, seed, pairs=pairs)
     hits = links_of(view.before, view.after, tried, view.known).hits
     return share_of(hits, tried.size, chance=1 / count, of=count)

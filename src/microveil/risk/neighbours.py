@@ -1,69 +1,55 @@
 """The one search behind every linkage: which released record is nearest, and is it the right one?
 
-The search is exact. In few dimensions a tree finds the neighbours. In many, trees look at everything anyway (and heavy
-tails defeat them in few ones too), so distances come from matrix products: |x - y|² = |x|² + |y|² - 2 x'y, in single
-precision because that is twice as fast. Single precision alone would pick wrong neighbours; so every record that might
-be the nearest, by a bound on the error of the product, is looked at again in double precision.
+The search is exact, and goes one of two ways. A tree finds a neighbour that is near in microseconds; where the nearest
+is about as far as all others (strong masking), or long tails crowd most records into one corner, it has to look at
+nearly everything, one by one. Matrix products look at everything, too, but at many at once (`products`). Which way is
+faster cannot be told from the shape of the data: a few queries are tried both ways. Both find the same, so that nothing
+but the time depends on the choice.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.threads import in_threads, single_threaded_blas, worker_count
+from microveil.risk.products import SAME, Index, Look, Table, blocks_of, centre_of, distances, reach
 
-TREE_DIMENSIONS = 8
-"""Up to here the tree was faster or equal in every case tried, from there on the products."""
+__all__ = ["SAME", "Index", "Links", "link", "nearest", "standing"]
 
-SAME = 1e-9
-"""Distances (in standard deviations) that differ by less than this are equal: the rest is round-off."""
+TREE_DIMENSIONS = 6
+"""Small searches go by tree up to here: the two ways were equally fast there, over data of all kinds."""
+
+PILOT_PAIRS = 1_000_000_000
+"""From so many pairs (query, record) on, which products take a second for, a few queries are tried both ways."""
+
+PILOT_RUNS, PILOT_RUN, PILOT_SHARE = 32, 16, 32
+"""Queries tried: some runs of neighbours, because neighbours find the tree in the cache, and one of 32 at most."""
+
+GROUPS, FEWEST_IN_GROUP = 32, 64
+"""Queries go to the tree in groups with about the same distance to their own record."""
+
+FEWEST_FOR_THREADS = 1_024
+PAIRS_FOR_THREADS = 4_000_000
+"""Threads are not worth their start for smaller groups, or for products of fewer pairs."""
 
 ROUND_OFF = 1e-11
 """Squared distances by products in double precision are off by less than this share of the squared lengths."""
 
-QUERIES_PER_BLOCK = 256
-RECORDS_PER_BLOCK = 16_384
-PAIRS_AT_ONCE = 262_144
+QUERIES_STANDING, RECORDS_STANDING = 256, 4_096
 
-FIRST_RECORDS = 512
-"""Records, evenly spaced, that bound the distances before the search for several neighbours begins."""
-
-Index = NDArray[np.intp]
-Single = NDArray[np.float32]
 Found = tuple[Index, Array, Index]
-"""Nearest record, its distance, and how many are as near."""
-
-
-@dataclass(frozen=True, repr=False)
-class _Table:
-    """Records about their centre, in double and in single precision, which has no digits to spare for an offset."""
-
-    centre: Array
-    records: Array
-    single: Single
-    norms: Array
-
-    @classmethod
-    def of(cls, records: Array) -> _Table:
-        centre = records.mean(axis=0)
-        centred = records - centre
-        single = np.ascontiguousarray(centred, dtype=np.float32)
-        return cls(centre, centred, single, np.square(centred).sum(axis=1))
-
-    def blocks(self) -> list[slice]:
-        """The records in blocks that can be compared with a block of queries at once."""
-        count = len(self.records)
-        return [slice(start, min(start + RECORDS_PER_BLOCK, count)) for start in range(0, count, RECORDS_PER_BLOCK)]
+"""The first of the nearest records, their distance, and how many there are."""
 
 
 @dataclass(frozen=True, repr=False)
 class Links:
-    """For each record tried: a released record that is nearest, and the chance that the intruder picks the right one.
+    """For each record tried: the first of the nearest released records, and the chance that the intruder is right.
 
     The credit is 0 if another released record is nearer than the record's own, and 1/k if k are equally near, its own
     among them: the intruder has to guess.
@@ -80,10 +66,127 @@ class Links:
 
 def link(queries: Array, released: Array, own: Index) -> Links:
     """Link each query to its nearest released record; `own` says which one is right."""
-    search = _by_tree if released.shape[1] <= TREE_DIMENSIONS else _by_products
-    nearest, distance, rivals = search(queries, released, own)
-    own_distance = np.sqrt(np.square(queries - released[own]).sum(axis=1))
-    return Links(nearest, np.where(own_distance <= _reach(distance), 1 / np.maximum(rivals, 1), 0.0))
+    search = _Search.of(queries, released, own)
+    by_tree = _tree_is_faster(search)
+    everyone = np.arange(len(queries))
+    nearest, distance, rivals = (search.by_tree if by_tree else search.by_products)(everyone, worker_count())
+    right = search.own_distance <= reach(distance)
+    return Links(search.rows[nearest], np.where(right, 1 / np.maximum(rivals, 1), 0.0))
+
+
+@dataclass(frozen=True, repr=False)
+class _Search:
+    """Queries, and the released records without their copies, which would all be looked at to no end.
+
+    Attributes:
+        queries: the records sought.
+        records: different released records, in the order of the file.
+        rows: where each of them stands first in the file.
+        copies: how often it stands there.
+        own: which of them is each query's own.
+        own_distance: how far it is from the query.
+    """
+
+    queries: Array
+    records: Array
+    rows: Index
+    copies: Index
+    own: Index
+    own_distance: Array
+
+    @classmethod
+    def of(cls, queries: Array, released: Array, own: Index) -> _Search:
+        rows, copies, place = _distinct(released)
+        records = released if len(rows) == len(released) else released[rows]
+        own = place[own]
+        return cls(queries, records, rows, copies, own, distances(queries, records, np.arange(len(queries)), own))
+
+    @cached_property
+    def tree(self) -> Any:
+        from scipy.spatial import cKDTree
+
+        return cKDTree(self.records)
+
+    @cached_property
+    def leaf(self) -> Index:
+        """The place of each record in the tree, where neighbours stand together."""
+        return np.argsort(self.tree.indices)
+
+    @cached_property
+    def table(self) -> Table:
+        return Table.of(self.records, self.queries)
+
+    def by_tree(self, some: Index, workers: int) -> Found:
+        """The search for some of the queries by the tree.
+
+        The own record is near enough to look no farther; the tree takes one such bound for all it is asked at once. It
+        is asked for two records, to see whether the second is as near. Where it is, products tell how many there are.
+        """
+        nearest, gap = self.own[some], np.empty(some.size)
+        order = np.argsort(self.own_distance[some], kind="stable")
+        size = max(-(-some.size // GROUPS), FEWEST_IN_GROUP)
+        workers = workers if size >= FEWEST_FOR_THREADS else 1
+        for part in blocks_of(some.size, size):
+            group = order[part]
+            bound = self.own_distance[some[group[-1]]] * (1 + SAME) + 4 * SAME
+            group = group[np.argsort(self.leaf[nearest[group]])]
+            far, which = self.tree.query(self.queries[some[group]], k=2, distance_upper_bound=bound, workers=workers)
+            found = which[:, 0] < len(self.records)  # not, if distances are too large to be squared
+            nearest[group[found]] = which[found, 0]
+            gap[group] = far[:, 1] - far[:, 0] * (1 + SAME)
+        distance, rivals = distances(self.queries, self.records, some, nearest), self.copies[nearest]
+        unsure = np.flatnonzero(~(gap > 2 * SAME))
+        if unsure.size:
+            nearest[unsure], distance[unsure], rivals[unsure] = self.by_products(some[unsure], workers)
+        return nearest, distance, rivals
+
+    def by_products(self, some: Index, workers: int) -> Found:
+        """The search for some of the queries by products."""
+        threads = workers > 1 and some.size * len(self.records) >= PAIRS_FOR_THREADS
+        look = Look(self.table, self.queries[some], threads=threads)
+        distance = look.nearest(1, self.own_distance[some])[1][:, 0]
+        first, rivals = look.as_near(distance, self.copies)
+        return first, distance, rivals
+
+
+def _distinct(records: Array) -> tuple[Index, Index, Index]:
+    """Rows where a record stands for the first time, its copies, and for each row of the file the number of its record.
+
+    Equal records have equal keys. Should others have the same key by accident, equal ones may be taken for different
+    ones, which costs time and nothing else.
+    """
+    keys = np.zeros(len(records))
+    for number, column in enumerate(records.T):
+        keys += np.sqrt(number + 2) * column
+    if np.diff(np.sort(keys)).all():
+        everyone = np.arange(len(records))
+        return everyone, np.ones_like(everyone), everyone
+    order = np.argsort(keys, kind="stable")
+    alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    alike = alike[(records[order[alike]] == records[order[alike + 1]]).all(axis=1)]
+    new = np.ones(order.size, dtype=bool)
+    new[alike + 1] = False
+    group = np.cumsum(new) - 1
+    in_file = np.argsort(order[new])
+    place = np.empty_like(order)
+    place[order] = np.argsort(in_file)[group]
+    return order[new][in_file], np.bincount(group)[in_file], place
+
+
+def _tree_is_faster(search: _Search) -> bool:
+    """By the number of columns if there is little to do; else by the time that both ways take for a few queries."""
+    if len(search.queries) * len(search.records) < PILOT_PAIRS:
+        return bool(search.records.shape[1] <= TREE_DIMENSIONS)
+    order = np.argsort(search.leaf[search.own], kind="stable")
+    every = max(order.size // (PILOT_RUNS * PILOT_RUN), PILOT_SHARE)
+    some = order[np.arange(order.size) // PILOT_RUN % every == 0]
+    _ = search.table  # like the tree, it is made once and no part of the trial
+    seconds = []
+    for way in (search.by_tree, search.by_products):
+        start = time.thread_time()
+        way(some, 1)
+        seconds.append(time.thread_time() - start)
+    return seconds[0] < seconds[1]
 
 
 def nearest(queries: Array, records: Array, count: int) -> tuple[Index, Array]:
@@ -102,165 +205,41 @@ def nearest(queries: Array, records: Array, count: int) -> tuple[Index, Array]:
         told = cKDTree(records).query(queries, k=np.arange(1, found + 1), workers=worker_count())
         distance[:, :found], which[:, :found] = told
         return which, distance
-    table = _Table.of(records)
-    blocks = _query_blocks(len(queries))
-    tasks = [partial(_nearest_of_block, queries[block] - table.centre, table, found) for block in blocks]
-    with single_threaded_blas():
-        told = in_threads(tasks, small=len(queries) * len(records) < PAIRS_AT_ONCE)
-    for block, (best, far) in zip(blocks, told, strict=True):
-        which[block, :found], distance[block, :found] = best, far
+    threads = len(queries) * len(records) >= PAIRS_FOR_THREADS
+    which[:, :found], distance[:, :found] = Look(Table.of(records, queries), queries, threads=threads).nearest(found)
     return which, distance
 
 
 def standing(queries: Array, released: Array, own: Index) -> tuple[Index, Index]:
     """How many released records are nearer to each query than its own, and how many as near (its own among them)."""
-    table = _Table.of(released)
-    blocks = _query_blocks(len(queries), QUERIES_PER_BLOCK // 4)  # in double precision, and several times over
-    tasks = [partial(_standing_of_block, queries[block] - table.centre, table, own[block]) for block in blocks]
+    centre = centre_of(released)
+    tasks = [
+        partial(_standing_of_block, queries[block], released, own[block], centre)
+        for block in blocks_of(len(queries), QUERIES_STANDING)
+    ]
     with single_threaded_blas():
-        told = in_threads(tasks, small=len(queries) * len(released) < PAIRS_AT_ONCE)
+        told = in_threads(tasks, small=len(queries) * len(released) < PAIRS_FOR_THREADS)
     nearer, equal = zip(*told, strict=True)
     return np.concatenate(nearer), np.concatenate(equal)
 
 
-def _query_blocks(count: int, size: int | None = None) -> list[slice]:
-    size = size or QUERIES_PER_BLOCK
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _nearest_of_block(queries: Array, table: _Table, count: int) -> tuple[Index, Array]:
-    """The nearest so far, block of records by block; a few records give a bound to start from."""
-    rows = np.arange(len(queries))
-    bound = _first_bound(queries, table, count)
-    which, distance = np.zeros((len(queries), count), dtype=np.intp), np.full((len(queries), count), np.inf)
-    for part in table.blocks():
-        who, new = _below(queries, _lower_bounds(queries, table, part), bound)
-        exact = _distances(queries, table.records[part], who, new)
-        everyone = np.concatenate([np.repeat(rows, count), who])
-        numbers = np.concatenate([which.ravel(), part.start + new])
-        distances = np.concatenate([distance.ravel(), exact])
-        order = np.lexsort((distances, everyone))
-        first = np.searchsorted(everyone[order], rows)[:, None] + np.arange(count)
-        which, distance = numbers[order][first], distances[order][first]
-        np.minimum(bound, np.square(_reach(distance[:, -1])), out=bound)
-    return which, distance
-
-
-def _first_bound(queries: Array, table: _Table, count: int) -> Array:
-    """Squared distances within which each query has so many of a few records, evenly spaced."""
-    step = -(-len(table.records) // FIRST_RECORDS)
-    few, norms = table.records[::step], table.norms[::step]
-    if len(few) < count:
-        return np.full(len(queries), np.inf)
-    sizes = np.square(queries).sum(axis=1)[:, None] + norms
-    bound: Array = np.partition(sizes * (1 + ROUND_OFF) - 2 * (queries @ few.T), count - 1, axis=1)[:, count - 1]
-    return bound
-
-
-def _standing_of_block(queries: Array, table: _Table, own: Index) -> tuple[Index, Index]:
-    rows, sizes = np.arange(len(queries)), np.square(queries).sum(axis=1)
-    reach = np.sqrt(np.square(queries - table.records[own]).sum(axis=1))
+def _standing_of_block(queries: Array, released: Array, own: Index, centre: Array) -> tuple[Index, Index]:
+    rows, moved = np.arange(len(queries)), queries - centre
+    sizes, own_distance = np.square(moved).sum(axis=1), distances(queries, released, rows, own)
     nearer, equal = np.zeros(len(queries), dtype=np.intp), np.ones(len(queries), dtype=np.intp)
-    for part in table.blocks():
-        squares = sizes[:, None] + table.norms[part]
-        unsure = ROUND_OFF * squares + (4 * SAME * (reach + SAME))[:, None]
-        squares -= 2 * (queries @ table.records[part].T)
-        squares -= np.square(reach)[:, None]
+    for part in blocks_of(len(released), RECORDS_STANDING):
+        others = released[part] - centre
+        squares = sizes[:, None] + np.square(others).sum(axis=1)
+        unsure = ROUND_OFF * squares + (4 * SAME * (own_distance + SAME))[:, None]
+        squares -= 2 * (moved @ others.T)
+        squares -= np.square(own_distance)[:, None]
         here = (own >= part.start) & (own < part.stop)
         squares[rows[here], own[here] - part.start] = np.inf  # its own is counted already
         nearer += (squares < -unsure).sum(axis=1)
         # Where products cannot tell, the distances themselves do.
         who, which = np.nonzero(np.abs(squares) <= unsure)
-        distance = _distances(queries, table.records[part], who, which)
-        before = distance < reach[who] - SAME
+        distance = distances(queries, released, who, part.start + which)
+        before = distance < own_distance[who] - SAME
         nearer += np.bincount(who[before], minlength=len(queries))
-        equal += np.bincount(who[~before & (distance <= _reach(reach[who]))], minlength=len(queries))
+        equal += np.bincount(who[~before & (distance <= reach(own_distance[who]))], minlength=len(queries))
     return nearer, equal
-
-
-def _reach(distance: Array) -> Array:
-    return distance * (1 + 1e-12) + SAME
-
-
-def _by_tree(queries: Array, released: Array, own: Index) -> Found:
-    """By a tree; those as near are counted only where the own record is among them."""
-    from scipy.spatial import cKDTree
-
-    tree = cKDTree(released)
-    distance, nearest = tree.query(queries, k=1, workers=worker_count())
-    reach = _reach(distance)
-    rivals = np.ones(len(queries), dtype=np.intp)
-    found = np.flatnonzero(np.sqrt(np.square(queries - released[own]).sum(axis=1)) <= reach)
-    if found.size:
-        rivals[found] = tree.query_ball_point(queries[found], reach[found], return_length=True, workers=worker_count())
-    return nearest, distance, rivals
-
-
-def _by_products(queries: Array, released: Array, own: Index) -> Found:  # noqa: ARG001 - one shape
-    """By matrix products, block of queries by block of queries."""
-    table = _Table.of(released)
-    tasks = [partial(_search_block, queries[block] - table.centre, table) for block in _query_blocks(len(queries))]
-    with single_threaded_blas():  # there is a thread for every block already
-        found = in_threads(tasks, small=len(queries) * len(released) < PAIRS_AT_ONCE)
-    nearest, distance, rivals = zip(*found, strict=True)
-    return np.concatenate(nearest), np.concatenate(distance), np.concatenate(rivals)
-
-
-def _search_block(queries: Array, table: _Table) -> Found:
-    count = len(queries)
-    nearest, rivals = np.zeros(count, dtype=np.intp), np.zeros(count, dtype=np.intp)
-    distance, bound = np.full(count, np.inf), np.full(count, np.inf)
-    for part in table.blocks():
-        lower = _lower_bounds(queries, table, part)
-        np.minimum(bound, _upper_bound(queries, table, part, lower), out=bound)
-        who, which = _below(queries, lower, bound)
-        exact = _distances(queries, table.records[part], who, which)
-        best = distance.copy()
-        np.minimum.at(best, who, exact)
-        rivals[distance > _reach(best)] = 0  # those found before are no longer the nearest
-        near = exact <= _reach(best)[who]
-        rivals += np.bincount(who[near], minlength=count)
-        first = near & (exact < distance[who])
-        nearest[who[first][::-1]] = part.start + which[first][::-1]  # the first of equals is written last
-        distance = best
-    return nearest, distance, rivals
-
-
-def _product_error(queries: Array) -> float:
-    """The e for which |x|² + |y|² - 2 x'y, with a product of p terms in single precision, is off by e (|x|² + |y|²)."""
-    error: float = (queries.shape[1] + 16) * float(np.finfo(np.float32).eps)
-    return error
-
-
-def _lower_bounds(queries: Array, table: _Table, part: slice) -> Single:
-    """The products with their error taken off: no squared distance, less |x|² (1 - e), is smaller."""
-    lower: Single = queries.astype(np.float32) @ table.single[part].T
-    lower *= -2
-    lower += ((1 - _product_error(queries)) * table.norms[part]).astype(np.float32)
-    return lower
-
-
-def _upper_bound(queries: Array, table: _Table, part: slice, lower: Single) -> Array:
-    """What each query's smallest squared distance in this block cannot exceed: the best product, and its error."""
-    best, own_norms = lower.argmin(axis=1), np.square(queries).sum(axis=1)
-    error = 2 * _product_error(queries) * (own_norms + table.norms[part][best])
-    upper = lower[np.arange(len(queries)), best] + error + own_norms
-    return np.square(_reach(np.sqrt(np.maximum(upper, 0))))
-
-
-def _below(queries: Array, lower: Single, bound: Array) -> tuple[Index, Index]:
-    """Pairs (query, record) whose squared distance may be within the bound."""
-    limit = bound - (1 - _product_error(queries)) * np.square(queries).sum(axis=1)
-    limit = np.nextafter(limit.astype(np.float32), np.float32(np.inf))
-    # One index for both is found ten times faster than two.
-    who, which = np.divmod(np.flatnonzero(lower <= limit[:, None]), lower.shape[1])
-    return who, which
-
-
-def _distances(queries: Array, released: Array, who: Index, which: Index) -> Array:
-    """Distances of the pairs, in double precision and without products; many equal records make many pairs."""
-    out = np.empty(who.size)
-    for start in range(0, who.size, PAIRS_AT_ONCE):
-        part = slice(start, start + PAIRS_AT_ONCE)
-        out[part] = np.sqrt(np.square(queries[who[part]] - released[which[part]]).sum(axis=1))
-    return out

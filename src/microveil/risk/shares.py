@@ -14,15 +14,21 @@ from microveil.core.rng import Streams
 CONFIDENCE = 0.95
 
 FEWEST_TRIED = 2_000
+
+EXACT_PAIRS = 200_000**2
+"""An attack that searches once tries all records as long as there are no more pairs (original, released) than this,
+which is half a minute of work at most; with more rows a random sample is tried, never smaller than `FEWEST_TRIED`."""
+
 PAIRS = 400_000_000
-"""Records are all tried as long as there are no more pairs (original, released) than this, a second of work or so;
-with more rows a random sample is, never smaller than `FEWEST_TRIED`: more would only narrow the interval."""
+"""The same for a first look, and to be shared by the searches of an attack that searches often."""
 
 attack = partial(gauge, better="low", range=(0.0, 1.0))
 """Declares an attack: what it measures is a share of records or values, and less of it is better."""
 
 
-def sampled_rows(count: int, seed: int | None, *, pairs: int = PAIRS, fewest: int = FEWEST_TRIED) -> NDArray[np.intp]:
+def sampled_rows(
+    count: int, seed: int | None, *, pairs: int = EXACT_PAIRS, fewest: int = FEWEST_TRIED
+) -> NDArray[np.intp]:
     """The originals an attack is tried on: all of them, or a random sample when there are many."""
     most = max(fewest, pairs // count)
     if count <= most:

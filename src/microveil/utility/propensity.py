@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from microveil.core.arrays import Array
 from microveil.core.measure import Reading, gauge, standardised
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
+from microveil.core.threads import in_threads, segments
 
 ITERATIONS = 100
 TOLERANCE = 1e-8
@@ -20,8 +23,12 @@ DEPENDENT = 1e-9
 SEPARATED = 1e-6
 """Below this share of its start, the deviance says that the files can be told apart completely."""
 
-MOST_CELLS = 32_000_000
-"""Cells of the table of terms (records of both files x terms), beyond which a sample of the records is used."""
+MOST_CELLS = 24_000_000
+"""Cells of the table of terms (records of both files x terms), beyond which a sample of the records is used. It is the
+one large table there is; each step goes through it a piece at a time."""
+
+SMALL = 1_000_000
+"""Cells that are not worth a thread."""
 
 
 @gauge(
@@ -60,12 +67,12 @@ def propensity_3(original: Matrix, released: Matrix, *, seed: int | None = None)
 def _propensity(original: Matrix, released: Matrix, degree: int, seed: int | None) -> Reading:
     before, after = (np.nan_to_num(side) for side in standardised(original, released))
     width = before.shape[1]
-    most = max(MOST_CELLS // (2 * width * (width + 5)), 1_000)
+    most = max(MOST_CELLS // (width * (width + 5)), 1_000)
     stream = Streams.from_seed(seed).stream("propensity")  # one for both: the same rows of files of one length
     rows = [_sample(len(side), most, stream) for side in (before, after)]
     pooled = np.vstack([before[rows[0]], after[rows[1]]])
     labels = np.repeat([0.0, 1.0], [rows[0].size, rows[1].size])
-    design = _orthonormal(_terms(pooled, degree))
+    design = _orthonormal(pooled, degree)
     probability, converged, remark = _fitted(design, labels)
     share = labels.mean()
     sampled = len(before) + len(after) > len(pooled)
@@ -94,19 +101,38 @@ def _terms(values: Array, degree: int) -> Array:
     return np.hstack(blocks)
 
 
-def _orthonormal(terms: Array) -> Array:
-    """An orthonormal basis of the terms and the constant.
+def _orthonormal(values: Array, degree: int) -> Array:
+    """An orthonormal basis of the terms and the constant, which comes first.
 
     Powers of one column are nearly collinear, and on heavy tails plain iterations from there diverge. The basis comes
     from the small triangular factor, with the same accuracy as from the terms themselves.
     """
+    rows, columns = len(values), _terms(values[:1], degree).shape[1]
+    parts = segments(rows, columns)
+    pieces = [piece for part in parts for piece in part]
+    design = np.empty((rows, 1 + columns))
+    terms = design[:, 1:]
+    for piece in pieces:
+        terms[piece] = _terms(values[piece], degree)
     terms -= terms.mean(axis=0)
-    scale = np.sqrt(np.square(terms).mean(axis=0))
+    scale = np.sqrt(np.einsum("ij,ij->j", terms, terms) / rows)
     terms /= np.where(scale > 0, scale, 1.0)
-    _, singular, right = np.linalg.svd(np.linalg.qr(terms, mode="r"), full_matrices=False)
+    triangles = in_threads([partial(_triangle, terms, part) for part in parts], small=terms.size < SMALL)
+    _, singular, right = np.linalg.svd(np.linalg.qr(np.vstack(triangles), mode="r"), full_matrices=False)
     kept = singular > DEPENDENT * singular[0]
-    constant = np.full((len(terms), 1), 1 / np.sqrt(len(terms)))
-    return np.hstack([constant, terms @ (right[kept].T / singular[kept])])
+    axes = right[kept].T / singular[kept]
+    for piece in pieces:
+        terms[piece, : axes.shape[1]] = terms[piece] @ axes
+    design[:, 0] = 1 / np.sqrt(rows)
+    return design[:, : 1 + axes.shape[1]]
+
+
+def _triangle(terms: Array, pieces: list[slice]) -> Array:
+    """The triangular factor of some rows, piece by piece."""
+    triangle = np.empty((0, terms.shape[1]))
+    for piece in pieces:
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, terms[piece]]), mode="r"))
+    return triangle
 
 
 def _logistic(linear: Array) -> Array:
@@ -119,24 +145,39 @@ def _deviance(linear: Array, labels: Array) -> float:
 
 def _fitted(design: Array, labels: Array) -> tuple[Array, bool, str]:
     """Maximum likelihood by damped Newton steps: the probabilities, whether they are final, and a sentence on it."""
-    coefficients, linear = np.zeros(design.shape[1]), np.zeros(labels.size)
+    linear = np.zeros(labels.size)
     start = deviance = _deviance(linear, labels)
     for number in range(1, ITERATIONS + 1):
-        probability = _logistic(linear)
-        slope = design.T @ (labels - probability)
-        curvature = design.T @ (design * (probability * (1 - probability))[:, None])
+        slope, curvature = _derivatives(design, labels, linear)
         # A trace of the diagonal keeps the step finite where all weights vanish; it does not move the maximum.
         curvature[np.diag_indices_from(curvature)] += 1e-10 * curvature.diagonal().max() + 1e-300
         step = np.linalg.solve(curvature, slope)
-        length, found = _step_length(design @ step, linear, labels, deviance, float(slope @ step))
-        coefficients += length * step
-        linear = design @ coefficients
+        direction = design @ step
+        length, found = _step_length(direction, linear, labels, deviance, float(slope @ step))
+        linear += length * direction
         change, deviance = deviance - found, found
         if deviance < SEPARATED * start:
             return _logistic(linear), False, "not converged: the files can be told apart completely"
         if change <= TOLERANCE * deviance:
             return _logistic(linear), True, f"converged in {number} steps"
     return _logistic(linear), False, f"not converged in {ITERATIONS} steps"
+
+
+def _derivatives(design: Array, labels: Array, linear: Array) -> tuple[Array, Array]:
+    """The slope of the log-likelihood and its curvature, turned around."""
+    probability = _logistic(linear)
+    slope: Array = (labels - probability) @ design
+    roots = np.sqrt(probability * (1 - probability))
+    tasks = [partial(_curvature, design, roots, part) for part in segments(*design.shape)]
+    return slope, np.sum(in_threads(tasks, small=design.size < SMALL), axis=0)
+
+
+def _curvature(design: Array, roots: Array, pieces: list[slice]) -> Array:
+    total = np.zeros((design.shape[1], design.shape[1]))
+    for piece in pieces:
+        weighted = design[piece] * roots[piece, None]
+        total += weighted.T @ weighted
+    return total
 
 
 def _step_length(direction: Array, linear: Array, labels: Array, deviance: float, slope: float) -> tuple[float, float]:
