@@ -1,13 +1,13 @@
 """Write the generated pages of docs/, or check that they are up to date (`--check`).
 
-docs/methods.md and docs/measures.md come from the declarations in the code, docs/benchmarks.md from bench/results.json
-and bench/maskers.json.
+docs/methods.md and docs/measures.md come from the declarations in the code, docs/benchmarks.md from bench/*.json.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +125,15 @@ def benchmarks_page() -> str:
             f"seconds on the clock, {veil['times_input']:.1f} times the input in memory. Limits: {veil['limit']:.0f} "
             "CPU seconds, 8 times.",
         ]
-    return "\n".join([*lines, "", *masker_lines(), ""])
+    for name, section in SECTIONS.items():
+        path = ROOT / "bench" / name
+        if path.exists():
+            lines += ["", *section(json.loads(path.read_text(encoding="utf-8")))]
+    return "\n".join([*lines, ""])
 
 
-def masker_lines() -> list[str]:
+def masker_lines(results: dict[str, Any]) -> list[str]:
     """Microaggregation and rank swapping, from their own benchmark."""
-    results = json.loads((ROOT / "bench" / "maskers.json").read_text(encoding="utf-8"))
     small, large = results["mdav"]
     swapped = results["rank_swap"]
     return [
@@ -155,6 +158,61 @@ def masker_lines() -> list[str]:
         f"long, and the search through all records {results['floor_growth']:.0f} times. sdcMicro was measured at "
         f"{results['sdcmicro_cpu_s']:.0f} CPU seconds for a table of the larger size, in another run.",
     ]
+
+
+def regression_lines(results: list[dict[str, Any]]) -> list[str]:
+    """The regression family, beside the drawing of its normal deviates."""
+    return [
+        "## Regression methods",
+        "",
+        "From `bench/regression.json`: `ipso` beside the drawing of its normal deviates, which nobody can do without, "
+        "and RegSDC's own time in that unit, from another run.",
+        "",
+        "| rows x columns | public columns | floor, CPU s | ours | ratio | limit | RegSDC | memory beyond the input |",
+        "|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {case['rows']:,} x {case['columns']} | {case['public']} | {case['floor_cpu_s']:.3f} | "
+            f"{case['cpu_s']:.3f} | {case['cpu_ratio']:.1f} | {case['limit']:.0f} | {case['regsdc']} | "
+            f"{case['beyond_input_mb']:.0f} MB |"
+            for case in results
+        ),
+    ]
+
+
+def measure_lines(results: dict[str, Any]) -> list[str]:
+    """Linkage beside bare searches for the nearest record, a propensity score and an assessment."""
+    size = f"{results['rows']:,} x {results['columns']}"
+    propensity, assess = results["propensity_3"], results["assess"]
+    floors = ("tree", "products_float32", "products_float64")
+    return [
+        "## Measures",
+        "",
+        f"From `bench/measures.json`: `dbrl` of all records of {size} lognormal columns, beside bare searches for the "
+        "nearest record: a k-d tree of scipy, and all distances by matrix products in single precision (which errs) "
+        "and double precision. CPU seconds; the release is near (noise of a tenth of a standard deviation) or a fresh "
+        "draw. The ratio is that to the best of the three.",
+        "",
+        "| sd of the logarithms | release | `dbrl` | tree | products, single | products, double | ratio | limit |",
+        "|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {case['sd']} | {case['release']} | {case['dbrl']:.1f} | "
+            + " | ".join(f"{case[floor]:.1f}" if floor in case else "" for floor in floors)
+            + f" | {case['ratio']:.2f} | {case['limit']} |"
+            for case in results["linkage"]
+        ),
+        "",
+        f"`propensity_3` of {size}: {propensity['cpu_s']:.1f} CPU seconds (limit {propensity['limits']['cpu_s']:.0f}) "
+        f"and {propensity['beyond_input_mb']:.0f} MB beyond the input (limit "
+        f"{propensity['limits']['beyond_input_mb']:.0f}). `assess` of {assess['rows']:,} x {results['columns']} with "
+        f"the default measures and the sanity lines: {assess['cpu_s']:.1f} CPU seconds (limit {assess['limit']:.0f}).",
+    ]
+
+
+SECTIONS: dict[str, Callable[[Any], list[str]]] = {
+    "maskers.json": masker_lines,
+    "regression.json": regression_lines,
+    "measures.json": measure_lines,
+}
 
 
 def main() -> int:

@@ -30,6 +30,7 @@ from microveil.data.describe import Description, describe_table
 from microveil.data.files import check_target, read_table, write_table
 from microveil.data.frames import Frame, open_frame, table_like
 from microveil.data.intake import Intake, Rules, take_in
+from microveil.data.limits import check_unit
 from microveil.data.pair import pair_up
 from microveil.data.policy import read_policy as policy_from
 from microveil.engines import ENGINES, Outcome, Progress, run
@@ -408,8 +409,10 @@ def _beside_other(plan: Plan, intake: Intake) -> Intake:
         hole = intake.holes[name]
         if hole is not None:
             column[hole] = np.nan
-        if not np.isfinite(column[slice(None) if hole is None else ~hole]).all():
+        there = column if hole is None else column[~hole]
+        if not np.isfinite(there).all():
             raise DataError(f"other: column '{name}' has missing or infinite cells", "fill them first")
+        check_unit("other", name, float(there.min()), float(there.max()))
     return dataclasses.replace(intake, table=dataclasses.replace(table, other=Matrix(columns)))
 
 

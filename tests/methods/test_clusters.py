@@ -476,6 +476,8 @@ def test_a_column_that_is_fitted_to_the_last_digit_is_refused_by_name() -> None:
         ({"clusters": "cluster", "modification": "z"}, "modification"),
         ({"clusters": "cluster", "alpha": 0.5, "modification": "a"}, "alpha goes with modification='c' only"),
         ({"clusters": "cluster", "alpha": 2.0}, "alpha"),
+        ({"clusters": "cluster", "alpha": True}, "alpha: true and false are not numbers"),
+        ({"group_size": True}, "group_size: true and false are not numbers"),
         ({"local_pieces": "size"}, "local_pieces goes with pieces only"),
         ({"grouped": "size"}, "groups and grouped go together"),
         ({"clusters": "cluster", "weight": "size"}, "weight: plays no part inside clusters"),

@@ -203,7 +203,8 @@ def test_ipso_is_what_romm_and_a_free_mixture_become() -> None:
     y, x = population()
     draws = np.random.default_rng(1).standard_normal(y.shape)
     _, ipso = released("ipso", y, x, draws=draws)
-    for method, given in {"romm": {"noise": np.inf}, "score_mix": {"correlation": None}}.items():
+    without = [{"noise": np.inf}, {"noise": 1e300}, {"target_correlation": 1e-300}]
+    for method, given in (*(("romm", one) for one in without), ("score_mix", {"correlation": None})):
         _, new = released(method, y, x, draws=draws, **given)
         assert np.abs(new - ipso).max() <= 1e-12, method
     _, corrected = released("correct", y, x, other=draws)
@@ -467,6 +468,7 @@ def test_another_table_may_be_in_other_units(size: float) -> None:
         ("residual_mix", {"correlation": [0.5, 0.5]}, r"2 given, but 4 columns vary \(0, 1, 2, 3\)"),
         ("residual_mix", {"correlation": None}, "correlation"),
         ("romm", {"noise": -1.0}, "greater than 0"),
+        ("romm", {"noise": True}, "true and false are not numbers"),
         ("romm", {"noise": 1.0, "target_correlation": 0.5}, "give one of them"),
         ("romm", {"target_correlation": 1.0}, "less than 1"),
         ("correct", {}, "other"),
@@ -489,6 +491,10 @@ def test_another_table_must_fit() -> None:
         mv.protect(frame, "correct", other=frame.iloc[1:])
     with pytest.raises(DataError, match="other: column 'b' has missing or infinite cells"):
         mv.protect(frame, "correct", other=frame.assign(b=np.where(frame["b"] > 0, frame["b"], np.nan)))
+    with pytest.raises(DataError, match="other: column 'b' is too large or too small in its unit"):
+        mv.protect(frame, "correct", other=frame.assign(b=frame["b"] * 1e200))
+    with pytest.raises(DataError, match="other: it is constant or follows from the public columns"):
+        mv.protect(frame, "correct", other=frame * 0)
     with pytest.raises(DataError, match="has 3 dimensions, and 4 are needed"):
         mv.protect(frame, "correct", other=frame.assign(d=frame["a"] + frame["b"]))
     shuffled = frame[list("dcba")]

@@ -91,10 +91,14 @@ class Gauge:
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.function.__doc__)
 
+    def takes(self, option: str) -> bool:
+        """Is there such an option?"""
+        return option in inspect.signature(self.function).parameters
+
     @property
     def needs_seed(self) -> bool:
         """Does it draw random numbers?"""
-        return "seed" in inspect.signature(self.function).parameters
+        return self.takes("seed")
 
     def seeded(self, seed: int | None) -> dict[str, int | None]:
         """The seed as an argument, for those that draw random numbers; nothing for the others."""

@@ -31,7 +31,8 @@ class Step(BaseModel):
     def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
         """Python counts true as 1; a person who writes it did not mean a number."""
         kind = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool | np.bool_) and kind in (int, float):
+        kinds = {kind, *get_args(kind)}
+        if isinstance(value, bool | np.bool_) and kinds & {int, float} and bool not in kinds:
             raise ValueError("true and false are not numbers")
         return value
 

@@ -13,7 +13,10 @@ from microveil.decompose import Offer, Selection
 from microveil.opinion import Link, predicted_mos, read_link, told
 from microveil.utility import MEASURES
 
-USABLE: dict[str, Gauge] = {name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither"}
+USABLE: dict[str, Gauge] = {
+    name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither" and not gauge.takes("sensitive")
+}
+"""Measures with a better direction; not those that ask which columns are sensitive, for they count change as a gain."""
 
 OPINION = "mos"
 """Not among the measures: nobody is asked while a loop runs, so it takes a link that predicts what people would say."""

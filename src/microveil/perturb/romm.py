@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.perturb.base import Column, NormalPerturbation
@@ -44,13 +44,6 @@ class RandomTurn(NormalPerturbation):
         ),
     ] = None
 
-    @field_validator("noise", "target_correlation", mode="before")
-    @classmethod
-    def _no_truth(cls, value: Any) -> Any:
-        if isinstance(value, bool):
-            raise ValueError("true and false are not numbers")
-        return value
-
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if self.noise is not None and self.target_correlation is not None:
@@ -60,8 +53,9 @@ class RandomTurn(NormalPerturbation):
     def apply(self, column: Column) -> Array:
         """T + lambda h, in the units of the score."""
         drawn = column.sd * math.sqrt(column.values.size) * self.deviates(column)
-        size = self._noise(column.dimensions)
-        turned: Array = drawn if math.isinf(size) else (column.values - column.mean) + size * drawn
+        old, size = column.values - column.mean, self._noise(column.dimensions)
+        # The length of the sum does not matter, and lambda may be too large to be squared.
+        turned: Array = old + size * drawn if size < 1 else old / size + drawn
         return turned
 
     def retained(self) -> float | None:
@@ -72,4 +66,5 @@ class RandomTurn(NormalPerturbation):
         """Lambda, as given or as the target asks for."""
         if self.noise is not None:
             return self.noise
-        return math.sqrt((1 / (self.target_correlation or USUAL) ** 2 - 1) / dimensions)
+        target = self.target_correlation or USUAL
+        return math.sqrt((1 - target**2) / dimensions) / target
