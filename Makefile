@@ -35,6 +35,7 @@ bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, int
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/regression.py
 	$(BIN)/python bench/maskers.py
+	$(BIN)/python bench/measures.py
 
 study: $(VENV)/.installed-dev ## compare veil with other methods over 20 seeds, into docs/veil-study.md
 	$(BIN)/python bench/study_veil.py
