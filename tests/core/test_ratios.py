@@ -164,6 +164,11 @@ def test_a_column_of_holes_refutes_nothing_and_is_not_believed() -> None:
     assert found(columns) == []
 
 
+def test_quotients_beyond_all_numbers_are_no_ratio() -> None:
+    tiny = np.full(10, 1e-308)
+    assert find_ratios(Matrix([tiny, np.full(10, 86420.0), np.arange(10.0)])) == []
+
+
 def test_a_missing_ratio_over_zero_is_missing_again() -> None:
     columns = table()
     columns[QUANTITY][10:20] = 0.0

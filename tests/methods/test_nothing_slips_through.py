@@ -284,6 +284,11 @@ def test_a_sensitive_total_of_totals_stands_for_its_parts() -> None:
 # --- Types
 
 
+def test_values_too_large_to_be_added_up_are_refused_by_name() -> None:
+    with pytest.raises(DataError, match="column 'b' is too large or too small in its unit"):
+        mv.protect(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [8e4, 1e308, 1e308]}), "ipso")
+
+
 def test_values_that_do_not_fit_their_type_are_refused() -> None:
     data = np.minimum(6e4 + 3e3 * np.random.default_rng(1).normal(size=(60, 3)), 65000).astype(np.float16)
     with pytest.raises(DataError, match="does not fit its type"):

@@ -78,7 +78,7 @@ def find_ratios(values: Matrix) -> list[RatioRule]:
         return []
     head = np.array([column[:FIRST_ROWS] for column in values.columns])
     few = head[:, :FEW_ROWS]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         quotients = few[:, None] / np.where(few == 0, np.nan, few)
     found: list[RatioRule] = []
     for column in _possible(few, quotients):

@@ -25,7 +25,8 @@ class Scan:
 
     def missing(self) -> list[int]:
         """Columns with missing cells."""
-        return np.flatnonzero(np.isnan(self.moments.mean)).tolist()
+        with np.errstate(invalid="ignore"):  # a mean too large to be had; extremes refuse the column by name
+            return np.flatnonzero(np.isnan(self.moments.mean)).tolist()
 
     def varying(self) -> list[int]:
         """Columns that are not constant (by their extremes: a variance would be blurred by round-off)."""
