@@ -14,45 +14,39 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from microveil.core.assessment import Entry
-from microveil.core.atomic import cannot, shown
-from microveil.core.errors import FileError, ParameterError, did_you_mean
+from microveil.core.errors import ParameterError, did_you_mean
 from microveil.core.policy import POLICY_VERSION, Limit, Policy, Use
+from microveil.core.strict import Strict, read_toml
 
 EXAMPLE = "`microveil assess --help` shows one"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
-
-
-class _Header(_Strict):
+class _Header(Strict):
     name: str = Field(min_length=1)
     version: int
 
 
-class _Limit(_Strict):
+class _Limit(Strict):
     at_most: float | None = Field(None, allow_inf_nan=False)
     at_least: float | None = Field(None, allow_inf_nan=False)
     use: Use = "value"
 
 
-class _File(_Strict):
+class _File(Strict):
     policy: _Header
     limits: dict[str, _Limit] = Field(min_length=1)
 
 
 def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, Entry]) -> Policy:
     """A policy from a TOML file or a dict of the same shape; `known` are the measures there are."""
-    content = source if isinstance(source, Mapping) else _load(Path(source))
+    content = source if isinstance(source, Mapping) else read_toml(Path(source), EXAMPLE, what="policy")
     try:
         found = _File.model_validate(dict(content))
     except ValidationError as error:
@@ -62,25 +56,11 @@ def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, Entr
     raise _refusal(".".join(str(part) for part in first["loc"]), first["type"], first["msg"])
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise cannot("read", path, error) from None
-    except tomllib.TOMLDecodeError as error:
-        # Its message may quote the file, which may be the wrong one; only the line is told.
-        line = re.search(r"line (\d+)", str(error))
-        where = f" (line {line[1]})" if line else ""
-    except (UnicodeDecodeError, ValueError):  # ValueError: a null character in the path
-        where = ""
-    raise FileError(f"policy: {shown(path)} is not valid TOML{where}", EXAMPLE)
-
-
 def _refusal(where: str, kind: str, message: str) -> ParameterError:
     """What is wrong with a key, in our words where pydantic has others."""
     section, _, key = where.rpartition(".")
     if kind == "extra_forbidden":
-        known: type[_Strict] = _File if not section else _Header if section == "policy" else _Limit
+        known: type[Strict] = _File if not section else _Header if section == "policy" else _Limit
         return ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, known.model_fields))
     if kind == "missing":
         return ParameterError(f"policy: '{where}' is missing", EXAMPLE)

@@ -5,23 +5,15 @@ They are TOML. Errors name the file, the entry and the key, and never what stand
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
-from microveil.core.atomic import cannot, shown
+from microveil.core.atomic import shown
 from microveil.core.errors import FileError, ParameterError, did_you_mean
-
-
-class Strict(BaseModel):
-    """Base of what these files hold: no key too many, no text for a number."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
-
+from microveil.core.strict import Strict, read_toml
 
 M = TypeVar("M", bound=Strict)
 
@@ -41,7 +33,7 @@ def read_strictly(kind: type[M], what: str, source: Mapping[str, Any] | str | Pa
     if isinstance(source, Mapping):
         return checked(kind, what, dict(source), hint)
     path = Path(source)
-    content = _load(path, hint)
+    content = read_toml(path, hint)
     try:
         return checked(kind, what, content, hint)
     except ParameterError as error:
@@ -66,20 +58,6 @@ def checked(kind: type[M], what: str, content: Mapping[str, Any], hint: str) -> 
     message = str(first["msg"]).removeprefix("Value error, ")
     named = ".".join([*where, *(part for part in place[-1:] if isinstance(part, str))])
     raise ParameterError(f"{what}: {f'{named}: ' if named else ''}{message[:1].lower()}{message[1:]}", hint)
-
-
-def _load(path: Path, hint: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise cannot("read", path, error) from None
-    except tomllib.TOMLDecodeError as error:
-        # Its message may quote the file, which may be the wrong one; only the line is told.
-        line = re.search(r"line (\d+)", str(error))
-        where = f" (line {line[1]})" if line else ""
-    except (UnicodeDecodeError, ValueError, RecursionError):  # ValueError: a null character in the path
-        where = ""
-    raise FileError(f"{shown(path)} is not valid TOML{where}", hint)
 
 
 def _where(place: Sequence[int | str], content: Any) -> list[str]:
