@@ -28,6 +28,19 @@ Input = Annotated[Path, typer.Argument(metavar="INPUT", help="A .csv or .parquet
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 Table = partial(typer.Argument, show_default=False)
 
+# Options that several commands have.
+Measures = Annotated[str, typer.Option(metavar="A,B", help="default, all, or ids; see `microveil measures`.")]
+Confidential = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
+]
+Strata = Annotated[str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")]
+Weight = Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")]
+Rules = Annotated[str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")]
+Store = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
+]
+
 # \b keeps the lines as they are.
 POLICY = """\b
 A policy, for --policy; `use` holds an end of the interval against the limit:
@@ -73,9 +86,7 @@ def protect(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the method; see `microveil methods ID`."),
     ] = None,
-    confidential: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
-    ] = None,
+    confidential: Confidential = None,
     public: Annotated[
         str | None,
         typer.Option(
@@ -83,13 +94,9 @@ def protect(
             help="Columns that stay, and whose relations to the others stay; or a formula such as '~ region*size'.",
         ),
     ] = None,
-    strata: Annotated[
-        str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")
-    ] = None,
-    weight: Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")] = None,
-    rules: Annotated[
-        str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")
-    ] = "infer",
+    strata: Strata = None,
+    weight: Weight = None,
+    rules: Rules = "infer",
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")
     ] = None,
@@ -136,18 +143,14 @@ def protect(
 def assess(
     original: Annotated[Path, Table(metavar="ORIGINAL", help="The file as it was (.csv or .parquet).")],
     released: Annotated[Path, Table(metavar="RELEASED", help="The file to judge, its rows in the same order.")],
-    measures: Annotated[str, typer.Option(metavar="A,B", help="default, all, or ids; see `microveil measures`.")] = (
-        "default"
-    ),
+    measures: Measures = "default",
     confidential: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns to compare; by default all numeric ones.")
     ] = None,
     public: Annotated[
         str | None, typer.Option(metavar="X,Y", help="Columns that were to stay: not compared, only checked.")
     ] = None,
-    rules: Annotated[
-        str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")
-    ] = "infer",
+    rules: Rules = "infer",
     seed: Annotated[int | None, typer.Option(metavar="N", help="For figures that can be repeated.")] = None,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Limits on the figures; exit code 1 if they are not met.")
@@ -179,29 +182,18 @@ def compare(
         ),
     ],
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Releases of each method.")] = 20,
-    measures: Annotated[str, typer.Option(metavar="A,B", help="default, all, or ids; see `microveil measures`.")] = (
-        "default"
-    ),
+    measures: Measures = "default",
     limit: Annotated[
         list[str] | None,
         typer.Option(metavar="ID=VALUE", help="A limit on a measure: the best method that keeps all of them is named."),
     ] = None,
-    confidential: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
-    ] = None,
+    confidential: Confidential = None,
     public: Annotated[str | None, typer.Option(metavar="X,Y", help="Columns that stay, or a formula.")] = None,
-    strata: Annotated[
-        str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")
-    ] = None,
-    weight: Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")] = None,
-    rules: Annotated[
-        str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")
-    ] = "infer",
+    strata: Strata = None,
+    weight: Weight = None,
+    rules: Rules = "infer",
     seed: Annotated[int | None, typer.Option(metavar="N", help="For a study that can be repeated.")] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
-    ] = None,
+    store: Store = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a report with the map of risk and loss.")
     ] = None,
@@ -259,10 +251,7 @@ def recommend(
     ] = None,
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Releases of each candidate.")] = 5,
     seed: Annotated[int | None, typer.Option(metavar="N", help="For advice that can be repeated.")] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
-    ] = None,
+    store: Store = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
