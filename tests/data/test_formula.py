@@ -461,7 +461,7 @@ REFUSED = {
     "~ %": UNREADABLE,
     "~ x\ny": "the formula '~ x\ufffdy' cannot be read",
     "~ x²": "there is no column 'x²'",
-    "~ х": "there is no column 'х'; there are: region",  # noqa: RUF001
+    "~ х": "there is no column 'х'; there are: region",  # noqa: RUF001 - a Cyrillic letter that looks like x
     "~ rgion * size": "there is no column 'rgion'; did you mean 'region'?",
     "~ `floor  space`": "did you mean 'floor space'?",
     "~ floor space": UNREADABLE,
@@ -525,7 +525,7 @@ def test_any_text_is_a_formula_of_known_columns_or_refused(text: str) -> None:
     try:
         found = regressed(numeric, "public", f"~{text}")
     except ParameterError as error:
-        assert str(error).startswith("public: ")  # noqa: PT017
+        assert str(error).startswith("public: ")  # noqa: PT017 - it need not be refused
     else:
         assert found.columns
         assert set(found.columns) <= set(numeric)

@@ -96,7 +96,7 @@ def test_the_symmetric_correction_moves_less_also_for_correlated_targets() -> No
     scale = before.std(axis=0)
 
     def moved(root: str) -> float:
-        fix = correction(summary(now), summary(before), 0, [0, 1, 2, 3], root)  # type: ignore[arg-type]
+        fix = correction(summary(now), summary(before), 0, [0, 1, 2, 3], root)
         after = now @ fix.matrix + fix.constant
         assert moment_errors(before, after)[1] < 1e-12
         return float(np.square((after - now) / scale).sum())

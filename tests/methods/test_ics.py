@@ -32,7 +32,7 @@ def mixed(seed: int = 0, rows: int = 400, columns: int = 4) -> Array:
 def axes_of(data: Array, scatter: str, seed: int = 1) -> Axes:
     summary = moments(lambda rows: np.ascontiguousarray(data[rows].T), len(data))
     centred = data - data.mean(axis=0)
-    step = InvariantCoordinates(scatter=scatter)  # type: ignore[arg-type]
+    step = InvariantCoordinates(scatter=scatter)
     return step.fit(summary, lambda most: centred[:most], Streams(seed).stream("decompose"))
 
 

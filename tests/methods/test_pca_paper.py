@@ -16,74 +16,12 @@ import microveil as mv
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.decompose import PrincipalComponents
+from microveil.studies.published.calvino_example import MASKED, MEANS, SCORES, X
+from microveil.studies.published.calvino_example import ORDERS as PERMUTATIONS
+from microveil.studies.published.calvino_example import WEIGHTS as EQUATION_4
 
 Array = NDArray[np.float64]
 
-# Table 1: X, Y, Z and the printed scores on the three components.
-TABLE_1 = np.array(
-    [
-        [26.20, 26.13, 85.98, 2.3095, 0.4611, -0.0835],
-        [98.61, 124.85, 74.25, -1.1954, 1.2161, 0.4253],
-        [43.97, 60.01, 55.26, 0.4223, -1.2144, 0.3255],
-        [55.67, 126.72, 68.07, -0.3816, 0.0625, -0.6000],
-        [82.51, 147.21, 58.13, -1.6351, -0.0870, -0.0773],
-        [33.52, 87.71, 52.91, 0.2127, -1.4687, -0.3291],
-        [72.80, 118.89, 85.34, -0.1328, 1.5062, -0.3122],
-        [40.26, 32.56, 80.02, 1.6889, 0.3184, 0.2680],
-        [38.14, 43.15, 70.48, 1.2865, -0.3333, 0.1997],
-        [97.50, 165.31, 48.00, -2.5749, -0.4609, 0.1835],
-    ]
-)
-X = TABLE_1[:, :3]
-SCORES = TABLE_1[:, 3:]
-
-EQUATION_4 = np.array([[-0.6183, 0.4407, 0.6508], [-0.6656, 0.1468, -0.7317], [0.4180, 0.8856, -0.2026]])
-
-# The order of each swapped component, implied by Table 2 and Table 3 (source records, counted from 1).
-PERMUTATIONS = (
-    np.array([[10, 2, 7, 1, 6, 5, 3, 8, 4, 9], [10, 1, 7, 9, 8, 3, 4, 6, 5, 2], [10, 8, 6, 2, 1, 9, 4, 7, 5, 3]]).T - 1
-)
-
-# Masked data with the first, the first two and all three components swapped (Table 2, Table 3 left and right).
-MASKED = {
-    1: [
-        [103.45, 181.07, 59.35],
-        [98.61, 124.85, 74.25],
-        [52.75, 77.62, 52.23],
-        [13.11, 41.35, 82.74],
-        [53.29, 88.59, 68.20],
-        [62.74, 146.33, 42.84],
-        [64.02, 101.28, 88.37],
-        [40.26, 32.56, 80.02],
-        [64.52, 96.06, 61.39],
-        [36.43, 42.82, 69.05],
-    ],
-    2: [
-        [93.05, 174.62, 48.71],
-        [90.10, 119.57, 65.53],
-        [83.42, 96.65, 83.66],
-        [8.65, 38.58, 78.17],
-        [57.86, 91.43, 72.89],
-        [65.61, 148.11, 45.77],
-        [47.75, 91.18, 71.69],
-        [20.12, 20.06, 59.38],
-        [67.30, 97.79, 64.23],
-        [55.34, 54.55, 88.42],
-    ],
-    3: [
-        [97.50, 165.31, 48.00],
-        [87.48, 125.05, 65.94],
-        [72.52, 119.48, 85.38],
-        [25.72, 2.83, 75.46],
-        [57.75, 91.65, 72.90],
-        [74.41, 129.66, 44.38],
-        [42.96, 101.22, 72.45],
-        [10.46, 40.29, 60.91],
-        [62.69, 107.45, 64.96],
-        [57.70, 49.60, 88.04],
-    ],
-}
-MEANS = [58.92, 93.25, 67.84]
 # Standard deviations (divisor n - 1); the one of X' in Table 2 is lost in our copy of the text and recomputed.
 DEVIATIONS = {1: [27.19, 48.06, 14.21], 2: [27.94, 47.38, 14.00], 3: [26.78, 48.73, 14.24]}
 # Correlations XY, XZ, YZ. Table 2 prints 0.8664 for X'Y', which is the original's; the data give 0.8666.

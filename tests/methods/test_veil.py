@@ -55,7 +55,7 @@ def released(seed: int = 1) -> mv.Release:
 
 
 def pair(before: Any, after: Any) -> tuple[Matrix, Matrix]:
-    return tuple(Matrix.from_array(np.ascontiguousarray(side, dtype=float)) for side in (before, after))  # type: ignore[return-value]
+    return tuple(Matrix.from_array(np.ascontiguousarray(side, dtype=float)) for side in (before, after))
 
 
 def correlation_error(before: Any, after: Any) -> tuple[float, float]:
