@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 
 ROWS_PER_BLOCK = 65_536
 """Rows that share one generator. Part of the meaning of a seed: changing it changes every release."""
+
+Fill = Callable[[int, NDArray[np.float64]], None]
+"""Draws of a block, from its beginning on, into an array."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,18 +63,33 @@ class Stream:
         sequence = np.random.SeedSequence(self.entropy, spawn_key=(*self.key, block))
         return np.random.Generator(np.random.PCG64DXSM(sequence))
 
-    def normal(self, size: int) -> NDArray[np.float64]:
-        """Standard normal deviates."""
-        out = np.empty(size)
-        for block, rows in row_blocks(size):
-            self.generator(block).standard_normal(out=out[rows])
-        return out
+    def normal(self, size: int, start: int = 0) -> NDArray[np.float64]:
+        """Standard normal deviates of so many rows, from row `start` on."""
+        return self._drawn(self._normals, size, start)
 
-    def uniform(self, size: int) -> NDArray[np.float64]:
-        """Uniform deviates on [0, 1)."""
+    def uniform(self, size: int, start: int = 0) -> NDArray[np.float64]:
+        """Uniform deviates on [0, 1) of so many rows, from row `start` on."""
+        return self._drawn(self._uniforms, size, start)
+
+    def _normals(self, block: int, out: NDArray[np.float64]) -> None:
+        self.generator(block).standard_normal(out=out)
+
+    def _uniforms(self, block: int, out: NDArray[np.float64]) -> None:
+        self.generator(block).random(out=out)
+
+    def _drawn(self, fill: Fill, size: int, start: int) -> NDArray[np.float64]:
+        """Draws block by block. A block that is begun in the middle is drawn from its beginning, as numbers come in
+        order; that it goes on beyond the end changes nothing before it.
+        """
         out = np.empty(size)
-        for block, rows in row_blocks(size):
-            self.generator(block).random(out=out[rows])
+        for block, rows in row_blocks(size, first=start):
+            skipped = max(start - block * ROWS_PER_BLOCK, 0)
+            if skipped:
+                whole = np.empty(skipped + rows.stop - rows.start)
+                fill(block, whole)
+                out[rows] = whole[skipped:]
+            else:
+                fill(block, out[rows])
         return out
 
     def integers(self, bound: int, size: int) -> NDArray[np.int64]:
@@ -82,10 +100,11 @@ class Stream:
         return out
 
 
-def row_blocks(size: int, rows_per_block: int = ROWS_PER_BLOCK) -> Iterator[tuple[int, slice]]:
-    """Number and extent of the fixed blocks that cover `size` rows."""
-    for block, start in enumerate(range(0, size, rows_per_block)):
-        yield block, slice(start, min(start + rows_per_block, size))
+def row_blocks(size: int, rows_per_block: int = ROWS_PER_BLOCK, first: int = 0) -> Iterator[tuple[int, slice]]:
+    """Number and extent of the fixed blocks that cover `size` rows from row `first` on; extents count from there."""
+    for block in range(first // rows_per_block, -(-(first + size) // rows_per_block)):
+        start, stop = block * rows_per_block - first, (block + 1) * rows_per_block - first
+        yield block, slice(max(start, 0), min(stop, size))
 
 
 def _words(digest: bytes) -> tuple[int, ...]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.moments import Pieces
+from microveil.core.moments import Moments, Pieces, moments
+from microveil.core.threads import in_threads, segments
+
+RowMap = Callable[[Array, slice], Array]
+"""What is made of rows one by one: a *columns x rows* piece of a table and the numbers of its rows in, an array out.
+
+It depends on these rows only, so an engine may call it wherever they are, in any pieces, and again.
+"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,6 +142,19 @@ class Table:
         """Public and confidential columns, piece by piece."""
         return self.values.piece
 
+    def measure(self, of: RowMap) -> Moments:
+        """Moments of what is made of the rows."""
+        return moments(lambda piece: of(self.values.piece(piece), piece), self.count, weights=self.weights)
+
+    def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
+        """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""
+        values = self.values if columns is None else self.values.select(columns)
+
+        def sums(pieces: list[slice]) -> Array:
+            return _added([of(values.piece(piece), piece) for piece in pieces])
+
+        return _added(in_threads([partial(sums, run) for run in segments(self.count, values.shape[1])]))
+
     def keep(self, confidential: Sequence[int]) -> Table:
         """The table with only some of its confidential columns (numbered among themselves)."""
         columns = [*range(self.public), *(self.public + j for j in confidential)]
@@ -160,6 +181,11 @@ class Table:
         return Table(
             self.values.take(rows), self.names, self.public, weights, other=other, clustering=self.clustering.take(rows)
         )
+
+
+def _added(parts: Sequence[Array]) -> Array:
+    total: Array = np.sum(parts, axis=0)
+    return total
 
 
 def rows_by_group(groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:

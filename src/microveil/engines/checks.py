@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import regression_slopes
 from microveil.core.moments import Moments
 from microveil.core.table import Table
-from microveil.core.threads import segments
 from microveil.decompose import Centre
 from microveil.engines.rows import Task
 from microveil.methods import Plan
@@ -77,16 +77,17 @@ def high_leverage(table: Table, centre: Centre, summary: Moments) -> int:
         return 0
     inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
     shift, offset = centre.shift[:public, None], centre.offset[:public, None]
-    regressors, high, alone = table.regressors, 0, 0
-    for piece in (piece for pieces in segments(table.count, public) for piece in pieces):
-        x = regressors.piece(piece) - shift - offset
-        weight = 1.0 if table.weights is None else table.weights[piece]
+
+    def standing_out(cells: Array, rows: slice) -> Array:
+        x = cells - shift - offset
+        weight = 1.0 if table.weights is None else table.weights[rows]
         leverage = weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0))
-        high += int(np.count_nonzero(leverage > HIGH_LEVERAGE))
-        alone += int(np.count_nonzero(leverage > ALONE))
+        return np.array([np.count_nonzero(leverage > HIGH_LEVERAGE), np.count_nonzero(leverage > ALONE)])
+
+    high, alone = table.total(standing_out, range(public)).tolist()
     if alone:
         raise DataError(
             f"public: {alone} records are alone in what the public columns say, and would be released as they are",
             "group rare values, or make fewer columns public",
         )
-    return high
+    return int(high)

@@ -1,7 +1,7 @@
 """centre -> decompose -> perturb -> restore -> join, for columns that vary, have no holes and stand for themselves.
 
-Scores live in one buffer, a row per component, because perturbing and releasing both go column by column; the
-release overwrites them piece by piece, so the whole takes the size of the input and little more beside it.
+Every engine goes this way: what it does to rows is asked of the table (`measure`, `total`) and of the scores
+(`engines.scores`), which know where the rows are.
 """
 
 from __future__ import annotations
@@ -35,18 +35,13 @@ from microveil.engines.rows import (
     Task,
     centre_off,
     centred,
-    join_rows,
-    map_rows,
     refined,
-    rows_of,
-    score_moments,
-    scores_of,
     spread_out,
     widened,
-    with_public,
 )
+from microveil.engines.scores import HeldScores, Scores, Turn
 from microveil.methods import Plan
-from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation, Mixture, OtherScores
+from microveil.perturb import ColumnPerturbation, JointPerturbation, Mixture, OtherScores
 from microveil.restore import Correction, correction
 from microveil.risk import expected_near_returns
 
@@ -60,10 +55,6 @@ CORRECTIONS = 4
 
 ATTEMPTS = 20
 """Few rows can fall into an order that leaves no room for exact moments; then they are perturbed anew."""
-
-
-SMALL = 50_000
-"""Cells of a score matrix up to which threads are not worth their start."""
 
 FEW_ROWS = 20
 """Rows so few that a random order may well be the old one, which is then drawn again."""
@@ -96,6 +87,11 @@ class Spectrum:
 
     pieces: NDArray[np.intp] | None = None
     """The piece of a cluster that each record is in, which keeps its means; the clusters, where they have no pieces."""
+
+    def with_remark(self, said: str) -> Spectrum:
+        """The same, with more to say of the axes."""
+        whole = "; ".join(text for text in (self.axes.remark, said) if text)
+        return replace(self, axes=replace(self.axes, remark=whole))
 
     @property
     def untouched(self) -> int:
@@ -138,6 +134,26 @@ def protected(
 
     `whole` tells of columns that are rebuilt later, where there are any.
     """
+    task, spectrum, stream = prepared(plan, table, summary, sensitive, streams, stratum)
+    if isinstance(plan.perturb, Mixture):
+        progress("mixing scores", 0.3)
+        here, names = list(range(task.width)), table.confidential_names
+        blend = blended(plan, plan.perturb, task, whole or Whole(names, np.eye(task.width), here), streams, stratum)
+        spectrum = spectrum.with_remark(blend.remark)
+        return blend.columns, replace(spectrum, retained=blend.retained, found=blend.found)
+    progress("finding scores", 0.2)
+    scores = HeldScores(task, _source(task, stream))
+    near_returns = _near_returns(plan, task, scores.values)
+    done = perturbed(plan, task, scores, streams, stratum, progress)
+    progress("writing columns", 0.85)
+    columns = scores.joined(done.goal, done.fix)
+    return columns, replace(spectrum, notes={**spectrum.notes, **done.notes}, near_returns=near_returns)
+
+
+def prepared(
+    plan: Plan, table: Table, summary: Moments, sensitive: list[int], streams: Streams, stratum: int
+) -> tuple[Task, Spectrum, Stream]:
+    """What is to be done to which components, with everything checked that can be before a row is touched."""
     if not plan.perturb.regresses_itself:
         table, summary = spread_out(table, summary)
     centre = refined(table, fit_centre(summary, table.public), summary)
@@ -160,64 +176,48 @@ def protected(
     if not plan.decompose.centres and (plan.perturb.regresses_itself or (not plan.exact and table.public == 0)):
         # Values that only change places come back to the last digit.
         task = replace(task, centre=centre.nothing(determined))
-    names = table.confidential_names
-    spectrum = Spectrum(names, axes, selected, shares, determined, offer.notes, leverage)
-    if isinstance(plan.perturb, Mixture):
-        progress("mixing scores", 0.3)
-        here = list(range(task.width))
-        blend = blended(plan, plan.perturb, task, whole or Whole(names, np.eye(task.width), here), streams, stratum)
-        said = [axes.remark, *offer.remarks, blend.remark]
-        return blend.columns, replace(
-            spectrum, axes=replace(axes, remark=_joined(said)), retained=blend.retained, found=blend.found
-        )
-    columns, notes, near_returns = _released(plan, task, _source(task, stream), streams, stratum, progress)
-    axes = replace(axes, remark=_joined([axes.remark, *offer.remarks]))
-    return columns, replace(spectrum, axes=axes, notes={**offer.notes, **notes}, near_returns=near_returns)
+    spectrum = Spectrum(table.confidential_names, axes, selected, shares, determined, offer.notes, leverage)
+    for remark in offer.remarks:
+        spectrum = spectrum.with_remark(remark)
+    return task, spectrum, stream
 
 
-def _joined(remarks: list[str]) -> str:
-    return "; ".join(said for said in remarks if said)
+@dataclass(frozen=True, repr=False)
+class Perturbed:
+    """What is left to do with perturbed scores: join them on the axes of the goal, through a correction if any."""
+
+    goal: Task
+    fix: Correction | None
+    notes: dict[int, str]
+    """What there is to say of single components."""
 
 
-def _released(
-    plan: Plan, task: Task, source: Source, streams: Streams, stratum: int, progress: Progress
-) -> tuple[list[Array], dict[int, str], float | None]:
-    """Scores found, perturbed, given back their moments and joined.
-
-    With it comes what there is to say of single components, and how many records are expected to come back nearly.
-    """
-    progress("finding scores", 0.2)
-    table, count = task.table, task.axes.count
-    buffer = np.empty((max(task.width, count), table.count))
-    scores = scores_of(source, buffer)
-    near_returns = _near_returns(plan, task, scores)
+def perturbed(plan: Plan, task: Task, scores: Scores, streams: Streams, stratum: int, progress: Progress) -> Perturbed:
+    """Scores perturbed, and given back their moments but for the last correction."""
     exact = plan.exact or task.axes.sets_moments
     goal = task if not exact or has_own_moments(task) else task.on_principal_components()
     target = _target(goal, scores if goal is task else None) if exact else None
     for attempt in range(ATTEMPTS):
         if attempt:
-            scores = scores_of(source, buffer)
-        before = scores.copy() if table.count <= FEW_ROWS and task.selected else None
+            scores.restart()
+        held = scores.whole() if task.table.count <= FEW_ROWS and task.selected else None
+        before = None if held is None else held.copy()
         measured = target if goal is task and not task.axes.sets_moments else None
+        if measured is None and plan.perturb.by_rows:
+            measured = scores.moments(task)
         notes = _perturb(plan, task, scores, measured, streams, (stratum, attempt), progress)
-        if before is not None and np.array_equal(before, scores) and attempt < ATTEMPTS - 1:
+        if before is not None and scores.is_still(before) and attempt < ATTEMPTS - 1:
             continue
         if goal is not task:
-            onto_goal = task.axes.loadings @ goal.axes.projection
-            map_rows(rows_of(scores), buffer[: goal.axes.count], onto_goal, np.zeros(goal.axes.count))
-        fix = None if target is None else _exact(plan, goal, buffer[: goal.axes.count], target, progress)
+            scores.turned(goal, task.axes.loadings @ goal.axes.projection)
+        fix = None if target is None else _exact(plan, goal, scores, target, progress)
         if fix is None or np.isfinite(fix.condition):
-            break
+            return Perturbed(goal, fix, notes)
         if not plan.exact:
-            fix = None  # too few rows for the moments that were set, and nobody was promised them
-            break
-    else:
-        raise DataError(
-            "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
-        )
-    progress("writing columns", 0.85)
-    join_rows(goal, buffer, goal.axes.loadings, fix)
-    return list(buffer[: task.width]), notes, near_returns
+            return Perturbed(goal, None, notes)  # too few rows for the moments that were set, and nobody promised them
+    raise DataError(
+        "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
+    )
 
 
 def _near_returns(plan: Plan, task: Task, scores: Array) -> float | None:
@@ -294,18 +294,18 @@ def _source(task: Task, stream: Stream) -> Source:
     return Source(wide, centre, projection)
 
 
-def _target(goal: Task, scores: Array | None) -> Moments:
+def _target(goal: Task, scores: Scores | None) -> Moments:
     """The moments to give back, of public columns and scores; the scores are found here where they are not given."""
     if scores is not None:
-        measured = score_moments(goal, scores)
+        measured = scores.moments(goal)
         return _as_set(goal, measured) if goal.axes.sets_moments else measured
-    public, across, pieces = goal.table.public, goal.axes.projection.T, centred(goal.table, goal.centre)
+    public, across = goal.table.public, goal.axes.projection.T
 
-    def beside_public(piece: slice) -> Array:
-        centred = pieces(piece)
-        return np.vstack([centred[:public], across @ centred[public:]])
+    def beside_public(cells: Array, rows: slice) -> Array:
+        off_centre = centred(goal.centre, cells, rows)
+        return np.vstack([off_centre[:public], across @ off_centre[public:]])
 
-    return moments(beside_public, goal.table.count, weights=goal.table.weights)
+    return goal.table.measure(beside_public)
 
 
 def _as_set(goal: Task, measured: Moments) -> Moments:
@@ -321,7 +321,7 @@ def _as_set(goal: Task, measured: Moments) -> Moments:
 def _perturb(
     plan: Plan,
     task: Task,
-    scores: Array,
+    scores: Scores,
     measured: Moments | None,
     streams: Streams,
     address: tuple[int, int],
@@ -331,43 +331,38 @@ def _perturb(
 
     `measured` has the moments of public columns and scores, where they are known.
     """
-    perturb, selected, weights = plan.perturb, task.selected, task.table.weights
+    perturb, selected = plan.perturb, task.selected
+    if isinstance(perturb, ColumnPerturbation):
+        turns = [_turn(task, measured, streams, address, *place) for place in enumerate(selected)]
+        notes = scores.perturb(perturb, turns, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
+        return {component: "; ".join(said) for component, said in zip(selected, notes, strict=True) if said}
+    if not isinstance(scores, HeldScores):
+        raise TypeError(f"{type(perturb).__name__} needs all scores at once")
     if isinstance(perturb, OtherScores):
-        scores[selected] = other_scores(plan, task, len(selected), streams, address[0])
+        scores.values[selected] = other_scores(plan, task, len(selected), streams, address[0])
         return {}
-    if isinstance(perturb, JointPerturbation):
-        stream = streams.stream("perturb", *address)
-        beside = with_public(task, scores)(slice(0, task.table.count))[: task.table.public]
-        columns = Columns(scores[selected], stream, beside, weights)
-        scores[selected] = perturb.apply_together(columns)
-        return {selected[0]: "; ".join(columns.notes)} if columns.notes else {}
-    if not isinstance(perturb, ColumnPerturbation):
+    if not isinstance(perturb, JointPerturbation):
         raise TypeError(f"{type(perturb).__name__} is neither for one column nor for several")
-
-    def one(position: int, component: int) -> list[str]:
-        stream = streams.stream("perturb", *address, component)
-        place = task.table.public + component
-        known = None if measured is None else (float(measured.mean[place]), float(measured.sd[place]))
-        free = task.table.count - 1 - task.table.public
-        column = Column(scores[component], stream, position, weights, free=free, known=known)
-        scores[component] = perturb.apply(column)
-        return column.notes
-
-    notes = in_threads(
-        [partial(one, *place) for place in enumerate(selected)],
-        lambda done: progress("perturbing components", 0.3 + 0.4 * done / len(selected)),
-        small=scores.size <= SMALL,
-    )
-    return {component: "; ".join(said) for component, said in zip(selected, notes, strict=True) if said}
+    said = scores.perturb_together(perturb, task, streams.stream("perturb", *address))
+    return {selected[0]: "; ".join(said)} if said else {}
 
 
-def _exact(plan: Plan, task: Task, scores: Array, target: Moments, progress: Progress) -> Correction:
+def _turn(
+    task: Task, measured: Moments | None, streams: Streams, address: tuple[int, int], position: int, component: int
+) -> Turn:
+    """What a perturbation is told of a component."""
+    place = task.table.public + component
+    known = None if measured is None else (float(measured.mean[place]), float(measured.sd[place]))
+    stream = streams.stream("perturb", *address, component)
+    return Turn(component, position, stream, known, free=task.table.count - 1 - task.table.public)
+
+
+def _exact(plan: Plan, task: Task, scores: Scores, target: Moments, progress: Progress) -> Correction:
     """The correction that gives the scores back their moments; all but the last are applied at once."""
     progress("restoring moments", 0.75)
     for _ in range(CORRECTIONS):
-        now = score_moments(task, scores)
-        fix = correction(now, target, task.table.public, task.selected, plan.root)
+        fix = correction(scores.moments(task), target, task.table.public, task.selected, plan.root)
         if not WELL_CONDITIONED < fix.condition < np.inf:
             break
-        map_rows(with_public(task, scores), scores, fix.matrix, fix.constant)
+        scores.corrected(task, fix)
     return fix

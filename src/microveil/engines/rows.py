@@ -103,31 +103,31 @@ def refined(table: Table, centre: Centre, summary: Moments) -> Centre:
     """The centre with its residuals measured on the rows: from moments alone, a good fit leaves them few digits."""
     if centre.is_sharp(summary):
         return centre
-    return centre.refined(moments(centred(table, centre), table.count, weights=table.weights))
+    return centre.refined(table.measure(partial(centred, centre)))
 
 
-def centred(table: Table, centre: Centre) -> Pieces:
-    """Pieces of the table with the centre taken off: public columns without their means, and residuals."""
-
-    def pieces(piece: slice) -> Array:
-        room = np.empty((centre.shift.size, piece.stop - piece.start))
-        centre_off(table, centre, piece, room)
-        return room
-
-    return pieces
+def centred(centre: Centre, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    """Rows with the centre taken off: public columns without their means, and residuals."""
+    room = cells - centre.shift[:, None]
+    _less_fit(centre, room)
+    return room
 
 
 def centre_off(table: Table, centre: Centre, piece: slice, room: Array) -> Array:
-    """The piece with its means and, from the confidential columns, the fit taken off; the residuals are returned.
+    """The piece with its means and, from the confidential columns, the fit taken off; the residuals are returned."""
+    return _less_fit(centre, table.values.less(piece, centre.shift, room))
+
+
+def _less_fit(centre: Centre, room: Array) -> Array:
+    """Take what is left of the means and the fit off; the residuals are returned.
 
     The fit is taken off before anything else is done: in one product with the projection, the round-off of a
     column that the public ones nearly determine would spread over all components.
     """
-    table.values.less(piece, centre.shift, room)
     room -= centre.offset[:, None]
-    residuals = room[table.public :]
-    if table.public:
-        residuals -= centre.slopes.T @ room[: table.public]
+    residuals = room[centre.public :]
+    if centre.public:
+        residuals -= centre.slopes.T @ room[: centre.public]
     return residuals
 
 
@@ -190,13 +190,19 @@ def with_public(task: Task, scores: Array) -> Pieces:
 
 def join_rows(task: Task, buffer: Array, loadings: Array, fix: Correction | None) -> None:
     """The identity data = centre + scores @ loadings, over the scores in the first rows of the buffer."""
+    onto_data, constant, shift = joining(task, loadings, fix)
+    pieces = with_public(task, buffer[: loadings.shape[0]])
+    map_rows(pieces, buffer[: task.width], onto_data, constant, shift)
+
+
+def joining(task: Task, loadings: Array, fix: Correction | None) -> tuple[Array, Array, Array]:
+    """The matrix from public columns and scores to data, a constant, and the shift that is added last."""
     public, centre, count = task.table.public, task.centre, loadings.shape[0]
     matrix = np.vstack([np.zeros((public, count)), np.eye(count)]) if fix is None else fix.matrix
     onto_data = matrix @ loadings
     onto_data[:public] += centre.slopes
     constant = centre.offset[public:] if fix is None else centre.offset[public:] + fix.constant @ loadings
-    pieces = with_public(task, buffer[:count])
-    map_rows(pieces, buffer[: task.width], onto_data, constant, centre.shift[public:])
+    return onto_data, constant, centre.shift[public:]
 
 
 def map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, shift: Array | None = None) -> None:

@@ -34,10 +34,28 @@ class Column:
     known: tuple[float, float] | None = None
     """Mean and standard deviation, where they have been measured already."""
 
+    rows: slice | None = None
+    """The rows that the values are of, where they are a part of the column; by default, all."""
+
+    rows_in_all: int | None = None
+
+    @property
+    def count(self) -> int:
+        """The rows of the whole column."""
+        return self.values.size if self.rows_in_all is None else self.rows_in_all
+
+    def normal(self) -> Array:
+        """A standard normal deviate for each value."""
+        return self.stream.normal(self.values.size, 0 if self.rows is None else self.rows.start)
+
+    def uniform(self) -> Array:
+        """A uniform deviate on [0, 1) for each value."""
+        return self.stream.uniform(self.values.size, 0 if self.rows is None else self.rows.start)
+
     @property
     def dimensions(self) -> int:
         """Dimensions of the values; without public columns, one less than the rows."""
-        return self.values.size - 1 if self.free is None else self.free
+        return self.count - 1 if self.free is None else self.free
 
     @cached_property
     def mean(self) -> float:
@@ -124,6 +142,9 @@ class Perturbation(Step):
     keeps_zeros: ClassVar[bool] = False
     """True when values are only multiplied, so that zeros stay zero."""
 
+    by_rows: ClassVar[bool] = False
+    """True when a new value depends on its old one, the column's mean and spread, and draws of its own row only."""
+
     from_other: ClassVar[bool] = False
     """True when it starts from another masker's output, which is then given as `other`."""
 
@@ -163,7 +184,9 @@ class NormalPerturbation(ColumnPerturbation):
 
     def deviates(self, column: Column) -> Array:
         """Standard normal deviates for a column."""
-        return column.stream.normal(column.values.size) if self.draws is None else self.draws[:, column.position]
+        if self.draws is None:
+            return column.normal()
+        return self.draws[column.rows or slice(None), column.position]
 
     def check(self, rows: int, columns: int) -> None:
         """Given draws must fit."""

@@ -19,6 +19,7 @@ class Noise(NormalPerturbation):
     """
 
     reference: ClassVar[str] = "Calviño (2017), §3.2; Brand (2002)"
+    by_rows: ClassVar[bool] = True
 
     noise_sd_ratio: Annotated[
         float,

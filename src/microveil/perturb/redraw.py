@@ -81,6 +81,7 @@ class Normal(NormalPerturbation):
 
     reference: ClassVar[str] = "Calviño (2017), §3.2 (random scores)"
     replaces: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = True
 
     def apply(self, column: Column) -> Array:
         """The mean plus sd N(0, 1)."""
@@ -95,10 +96,11 @@ class Uniform(ColumnPerturbation):
 
     reference: ClassVar[str] = "Hsu and Chen (2008), §5"
     replaces: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = True
 
     def apply(self, column: Column) -> Array:
         """The mean plus sd times a uniform deviate of unit variance."""
-        return column.mean + column.sd * math.sqrt(12) * (column.stream.uniform(column.values.size) - 0.5)
+        return column.mean + column.sd * math.sqrt(12) * (column.uniform() - 0.5)
 
 
 class VanDerWaerden(ColumnPerturbation):

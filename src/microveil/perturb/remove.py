@@ -21,6 +21,7 @@ class Remove(ColumnPerturbation):
     keeps_mean: ClassVar[bool] = True
     keeps_variance: ClassVar[bool] = False
     random: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = True
 
     def apply(self, column: Column) -> Array:
         """Zeros."""

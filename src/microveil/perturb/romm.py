@@ -25,6 +25,7 @@ class RandomTurn(NormalPerturbation):
 
     reference: ClassVar[str] = "Langsrud (2019), eq. 17; Ting, Fienberg and Trottini (2008)"
     mixes: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = True
 
     noise: Annotated[
         float | None,
@@ -52,7 +53,7 @@ class RandomTurn(NormalPerturbation):
 
     def apply(self, column: Column) -> Array:
         """T + lambda h, in the units of the score."""
-        drawn = column.sd * math.sqrt(column.values.size) * self.deviates(column)
+        drawn = column.sd * math.sqrt(column.count) * self.deviates(column)
         old, size = column.values - column.mean, self._noise(column.dimensions)
         # The length of the sum does not matter, and lambda may be too large to be squared.
         turned: Array = old + size * drawn if size < 1 else old / size + drawn

@@ -1,0 +1,138 @@
+"""The scores of a table on their way through a pipeline: where they are, and what can be done with them there.
+
+The pipeline says what happens, and the scores know how: held in one buffer (here), or made of the rows again whenever
+they are asked for (`engines.scale`), for rows that are too many to be held.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.moments import Moments
+from microveil.core.rng import Stream
+from microveil.core.threads import in_threads
+from microveil.engines.rows import Source, Task, join_rows, map_rows, rows_of, score_moments, scores_of, with_public
+from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation
+from microveil.restore import Correction
+
+SMALL = 50_000
+"""Cells of a score matrix up to which threads are not worth their start."""
+
+Told = Callable[[float], None]
+"""Hears what share of the components is done."""
+
+
+@dataclass(frozen=True, repr=False)
+class Turn:
+    """A component whose turn it is: its number and place among those perturbed, its stream, and what is known of it."""
+
+    component: int
+    position: int
+    stream: Stream
+    known: tuple[float, float] | None
+    free: int
+
+    def column(self, values: Array, weights: Array | None) -> Column:
+        """The whole component, as a perturbation sees it."""
+        return Column(values, self.stream, self.position, weights, free=self.free, known=self.known)
+
+
+class Scores(ABC):
+    """Scores of all rows, a component each; what is done to them is done in their place."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """The scores as they were before anything was done to them."""
+
+    def whole(self) -> Array | None:
+        """All the scores, a row per component, where they are held."""
+        return None
+
+    def is_still(self, before: Array) -> bool:
+        """Are the scores what they were?"""
+        held = self.whole()
+        return held is not None and np.array_equal(before, held)
+
+    @abstractmethod
+    def moments(self, task: Task) -> Moments:
+        """Moments of the public columns and the scores."""
+
+    @abstractmethod
+    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
+        """Perturb components each by itself; what is returned are the notes on each."""
+
+    @abstractmethod
+    def turned(self, goal: Task, onto: Array) -> None:
+        """Scores on other axes: those of the goal."""
+
+    @abstractmethod
+    def corrected(self, task: Task, fix: Correction) -> None:
+        """Scores through a correction."""
+
+
+class HeldScores(Scores):
+    """Scores in one buffer, a row per component, because perturbing and releasing both go column by column.
+
+    The release overwrites them piece by piece, so the whole takes the size of the input and little more beside it.
+    """
+
+    def __init__(self, task: Task, source: Source) -> None:
+        self.source, self.weights = source, task.table.weights
+        self.count = task.axes.count
+        self.buffer = np.empty((max(task.width, self.count), task.table.count))
+        self.restart()
+
+    @property
+    def values(self) -> Array:
+        """The scores, a row per component."""
+        return self.buffer[: self.count]
+
+    def whole(self) -> Array:
+        """All the scores, a row per component."""
+        return self.values
+
+    def restart(self) -> None:
+        """The scores as they were before anything was done to them."""
+        self.count = scores_of(self.source, self.buffer).shape[0]
+
+    def moments(self, task: Task) -> Moments:
+        """Moments of the public columns and the scores."""
+        return score_moments(task, self.values)
+
+    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
+        """Perturb components each by itself, in threads."""
+
+        def one(turn: Turn) -> list[str]:
+            column = turn.column(self.buffer[turn.component], self.weights)
+            self.buffer[turn.component] = perturb.apply(column)
+            return column.notes
+
+        tasks = [partial(one, turn) for turn in turns]
+        return in_threads(tasks, lambda done: told(done / len(turns)), small=self.values.size <= SMALL)
+
+    def perturb_together(self, perturb: JointPerturbation, task: Task, stream: Stream) -> list[str]:
+        """Perturb the chosen components all at once; what is returned are notes on them."""
+        beside = with_public(task, self.values)(slice(0, task.table.count))[: task.table.public]
+        columns = Columns(self.buffer[task.selected], stream, beside, self.weights)
+        self.buffer[task.selected] = perturb.apply_together(columns)
+        return columns.notes
+
+    def turned(self, goal: Task, onto: Array) -> None:
+        """Scores on other axes: those of the goal."""
+        scores, self.count = self.values, goal.axes.count
+        map_rows(rows_of(scores), self.values, onto, np.zeros(self.count))
+
+    def corrected(self, task: Task, fix: Correction) -> None:
+        """Scores through a correction."""
+        map_rows(with_public(task, self.values), self.values, fix.matrix, fix.constant)
+
+    def joined(self, task: Task, fix: Correction | None) -> list[Array]:
+        """The columns that the scores add up to; the scores are gone then."""
+        join_rows(task, self.buffer, task.axes.loadings, fix)
+        return list(self.buffer[: task.width])
