@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -38,6 +38,9 @@ class Offer:
 
 class Selection(Step):
     """Base of all selections."""
+
+    looks_at_rows: ClassVar[bool] = False
+    """True when the choice depends on what the columns would be without some components."""
 
     @property
     def sensitive_columns(self) -> tuple[int | str, ...]:

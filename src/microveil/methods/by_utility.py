@@ -49,6 +49,7 @@ class WhileUseful(Selection):
     """
 
     reference: ClassVar[str] = "D'Acquisto and Naldi, §III and §IV"
+    looks_at_rows: ClassVar[bool] = True
 
     utility: Annotated[
         str,

@@ -1,0 +1,143 @@
+"""Tables with their columns on a disk: permuting them with buckets in files, and everything else piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
+from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, draw_buckets, shuffle_bucket, shuffled
+from microveil.core.table import Matrix, RowMap
+from microveil.core.threads import in_threads, rows_per_piece, worker_count
+from microveil.engines.scale import FarTable
+from microveil.engines.scores import Told
+from microveil.engines.shelf import BYTES, DiskColumn, Shelf
+
+SHARE = 4
+"""Of the memory allowed, one part in so many is for the rows at hand; the rest is for readers, writers and threads."""
+
+
+@dataclass(frozen=True, repr=False)
+class DiskTable(FarTable):
+    """A table on a disk."""
+
+    shelf: Shelf = field(default_factory=lambda: Shelf(0))
+
+    def beside(self, other: DiskTable) -> DiskTable:
+        """The columns of both, for row maps that need both."""
+        values = Matrix([*self.values.columns, *other.values.columns])
+        return replace(self, values=values, names=(*self.names, *other.names))
+
+    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> DiskTable:
+        """The table with columns beside its own: what is made of the rows, each column of it in a random order."""
+        columns = [self.shelf.column() for _ in streams]
+        if self.count <= SMALL:
+            self._permute_whole(of, streams, columns)
+        else:
+            self._permute_in_buckets(of, streams, columns, told)
+        values = Matrix([*self.values.columns, *columns])  # type: ignore[list-item]  # columns by pieces
+        return replace(self, values=values, names=(*self.names, *("permuted" for _ in columns)))
+
+    def batches(self, width: int) -> Iterator[slice]:
+        """The rows in batches of whole blocks, as many as the memory allows for so many columns."""
+        rows = self.shelf.memory // SHARE // (BYTES * max(width, 1)) // ROWS_PER_BLOCK * ROWS_PER_BLOCK
+        rows = max(rows, ROWS_PER_BLOCK)
+        for start in range(0, self.count, rows):
+            yield slice(start, min(start + rows, self.count))
+
+    def made(self, of: RowMap, batch: slice, out: Array) -> Array:
+        """What is made of a batch of rows, in the pieces that every engine takes."""
+        rows = rows_per_piece(self.values.shape[1])
+
+        def fill(starts: range) -> None:
+            for start in starts:
+                piece = slice(start, min(start + rows, batch.stop))
+                out[:, piece.start - batch.start : piece.stop - batch.start] = of(self.values.piece(piece), piece)
+
+        step = -(-(batch.stop - batch.start) // worker_count() // rows) * rows or rows
+        parts = [range(start, min(start + step, batch.stop), rows) for start in range(batch.start, batch.stop, step)]
+        in_threads([partial(fill, part) for part in parts])
+        return out
+
+    def _permute_whole(self, of: RowMap, streams: Sequence[Stream], columns: Sequence[DiskColumn]) -> None:
+        """Few enough rows that a column can be held: written as they are, then shuffled one after the other."""
+        for batch in self.batches(len(columns)):
+            made = self.made(of, batch, np.empty((len(columns), batch.stop - batch.start)))
+            for column, values in zip(columns, made, strict=True):
+                column.write(batch.start, values)
+        for column, stream in zip(columns, streams, strict=True):
+            column.write(0, shuffled(column[:], stream))
+
+    def _permute_in_buckets(
+        self, of: RowMap, streams: Sequence[Stream], columns: Sequence[DiskColumn], told: Told
+    ) -> None:
+        """The shuffle of `core.shuffle` with its buckets in files: rows to their buckets, then each bucket shuffled."""
+        shuffles = [BucketShuffle.drawn(column, stream) for column, stream in zip(columns, streams, strict=True)]
+        for batch in self.batches(len(columns) + 2 * worker_count()):
+            made = self.made(of, batch, np.empty((len(columns), batch.stop - batch.start)))
+            pairs = zip(shuffles, made, strict=True)
+            in_threads([partial(shuffle.scatter, batch, values) for shuffle, values in pairs])
+            told(0.7 * batch.stop / self.count)
+        in_threads([shuffle.settle for shuffle in shuffles], lambda done: told(0.7 + 0.3 * done / len(shuffles)))
+
+
+@dataclass(frozen=True, repr=False)
+class BucketShuffle:
+    """A column on its way into a random order: the borders of its buckets, and where the next row of each goes."""
+
+    column: DiskColumn
+    stream: Stream
+    ends: NDArray[np.uint64]
+    next_free: NDArray[np.uint64]
+
+    @classmethod
+    def drawn(cls, column: DiskColumn, stream: Stream) -> BucketShuffle:
+        """The buckets of all rows are drawn first, so that each has its place in the file before a row arrives."""
+        from microveil.core import _shuffle_kernels as kernels
+
+        sizes = np.zeros(bucket_count(column.size), dtype=np.uint64)
+        for block, rows in row_blocks(column.size):
+            kernels.count(_digits(stream, block, rows.stop - rows.start, sizes.size), sizes)
+        ends = np.cumsum(sizes)
+        return cls(column, stream, ends, ends - sizes)
+
+    def scatter(self, batch: slice, values: Array) -> None:
+        """Rows to the ends of their buckets, in row order: sorted by bucket here, then a run to each."""
+        from microveil.core import _shuffle_kernels as kernels
+
+        buckets, first = self.ends.size, batch.start // ROWS_PER_BLOCK
+        digits = np.empty(values.size, dtype=np.uint16)
+        for block, rows in row_blocks(values.size):
+            digits[rows] = _digits(self.stream, first + block, rows.stop - rows.start, buckets)
+        sizes = np.zeros(buckets, dtype=np.uint64)
+        kernels.count(digits, sizes)
+        stops = np.cumsum(sizes)
+        by_bucket = np.empty(values.size)
+        kernels.scatter(values, digits, stops - sizes, by_bucket)
+        start = 0
+        for bucket, stop in enumerate(stops.tolist()):
+            if stop > start:
+                self.column.write(int(self.next_free[bucket]), by_bucket[start:stop])
+            start = stop
+        self.next_free[:] += sizes
+
+    def settle(self) -> None:
+        """Each bucket in random order."""
+        start = 0
+        for bucket, end in enumerate(self.ends.tolist()):
+            values = self.column[start:end]
+            shuffle_bucket(values, self.stream.generator(FIRST_BUCKET + bucket))
+            self.column.write(start, values)
+            start = end
+
+
+def _digits(stream: Stream, block: int, rows: int, buckets: int) -> NDArray[np.uint16]:
+    """The buckets of a block of rows."""
+    digits = np.empty(rows, dtype=np.uint16)
+    draw_buckets(stream.generator(block), buckets, out=digits)
+    return digits

@@ -1,0 +1,276 @@
+"""Tables whose rows are too many to be held: on a disk, or on a cluster.
+
+Everything a linear method does to a row is a small matrix, so the way of a row from its cells to what is released can
+be written down once and gone again whenever it is needed: to measure scores, and at last to write. Only a permutation
+needs all rows at once; an engine has a verb of its own for it. What an engine must be able to do with its rows is
+
+- reduce them to a summary that can be merged (`measure`, `total`),
+- map them (it calls the row map that `run_far` returns, wherever the rows are),
+- permute what is made of them over all rows (`permuted`).
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Self
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.dependence import Dependence, LinearRule, in_order
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.moments import Moments
+from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
+from microveil.core.scan import Scan
+from microveil.core.table import RowMap, Table
+from microveil.decompose import Centre, Clustered
+from microveil.engines.pipeline import Progress, Spectrum, perturbed, prepared
+from microveil.engines.rows import Task, centred, joining
+from microveil.engines.scores import Scores, Told, Turn
+from microveil.methods import Plan
+from microveil.perturb import ColumnPerturbation
+from microveil.restore import Correction
+
+
+class FarTable(Table):
+    """A table whose rows are elsewhere. Its columns are read by pieces only, never whole."""
+
+    @abstractmethod
+    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> Self:
+        """The table with columns beside its own: what is made of the rows, each column of it in a random order.
+
+        The order is the one that `core.shuffle.shuffled` gives with the column's stream.
+        """
+
+    @abstractmethod
+    def beside(self, other: Self) -> Self:
+        """The columns of both, for row maps that need both."""
+
+
+class Remembered(Stream):
+    """A stream that keeps the block it drew last, as rows are asked for in pieces that are smaller than a block."""
+
+    def __init__(self, entropy: int, key: tuple[int, ...]) -> None:
+        super().__init__(entropy, key)
+        object.__setattr__(self, "_last", threading.local())
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, tuple[int, ...]]]:
+        """What is kept is no part of it, and stays where it is."""
+        return type(self), (self.entropy, self.key)
+
+    def _drawn(self, fill: Fill, size: int, start: int) -> Array:
+        block, skipped = divmod(start, ROWS_PER_BLOCK)
+        if skipped + size > ROWS_PER_BLOCK:
+            return super()._drawn(fill, size, start)
+        last: threading.local = self._last  # type: ignore[attr-defined]
+        if getattr(last, "block", None) != (fill.__name__, block):
+            last.values = np.empty(ROWS_PER_BLOCK)
+            fill(block, last.values)
+            last.block = fill.__name__, block
+        part: Array = last.values[skipped : skipped + size]
+        return part
+
+
+@dataclass(frozen=True, repr=False)
+class ByRows:
+    """New scores of a component, made of the old ones row by row."""
+
+    perturb: ColumnPerturbation
+    turn: Turn
+    count: int
+
+    def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others read the cells
+        """The new scores of some rows."""
+        column = self.turn.column(scores, None)
+        return self.perturb.apply(replace(column, rows=rows, rows_in_all=self.count))
+
+
+@dataclass(frozen=True, repr=False)
+class Stored:
+    """New scores of a component that lie beside the columns of the table."""
+
+    place: int
+
+    def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others need all three
+        """The new scores of some rows."""
+        stored: Array = cells[self.place]
+        return stored
+
+
+Change = Callable[[Array, Array, slice], Array]
+"""What takes the place of a component's scores: the old ones, the cells and the numbers of some rows in."""
+
+
+@dataclass(frozen=True, repr=False)
+class Way:
+    """The way of a row: the centre taken off, turned into scores, some of them changed, and mapped since."""
+
+    centre: Centre
+    across: Array
+    changes: Mapping[int, Change] = field(default_factory=dict)
+    maps: tuple[tuple[Array, Array], ...] = ()
+    """Matrices that public columns and scores go through, and constants that are added."""
+
+    def scores(self, cells: Array, rows: slice) -> Array:
+        """Public columns without their means, and scores."""
+        public = self.centre.public
+        off_centre = centred(self.centre, cells[: self.centre.shift.size], rows)
+        beside = np.empty((public + self.across.shape[0], off_centre.shape[1]))
+        beside[:public] = off_centre[:public]
+        scores = np.matmul(self.across, off_centre[public:], out=beside[public:])
+        for component, change in self.changes.items():
+            scores[component] = change(scores[component], cells, rows)
+        for matrix, constant in self.maps:
+            beside = np.vstack([beside[:public], mapped(beside, matrix, constant)])
+        return beside
+
+    def only(self, components: Sequence[int], cells: Array, rows: slice) -> Array:
+        """The scores of some components."""
+        scores = self.scores(cells, rows)[self.centre.public :]
+        return scores[list(components)]
+
+
+def mapped(beside: Array, matrix: Array, constant: Array) -> Array:
+    """Public columns and scores through a matrix."""
+    found: Array = np.ascontiguousarray(matrix.T) @ beside
+    found += constant[:, None]
+    return found
+
+
+class LazyScores(Scores):
+    """Scores that are made of the rows whenever they are asked for; of these, only permuted ones are stored."""
+
+    def __init__(self, task: Task) -> None:
+        if not isinstance(task.table, FarTable):
+            raise TypeError("scores of a table in memory are held")
+        self.table = task.table
+        self.restarted = Way(task.centre, np.ascontiguousarray(task.axes.projection.T))
+        self.way = self.restarted
+
+    def restart(self) -> None:
+        """The scores as they were before anything was done to them."""
+        self.way = self.restarted
+
+    def moments(self, task: Task) -> Moments:  # noqa: ARG002 - the way knows
+        """Moments of the public columns and the scores."""
+        return self.table.measure(self.way.scores)
+
+    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
+        """Row by row, or by a permutation over all rows."""
+        changes: dict[int, Change]
+        if perturb.by_rows:
+            streams = [Remembered(turn.stream.entropy, turn.stream.key) for turn in turns]
+            turns = [replace(turn, stream=stream) for turn, stream in zip(turns, streams, strict=True)]
+            changes = {turn.component: ByRows(perturb, turn, self.table.count) for turn in turns}
+        else:
+            first = self.table.values.shape[1]
+            chosen = partial(self.way.only, [turn.component for turn in turns])
+            self.table = self.table.permuted(chosen, [turn.stream for turn in turns], told)
+            changes = {turn.component: Stored(first + place) for place, turn in enumerate(turns)}
+        self.way = replace(self.way, changes={**self.way.changes, **changes})
+        return [[] for _ in turns]
+
+    def turned(self, goal: Task, onto: Array) -> None:
+        """Scores on other axes: those of the goal."""
+        matrix = np.vstack([np.zeros((self.way.centre.public, onto.shape[1])), onto])
+        self._through(matrix, np.zeros(goal.axes.count))
+
+    def corrected(self, task: Task, fix: Correction) -> None:  # noqa: ARG002 - the way knows
+        """Scores through a correction."""
+        self._through(fix.matrix, fix.constant)
+
+    def _through(self, matrix: Array, constant: Array) -> None:
+        self.way = replace(self.way, maps=(*self.way.maps, (matrix, constant)))
+
+
+@dataclass(frozen=True, repr=False)
+class Released:
+    """The last of the way: scores joined, columns that follow from others rebuilt, and constant ones put back."""
+
+    way: Way
+    onto_data: Array
+    constant: Array
+    shift: Array
+    chosen: Sequence[int]
+    rules: Sequence[LinearRule]
+    constants: Mapping[int, float]
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The released confidential columns of some rows."""
+        joined = mapped(self.way.scores(cells, rows), self.onto_data, self.constant)
+        joined += self.shift[:, None]
+        if not self.rules and not self.constants:
+            return joined
+        new = dict(zip(self.chosen, joined, strict=True))
+        for rule in self.rules:
+            new[rule.column] = rule.rebuilt(new)
+        new |= {j: np.full(joined.shape[1], value) for j, value in self.constants.items()}
+        return np.array([new[j] for j in sorted(new)])
+
+
+@dataclass(frozen=True, repr=False)
+class FarOutcome:
+    """What was found: the table to read (with stored columns), what to make of its rows, and the components."""
+
+    table: FarTable
+    released: RowMap
+    dependence: Dependence
+    spectrum: Spectrum
+
+
+def check_eligible(plan: Plan, engine: str) -> None:
+    """Refuse methods that need all rows at once, and name an engine that works."""
+    perturb = plan.perturb
+    reason = ""
+    if isinstance(plan.decompose, Clustered):
+        reason = "compares records with each other"
+    elif plan.maps_values:
+        reason = "sorts every column"
+    elif not isinstance(perturb, ColumnPerturbation) or not (perturb.by_rows or perturb.permutes):
+        reason = f"perturb='{plan.parameters['perturb']}' needs all values of a component at once"
+    elif plan.select.looks_at_rows:
+        reason = "measures what each choice of components would do to all rows"
+    if reason:
+        raise ParameterError(f"engine: '{engine}' cannot run {plan.method}: it {reason}", "use engine='memory'")
+    if plan.given_draws and perturb.permutes:
+        raise ParameterError(f"permutations: go with engine='memory' only, not '{engine}'", "leave them out")
+
+
+def run_far(
+    plan: Plan,
+    table: FarTable,
+    look: Scan,
+    dependence: Dependence,
+    streams: Streams,
+    *,
+    sensitive: list[int],
+    progress: Progress,
+) -> FarOutcome:
+    """Go the way of the pipeline with rows that are elsewhere."""
+    chosen = dependence.independent
+    core = table.keep(chosen)
+    summary = look.moments.select([*range(table.public), *(table.public + j for j in chosen)])
+    task, spectrum, _ = prepared(plan, core, summary, sensitive, streams, 0)
+    if task.axes.noise is not None:
+        raise DataError("scores='exact' needs all rows at once", "use engine='memory', or scores='regression'")
+    scores = LazyScores(task)
+    progress("finding scores", 0.2)
+    done = perturbed(plan, task, scores, streams, 0, progress)
+    spectrum = replace(spectrum, notes={**spectrum.notes, **done.notes})
+    released = _released(done.goal, scores.way, done.fix, table, look, dependence)
+    return FarOutcome(scores.table, released, dependence, spectrum)
+
+
+def _released(
+    task: Task, way: Way, fix: Correction | None, table: FarTable, look: Scan, dependence: Dependence
+) -> Released:
+    onto_data, constant, shift = joining(task, task.axes.loadings, fix)
+    rules = in_order(dependence.rules, dependence.independent)[0]
+    told = {*dependence.independent, *(rule.column for rule in rules)}
+    width = len(table.confidential_names)
+    constants = {j: float(look.minimum[table.public + j]) for j in range(width) if j not in told}
+    return Released(way, onto_data, constant, shift, dependence.independent, rules, constants)
