@@ -63,24 +63,66 @@ def _evidence(original: Table, released: Sequence[Array], present: Mask | None, 
     shift, tolerance = before.shift, SAME * before.sd[public:, None]
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
-        # Public columns are the same before and after: only what the others share with them can have changed.
-        same, firsts, second = 0, np.zeros((3, width - public)), np.zeros((width - public, width))
+        same, firsts, second = 0.0, np.zeros((3, width - public)), np.zeros((width - public, width))
         rooms = [Room(rows, pieces) for rows in (width - public, width, width - public)]
         for piece in pieces:
             old = old_table.less(piece, shift[public:], rooms[0].of(piece))
             new = new_table.less(piece, shift, rooms[1].of(piece))
-            own = new[public:]
-            gap = np.abs(np.subtract(own, old, out=rooms[2].of(piece)), out=rooms[2].of(piece))
-            moved = gap > tolerance
-            firsts[2] += np.count_nonzero(moved, axis=1)
-            same += int(np.count_nonzero(~moved.any(axis=0)))
-            weighted = own if weights is None else np.multiply(own, weights[piece], out=rooms[2].of(piece))
-            firsts[0] += weighted.sum(axis=1)
-            firsts[1] += np.einsum("ij,ij->i", weighted, old)
-            second += weighted @ new.T
-        return float(same), firsts, second
+            weight = None if weights is None else weights[piece]
+            parts = _compared(old, new, tolerance, weight, rooms[2].of(piece))
+            same, firsts, second = same + parts[0], firsts + parts[1], second + parts[2]
+        return same, firsts, second
 
-    same, firsts, second = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
+    sums_of_all = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
+    return _concluded(original, before, *sums_of_all)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """The same for rows that are elsewhere: sums over some rows, which can be added up, and what all of them say."""
+
+    original: Table
+    before: Moments
+
+    def sums(self, cells: Array, made: Array, rows: slice) -> Array:
+        """What the cells of some rows and the released confidential ones that were `made` of them add."""
+        public, shift = self.original.public, self.before.shift[:, None]
+        old, new = cells[public:] - shift[public:], np.vstack([cells[:public], made]) - shift
+        weights = None if self.original.weights is None else self.original.weights[rows]
+        tolerance = SAME * self.before.sd[public:, None]
+        same, firsts, second = _compared(old, new, tolerance, weights, np.empty_like(old))
+        odd = [np.count_nonzero(made < 0, axis=1), np.count_nonzero(made != np.round(made), axis=1)]
+        return np.concatenate([[same], firsts.ravel(), second.ravel(), *odd])
+
+    def conclusion(self, sums: Array) -> tuple[Evidence, Array]:
+        """The evidence, and for each confidential column how many new cells are below zero and how many not whole."""
+        width = len(self.original.names)
+        own = width - self.original.public
+        same, firsts, second, odd = np.split(sums, np.cumsum([1, 3 * own, own * width]))
+        found = _concluded(self.original, self.before, same[0], firsts.reshape(3, own), second.reshape(own, width))
+        return found, odd.reshape(2, own)
+
+
+def _compared(
+    old: Array, new: Array, tolerance: Array, weights: Array | None, room: Array
+) -> tuple[float, Array, Array]:
+    """Some rows before and after, both less a shift: records that came back, sums per column, and products.
+
+    Public columns come first in `new`. They are the same before and after: only what the others share with them can
+    have changed.
+    """
+    own = new[new.shape[0] - old.shape[0] :]
+    gap = np.abs(np.subtract(own, old, out=room), out=room)
+    moved = gap > tolerance
+    same, changed = float(np.count_nonzero(~moved.any(axis=0))), np.count_nonzero(moved, axis=1)
+    weighted = own if weights is None else np.multiply(own, weights, out=room)
+    firsts = np.array([weighted.sum(axis=1), np.einsum("ij,ij->i", weighted, old), changed])
+    return same, firsts, weighted @ new.T
+
+
+def _concluded(original: Table, before: Moments, same: float, firsts: Array, second: Array) -> Evidence:
+    """What the sums over all rows say."""
+    public = original.public
     offset, earlier = firsts[0] / before.weight, before.offset[public:]
     across = firsts[1] / before.weight - offset * earlier
     after = before.covariance.copy()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
+from microveil.core.shelf import BYTES, DiskColumn, Shelf, on_disk
 from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, draw_buckets, shuffle_bucket, shuffled
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import in_threads, rows_per_piece, worker_count
 from microveil.engines.scale import FarTable
 from microveil.engines.scores import Told
-from microveil.engines.shelf import BYTES, DiskColumn, Shelf
+
+Said = TypeVar("Said")
 
 SHARE = 4
 """Of the memory allowed, one part in so many is for the rows at hand; the rest is for readers, writers and threads."""
@@ -40,7 +43,7 @@ class DiskTable(FarTable):
             self._permute_whole(of, streams, columns)
         else:
             self._permute_in_buckets(of, streams, columns, told)
-        values = Matrix([*self.values.columns, *columns])  # type: ignore[list-item]  # columns by pieces
+        values = Matrix([*self.values.columns, *on_disk(columns).columns])
         return replace(self, values=values, names=(*self.names, *("permuted" for _ in columns)))
 
     def batches(self, width: int) -> Iterator[slice]:
@@ -50,24 +53,31 @@ class DiskTable(FarTable):
         for start in range(0, self.count, rows):
             yield slice(start, min(start + rows, self.count))
 
-    def made(self, of: RowMap, batch: slice, out: Array) -> Array:
-        """What is made of a batch of rows, in the pieces that every engine takes."""
+    def made(
+        self, of: RowMap, batch: slice, out: Array, watch: Callable[[Array, slice], Said] | None = None
+    ) -> list[Said]:
+        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` says of each."""
         rows = rows_per_piece(self.values.shape[1])
 
-        def fill(starts: range) -> None:
+        def fill(starts: range) -> list[Said]:
+            seen: list[Said] = []
             for start in starts:
                 piece = slice(start, min(start + rows, batch.stop))
-                out[:, piece.start - batch.start : piece.stop - batch.start] = of(self.values.piece(piece), piece)
+                values = of(self.values.piece(piece), piece)
+                out[:, piece.start - batch.start : piece.stop - batch.start] = values
+                if watch is not None:
+                    seen.append(watch(values, piece))
+            return seen
 
         step = -(-(batch.stop - batch.start) // worker_count() // rows) * rows or rows
         parts = [range(start, min(start + step, batch.stop), rows) for start in range(batch.start, batch.stop, step)]
-        in_threads([partial(fill, part) for part in parts])
-        return out
+        return [said for part in in_threads([partial(fill, part) for part in parts]) for said in part]
 
     def _permute_whole(self, of: RowMap, streams: Sequence[Stream], columns: Sequence[DiskColumn]) -> None:
         """Few enough rows that a column can be held: written as they are, then shuffled one after the other."""
         for batch in self.batches(len(columns)):
-            made = self.made(of, batch, np.empty((len(columns), batch.stop - batch.start)))
+            made = np.empty((len(columns), batch.stop - batch.start))
+            self.made(of, batch, made)
             for column, values in zip(columns, made, strict=True):
                 column.write(batch.start, values)
         for column, stream in zip(columns, streams, strict=True):
@@ -79,7 +89,8 @@ class DiskTable(FarTable):
         """The shuffle of `core.shuffle` with its buckets in files: rows to their buckets, then each bucket shuffled."""
         shuffles = [BucketShuffle.drawn(column, stream) for column, stream in zip(columns, streams, strict=True)]
         for batch in self.batches(len(columns) + 2 * worker_count()):
-            made = self.made(of, batch, np.empty((len(columns), batch.stop - batch.start)))
+            made = np.empty((len(columns), batch.stop - batch.start))
+            self.made(of, batch, made)
             pairs = zip(shuffles, made, strict=True)
             in_threads([partial(shuffle.scatter, batch, values) for shuffle, values in pairs])
             told(0.7 * batch.stop / self.count)

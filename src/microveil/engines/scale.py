@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -210,6 +210,42 @@ class Released:
             new[rule.column] = rule.rebuilt(new)
         new |= {j: np.full(joined.shape[1], value) for j, value in self.constants.items()}
         return np.array([new[j] for j in sorted(new)])
+
+
+class MadeColumn:
+    """A released column that is made of the rows again when some of it is asked for."""
+
+    def __init__(self, made: MadeRows, number: int) -> None:
+        self.made, self.number = made, number
+        self.shape, self.size = (made.table.count,), made.table.count
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, _ = rows.indices(self.size)
+        column: Array = self.made.of(slice(start, stop))[self.number]
+        return column
+
+
+class MadeRows:
+    """Released rows; those that were made last are kept, as columns are asked for one after the other."""
+
+    def __init__(self, table: FarTable, released: RowMap) -> None:
+        self.table, self.released = table, released
+        self._last = threading.local()
+
+    def of(self, rows: slice) -> Array:
+        """Some rows, columns x rows."""
+        if getattr(self._last, "rows", None) != rows:
+            self._last.values = self.released(self.table.values.piece(rows), rows)
+            self._last.rows = rows
+        values: Array = self._last.values
+        return values
+
+    def columns(self, width: int) -> Sequence[Array]:
+        """The columns, as those of a table."""
+        return cast(Sequence[Array], [MadeColumn(self, number) for number in range(width)])
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,18 +8,20 @@ of the process: what it holds in memory are the pieces it works on.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.atomic import NO_SPACE, shown
-from microveil.core.errors import FileError
+from microveil.core.errors import FileError, ParameterError
+from microveil.core.table import Matrix
 
 BYTES = 8
 ROWS_AT_ONCE = 65_536
@@ -58,6 +60,12 @@ class DiskColumn:
             why = "is full" if error.errno in NO_SPACE else "cannot be written to"
             raise FileError(f"the folder for temporary files, {shown(self.folder)}, {why}", hint) from None
 
+    def append(self, values: Array) -> None:
+        """Put values after the last row."""
+        self.write(self.size, values)
+        self.size += values.size
+        self.shape = (self.size,)
+
     def pieces(self) -> Iterator[Array]:
         """The whole column, a piece at a time."""
         for start in range(0, self.size, ROWS_AT_ONCE):
@@ -95,6 +103,11 @@ class DiskColumn:
         return out
 
 
+def on_disk(columns: Sequence[DiskColumn]) -> Matrix:
+    """Columns on a disk as a matrix, whose pieces are read as those of arrays are."""
+    return Matrix(cast(Sequence[Array], columns))
+
+
 @dataclass(frozen=True)
 class Shelf:
     """Makes columns on a disk, and says how much memory their user may take."""
@@ -106,6 +119,22 @@ class Shelf:
     def column(self) -> DiskColumn:
         """A new column, with nothing in it yet."""
         return DiskColumn(self.rows, self.folder)
+
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+LEAST_MEMORY = 10**8
+"""Below this, Python and its libraries alone take more."""
+
+
+def memory_in_bytes(asked: int | str) -> int:
+    """`1GB`, `800 MB` or a number of bytes."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?b?)\s*", str(asked).lower())
+    unit = found[2].upper() if found else ""
+    unit = unit if unit.endswith("B") or not unit else f"{unit}B"
+    size = int(float(found[1]) * UNITS[unit]) if found else 0
+    if isinstance(asked, bool) or size < LEAST_MEMORY:
+        raise ParameterError("memory: must be at least 100MB", "write it as 800MB or 1GB")
+    return size
 
 
 def temporary_folder(beside: Path | None) -> Path:

@@ -1,0 +1,212 @@
+"""Files that are read and written block by block, because they may be larger than the memory.
+
+A source says which columns there are and gives some of them in order, a batch of rows at a time; a sink takes batches
+of the same shape. The rows of two readings come in the same order, in batches of the same length.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.atomic import cannot, shown
+from microveil.core.errors import DataError, FileError
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+BUFFER = 2**20
+"""Bytes of a column that are read ahead; the whole of a row group may be larger than the memory."""
+
+
+class BlockSource(ABC):
+    """A file of rows: its columns by name, which of them are numbers, and its rows in batches."""
+
+    names: list[str]
+    count: int
+
+    @abstractmethod
+    def is_numeric(self, name: str) -> bool:
+        """Does the column hold numbers?"""
+
+    @abstractmethod
+    def is_integer(self, name: str) -> bool:
+        """Does the column hold whole numbers by its type?"""
+
+    @abstractmethod
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows, so many rows at a time; only the last batch may be shorter."""
+
+    @abstractmethod
+    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
+        """What writes a file of the same kind: the same columns, some of them with other values."""
+
+    def head(self, rows: int = 10_000) -> pl.DataFrame:
+        """The first rows with all columns, to see what kind of columns they are."""
+        import polars as pl
+
+        first = next(self.batches(self.names, rows))
+        return cast("pl.DataFrame", pl.from_arrow(first))
+
+
+class BlockSink(ABC):
+    """Writes a file of rows, batch by batch."""
+
+    single: frozenset[str] = frozenset()
+    """Changed columns that are stored in single precision."""
+
+    @abstractmethod
+    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
+        """Write the next rows: columns that are as they were, and new values for the others."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """No more rows will come."""
+
+
+def open_blocks(path: Path) -> BlockSource:
+    """A file to be read in blocks."""
+    kind = SOURCES.get(path.suffix.lower())
+    if kind is None:
+        raise FileError(f"{shown(path)} cannot be read block by block", "use a .parquet file, or engine='memory'")
+    return kind(path)
+
+
+class ParquetBlocks(BlockSource):
+    """A Parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow import ArrowException
+        from pyarrow import parquet as pq
+
+        self.path = path
+        found = None
+        try:
+            found = pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
+        except OSError as error:
+            raise cannot("read", path, error) from None
+        except ArrowException:
+            pass
+        if found is None:
+            raise FileError(f"{shown(path)} is not a Parquet file, or is damaged", "write it again")
+        self.file = found
+        self.schema = found.schema_arrow
+        self.names = list(self.schema.names)
+        if len(set(self.names)) < len(self.names):
+            raise DataError(f"{shown(path)} repeats column names", "rename them apart")
+        self.count = found.metadata.num_rows
+        if not self.count:
+            raise DataError(f"{shown(path)} has no rows", "check that it is the right file")
+
+    def is_numeric(self, name: str) -> bool:
+        """Does the column hold numbers?"""
+        from pyarrow import types
+
+        kind = self.schema.field(name).type
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+    def is_integer(self, name: str) -> bool:
+        """Does the column hold whole numbers by its type?"""
+        from pyarrow import types
+
+        return bool(types.is_integer(self.schema.field(name).type))
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows, so many rows at a time."""
+        read = self.file.iter_batches(batch_size=rows, columns=list(names), use_threads=True)
+        return rebatched(read, rows)
+
+    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
+        """What writes a Parquet file of the same kind."""
+        return _ParquetSink(file, self, changed)
+
+    def codec(self) -> str:
+        """How the columns are compressed: as the first one is."""
+        first = self.file.metadata.row_group(0).column(0).compression
+        return "none" if first == "UNCOMPRESSED" else str(first).lower()
+
+
+class _ParquetSink(BlockSink):
+    """The schema of the source, but for whole numbers that become decimals."""
+
+    def __init__(self, file: IO[bytes], like: ParquetBlocks, changed: Sequence[str]) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet as pq
+
+        fields = [field.with_type(_stored_as(field.type)) if field.name in changed else field for field in like.schema]
+        self.schema = pa.schema(fields, like.schema.metadata)
+        self.single = frozenset(name for name in changed if self.schema.field(name).type == pa.float32())
+        # Released numbers hardly ever repeat: a dictionary of them would be made in vain.
+        repeating = [name for name in like.names if name not in changed]
+        self.writer = pq.ParquetWriter(file, self.schema, compression=like.codec(), use_dictionary=repeating or False)
+
+    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
+        """Write the next rows."""
+        import pyarrow as pa
+
+        arrays = [
+            pa.array(changed[field.name], from_pandas=False).cast(field.type)
+            if field.name in changed
+            else _known(unchanged).column(field.name)
+            for field in self.schema
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        self.writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
+
+    def close(self) -> None:
+        """No more rows will come."""
+        self.writer.close()
+
+
+def _known(batch: pa.RecordBatch | None) -> pa.RecordBatch:
+    if batch is None:
+        raise TypeError("columns that stay as they are must be given")
+    return batch
+
+
+def _stored_as(kind: pa.DataType) -> pa.DataType:
+    """The type of a protected column: single precision stays single, all other numbers become doubles."""
+    import pyarrow as pa
+
+    return kind if pa.types.is_float32(kind) else pa.float64()
+
+
+def rebatched(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of one length, whatever the lengths were: row groups end where they like."""
+    waiting: list[Any] = []
+    held = 0
+    for batch in batches:
+        start = 0
+        while batch.num_rows - start >= rows - held:
+            waiting.append(batch.slice(start, rows - held))
+            start += rows - held
+            yield _in_one(waiting)
+            waiting, held = [], 0
+        if start < batch.num_rows:
+            waiting.append(batch.slice(start))
+            held += batch.num_rows - start
+    if waiting:
+        yield _in_one(waiting)
+
+
+def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def as_numbers(column: pa.Array) -> tuple[Array, int]:
+    """The cells as doubles, and how many of them are missing (those are NaN)."""
+    import pyarrow as pa
+
+    numbers = column.cast(pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64), int(column.null_count)
+
+
+SOURCES: dict[str, Callable[[Path], BlockSource]] = {".parquet": ParquetBlocks, ".pq": ParquetBlocks}
