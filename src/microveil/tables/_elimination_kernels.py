@@ -1,0 +1,470 @@
+"""The compiled elimination. Importing this module imports numba and compiles or loads it.
+
+Unknowns are columns of a sparse system of equations, and come in an order. Those that are no combination of earlier
+ones form the basis; each other one is a combination of the basis unknowns before it, and the two together are a circle
+of unknowns that can move against each other while all equations hold. Numbers are those of a field of prime size, in
+which nothing is rounded.
+
+The inverse of the basis is kept as a product of steps, as the simplex method does: a step has the column that entered
+and the slot (equation) it entered at. Steps are short because the systems are sparse and only the cheapest unknowns,
+far fewer than all, are ever looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numpy.typing import NDArray
+
+from microveil.core.compiled import compiled
+
+Numbers = NDArray[np.int64]
+
+LOOK_AGAIN = 16
+"""The probes are made anew when columns have touched one in so many as there are entries in all steps."""
+
+HIDDEN = -2
+"""Stands for an unknown that was hidden, once it is in the basis: it is neither primary nor ever leaves again."""
+
+
+class Columns(NamedTuple):
+    """Sparse columns, one after the other."""
+
+    start: Numbers
+    rows: Numbers
+    values: Numbers
+
+
+class Steps(NamedTuple):
+    """The product form of an inverse: step k has entries `start[k]` to `start[k + 1]`, and the inverse of its pivot.
+
+    `first` is the first step at each slot and `next` the next step at the same slot, -1 for none.
+    """
+
+    start: Numbers
+    slots: Numbers
+    values: Numbers
+    slot: Numbers
+    inverse: Numbers
+    first: Numbers
+    last: Numbers
+    next: Numbers
+
+
+class Work(NamedTuple):
+    """Room to work in: a column, the slots that were touched, and steps waiting their turn in a heap."""
+
+    column: Numbers
+    touched: Numbers
+    is_touched: NDArray[np.bool_]
+    heap: Numbers
+    waits: NDArray[np.bool_]
+
+
+@njit(nogil=True, inline="always")
+def _rest(number: int, prime: int, scale: float) -> int:
+    """The remainder of a number below 2**62, without a division."""
+    rest = number - int(number * scale) * prime
+    if rest < 0:
+        rest += prime
+    if rest >= prime:
+        rest -= prime
+    return rest
+
+
+@njit(nogil=True)
+def _inverse(number: int, prime: int, scale: float) -> int:
+    """The inverse by Fermat's little theorem."""
+    result, power = 1, prime - 2
+    while power:
+        if power & 1:
+            result = _rest(result * number, prime, scale)
+        number = _rest(number * number, prime, scale)
+        power >>= 1
+    return result
+
+
+@njit(nogil=True)
+def _push(heap: Numbers, size: int, step: int) -> int:
+    place = size
+    while place and heap[(place - 1) >> 1] > step:
+        heap[place] = heap[(place - 1) >> 1]
+        place = (place - 1) >> 1
+    heap[place] = step
+    return size + 1
+
+
+@njit(nogil=True)
+def _pop(heap: Numbers, size: int) -> int:
+    """Take the first out of the heap and close the gap; gives the new size, and the first is put behind the last."""
+    first, moved, size, place = heap[0], heap[size - 1], size - 1, 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= moved:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = moved
+    heap[size] = first
+    return size
+
+
+@njit(nogil=True)
+def _await(work: Work, size: int, steps: Steps, slot: int, after: int) -> int:
+    """Let the first step at a slot that comes after another wait its turn."""
+    step = steps.first[slot]
+    while step >= 0 and step <= after:
+        step = steps.next[step]
+    if step >= 0 and not work.waits[step]:
+        work.waits[step] = True
+        size = _push(work.heap, size, step)
+    return size
+
+
+@njit(nogil=True)
+def _touch(work: Work, count: int, slot: int) -> int:
+    if not work.is_touched[slot]:
+        work.is_touched[slot] = True
+        work.touched[count] = slot
+        return count + 1
+    return count
+
+
+@njit(nogil=True)
+def _solved(work: Work, count: int, steps: Steps, after: int, prime: int, scale: float) -> int:
+    """Bring the column through all steps after one; gives how many slots are touched."""
+    size, column = 0, work.column
+    for place in range(count):
+        size = _await(work, size, steps, work.touched[place], after)
+    while size:
+        size = _pop(work.heap, size)
+        step = work.heap[size]
+        work.waits[step] = False
+        slot = steps.slot[step]
+        if column[slot] == 0:
+            continue
+        factor = _rest(column[slot] * steps.inverse[step], prime, scale)
+        column[slot] = factor
+        size = _await(work, size, steps, slot, step)
+        for entry in range(steps.start[step], steps.start[step + 1]):
+            other = steps.slots[entry]
+            before = column[other]
+            column[other] = _rest(before + (prime - factor) * steps.values[entry], prime, scale)
+            if before == 0:
+                count = _touch(work, count, other)
+                size = _await(work, size, steps, other, step)
+    return count
+
+
+@njit(nogil=True)
+def _cleared(work: Work, count: int) -> None:
+    for place in range(count):
+        slot = work.touched[place]
+        work.column[slot] = 0
+        work.is_touched[slot] = False
+
+
+@njit(nogil=True)
+def _larger(array: Numbers, needed: int) -> Numbers:
+    """The array, or a copy with twice the room."""
+    if needed <= array.size:
+        return array
+    grown = np.zeros(max(2 * array.size, needed), array.dtype)
+    grown[: array.size] = array
+    return grown
+
+
+@njit(nogil=True)
+def _entered(steps: Steps, number: int, work: Work, count: int, pivot: int, prime: int, scale: float) -> Steps:
+    """A step more: the column that is being worked on enters the basis at a slot."""
+    start, end = _larger(steps.start, number + 2), steps.start[number]
+    slots, values = _larger(steps.slots, end + count), _larger(steps.values, end + count)
+    slot, inverse = _larger(steps.slot, number + 1), _larger(steps.inverse, number + 1)
+    following = _larger(steps.next, number + 1)
+    for place in range(count):
+        other = work.touched[place]
+        if other != pivot and work.column[other]:
+            slots[end], values[end] = other, work.column[other]
+            end += 1
+    start[number + 1] = end
+    slot[number], inverse[number] = pivot, _inverse(work.column[pivot], prime, scale)
+    following[number] = -1
+    if steps.first[pivot] < 0:
+        steps.first[pivot] = number
+    else:
+        following[steps.last[pivot]] = number
+    steps.last[pivot] = number
+    return Steps(start, slots, values, slot, inverse, steps.first, steps.last, following)
+
+
+@njit(nogil=True)
+def _fresh(equations: int, room: int) -> tuple[Steps, Work]:
+    none, few = np.full(equations, -1, np.int64), np.zeros(max(room, 1), np.int64)
+    steps = Steps(
+        np.zeros(equations + 2, np.int64), few.copy(), few.copy(), np.zeros(equations + 1, np.int64),
+        np.zeros(equations + 1, np.int64), none.copy(), none.copy(), np.full(equations + 1, -1, np.int64),
+    )  # fmt: skip
+    work = Work(
+        np.zeros(equations, np.int64), np.zeros(equations, np.int64), np.zeros(equations, np.bool_),
+        np.zeros(room + equations + 2, np.int64), np.zeros(room + equations + 2, np.bool_),
+    )  # fmt: skip
+    return steps, work
+
+
+@njit(nogil=True)
+def _loaded(work: Work, columns: Columns, column: int) -> int:
+    """Start to work on a column; gives how many slots it touches."""
+    count = 0
+    for entry in range(columns.start[column], columns.start[column + 1]):
+        work.column[columns.rows[entry]] = columns.values[entry]
+        count = _touch(work, count, columns.rows[entry])
+    return count
+
+
+@njit(nogil=True)
+def _free_slot(work: Work, count: int, member: Numbers, length: Numbers) -> int:
+    """The slot of the shortest equation that the column is in and no unknown of the basis has, -1 for none."""
+    best = -1
+    for place in range(count):
+        slot = work.touched[place]
+        shorter = best < 0 or (length[slot], slot) < (length[best], best)
+        if work.column[slot] and member[slot] < 0 and shorter:
+            best = slot
+    return best
+
+
+class Search(NamedTuple):
+    """Where the search for cells to hide stands.
+
+    `member` is the unknown that each slot has in the basis. `waits_for` is, of each primary unknown, the cheapest
+    unknown outside of the basis that closes a circle with it (all unknowns: none was found; -1: the circle is hidden
+    for good), and `wanted` by how many each is waited for. Outside of the basis, an unknown is known by the column that
+    was `saved` of it, or by the step at which it `left`.
+    """
+
+    member: Numbers
+    waits_for: Numbers
+    wanted: Numbers
+    saved: Numbers
+    left: Numbers
+
+
+@njit(nogil=True)
+def _appended(columns: Columns, number: int, work: Work, count: int) -> Columns:
+    """The column that is being worked on, kept behind the others."""
+    start, end = _larger(columns.start, number + 2), columns.start[number]
+    rows, values = _larger(columns.rows, end + count), _larger(columns.values, end + count)
+    for place in range(count):
+        slot = work.touched[place]
+        if work.column[slot]:
+            rows[end], values[end] = slot, work.column[slot]
+            end += 1
+    start[number + 1] = end
+    return Columns(start, rows, values)
+
+
+@njit(nogil=True)
+def _now_safe(search: Search, work: Work, count: int, column: int, primary: int) -> int:
+    """Note for which primary unknowns a column closes the first circle; gives how many."""
+    unknowns, found = search.wanted.size, 0
+    for place in range(count):
+        slot = work.touched[place]
+        other = search.member[slot]
+        if work.column[slot] and other < primary and search.waits_for[other] == unknowns:
+            search.waits_for[other] = column
+            found += 1
+    search.wanted[column] = found
+    return found
+
+
+@njit(nogil=True)
+def _dearest(search: Search, work: Work, count: int, kept: int) -> int:
+    """The slot of the dearest unknown in a column that may leave the basis, -1 if there is none."""
+    dearest = -1
+    for place in range(count):
+        slot = work.touched[place]
+        dearer = dearest < 0 or search.member[slot] > search.member[dearest]
+        if work.column[slot] and search.member[slot] >= kept and dearer:
+            dearest = slot
+    return dearest
+
+
+@njit(nogil=True)
+def _wait_anew(search: Search, work: Work, count: int, cheaper: int, primary: int) -> None:
+    """Primary unknowns in a column that enters the basis wait for what leaves it, if that is cheaper."""
+    for place in range(count):
+        slot = work.touched[place]
+        other = search.member[slot]
+        if work.column[slot] and 0 <= other < primary and search.waits_for[other] > cheaper:
+            search.wanted[search.waits_for[other]] -= 1
+            search.waits_for[other] = cheaper
+            if cheaper >= 0:
+                search.wanted[cheaper] += 1
+
+
+@njit(nogil=True)
+def _probe(probes: Numbers, steps: Steps, number: int, search: Search, draws: Numbers, prime: int) -> None:
+    """Two vectors that tell of a column what its solution would, all but surely.
+
+    The first is zero on columns of the basis and combinations of them; the second, on columns whose combination has
+    none of the primary unknowns that are in no circle yet. Both are random, and brought back through all steps.
+    """
+    unknowns, scale = search.wanted.size, 1.0 / prime
+    for slot in range(draws.size):
+        member = search.member[slot]
+        probes[0, slot] = draws[slot] if member < 0 else 0
+        probes[1, slot] = draws[slot] if member >= 0 and search.waits_for[member] == unknowns else 0
+    for probe in probes:
+        for step in range(number - 1, -1, -1):
+            value = probe[steps.slot[step]]
+            for entry in range(steps.start[step], steps.start[step + 1]):
+                other = probe[steps.slots[entry]]
+                if other:
+                    value = _rest(value + (prime - other) * steps.values[entry], prime, scale)
+            probe[steps.slot[step]] = _rest(value * steps.inverse[step], prime, scale)
+
+
+@njit(nogil=True)
+def _tells_nothing(probes: Numbers, given: Columns, column: int, prime: int) -> bool:
+    """Whether a column is a combination of the basis without a primary unknown that is in no circle yet."""
+    first, second, scale = 0, 0, 1.0 / prime
+    for entry in range(given.start[column], given.start[column + 1]):
+        slot, value = given.rows[entry], given.values[entry]
+        first = _rest(first + probes[0, slot] * value, prime, scale)
+        second = _rest(second + probes[1, slot] * value, prime, scale)
+    return first == 0 and second == 0
+
+
+@njit(nogil=True)
+def _forward(
+    given: Columns,
+    length: Numbers,
+    primary: int,
+    kept: int,
+    draws: Numbers,
+    prime: int,
+    steps: Steps,
+    work: Work,
+    search: Search,
+) -> tuple[int, int, Steps, Columns]:
+    """Go from the cheapest unknown on until every primary one is in a circle."""
+    unknowns, scale = search.wanted.size, 1.0 / prime
+    probes, spent = np.zeros((2, length.size), np.int64), np.iinfo(np.int64).max // LOOK_AGAIN
+    few = np.zeros(unknowns + 2, np.int64)
+    store, stored = Columns(few, few.copy(), few.copy()), 0
+    open_ones, number, column = 0, 0, 0
+    while column < unknowns and (column < kept or open_ones > 0):
+        if column >= kept:
+            if spent * LOOK_AGAIN > steps.start[number]:
+                _probe(probes, steps, number, search, draws, prime)
+                spent = 0
+            if _tells_nothing(probes, given, column, prime):
+                column += 1
+                continue
+        count = _solved(work, _loaded(work, given, column), steps, -1, prime, scale)
+        slot = _free_slot(work, count, search.member, length)
+        if slot >= 0:
+            steps = _entered(steps, number, work, count, slot, prime, scale)
+            search.member[slot] = column
+            number += 1
+            if column < primary:
+                search.waits_for[column] = unknowns
+                open_ones += 1
+        else:
+            found = _now_safe(search, work, count, column, primary)
+            open_ones -= found
+            if found and column >= kept:
+                store = _appended(store, stored, work, count)
+                search.saved[column] = stored
+                stored += 1
+        _cleared(work, count)
+        spent += count if column >= kept else 0
+        column += 1
+    return column, number, steps, store
+
+
+_COLUMNS = types.Array(types.int64, 1, "C", readonly=True)
+_INT = types.int64
+
+
+@compiled((_COLUMNS, _COLUMNS, _COLUMNS, _COLUMNS, _INT, _INT, _COLUMNS, _INT))
+def greedy(
+    start: Numbers, rows: Numbers, values: Numbers, length: Numbers, primary: int, kept: int, draws: Numbers, prime: int
+) -> tuple[Numbers, Numbers]:
+    """Which unknowns to hide beside the primary ones, which come first, and the ones hidden for nothing, after those.
+
+    The others come from the cheapest to the dearest. Going back from the dearest, each is published unless a primary
+    unknown would then be in no circle any more, that is, would follow from what is published. Gives a mark for each
+    unknown that is hidden, and for each primary one whether it is safe.
+
+    An unknown that is hidden moves to the front of the order, and with that into the basis; the dearest one of its
+    circle leaves it. For the primary ones of the circle this is now the cheapest way to close one, unless they have
+    one that is cheaper already. So nothing else has to be known of the unknowns between.
+    """
+    equations, unknowns, scale = length.size, start.size - 1, 1.0 / prime
+    steps, work = _fresh(equations, unknowns)
+    none = np.full(unknowns, -1, np.int64)
+    search = Search(np.full(equations, -1, np.int64), none.copy(), np.zeros(unknowns, np.int64), none.copy(), none)
+    end, number, steps, store = _forward(
+        Columns(start, rows, values), length, primary, kept, draws, prime, steps, work, search
+    )
+    base, hidden = number - 1, np.zeros(unknowns, np.int64)
+    for column in range(end - 1, kept - 1, -1):
+        if not search.wanted[column]:
+            continue
+        hidden[column] = 1
+        if search.saved[column] >= 0:
+            count = _solved(work, _loaded(work, store, search.saved[column]), steps, base, prime, scale)
+        else:
+            slot = steps.slot[search.left[column]]
+            work.column[slot] = 1
+            count = _solved(work, _touch(work, 0, slot), steps, search.left[column] - 1, prime, scale)
+        slot = _dearest(search, work, count, kept)
+        cheaper = search.member[slot] if slot >= 0 else -1
+        _wait_anew(search, work, count, cheaper, primary)
+        if slot >= 0:
+            search.left[cheaper] = number
+            steps = _entered(steps, number, work, count, slot, prime, scale)
+            search.member[slot] = HIDDEN
+            number += 1
+        _cleared(work, count)
+    return hidden, (search.waits_for[:primary] < unknowns).astype(np.int64)
+
+
+_DRAWS = types.Array(types.int64, 2, "C", readonly=True)
+
+
+@compiled((_COLUMNS, _COLUMNS, _COLUMNS, _COLUMNS, _DRAWS, _INT))
+def movement(start: Numbers, rows: Numbers, values: Numbers, length: Numbers, draws: Numbers, prime: int) -> Numbers:
+    """Random ways in which all unknowns can move together while the equations hold, a column each.
+
+    Unknowns outside of the basis move by what was drawn for them, and those in it follow. An unknown that never moves
+    is known.
+    """
+    equations, unknowns = length.size, start.size - 1
+    scale = 1.0 / prime
+    steps, work = _fresh(equations, unknowns)
+    member = np.full(equations, -1, np.int64)
+    columns, moves, number = Columns(start, rows, values), np.zeros(draws.shape, np.int64), 0
+    for column in range(unknowns):
+        count = _solved(work, _loaded(work, columns, column), steps, -1, prime, scale)
+        slot = _free_slot(work, count, member, length)
+        if slot >= 0:
+            steps = _entered(steps, number, work, count, slot, prime, scale)
+            member[slot] = column
+            number += 1
+        else:
+            for place in range(count):
+                slot = work.touched[place]
+                factor = prime - work.column[slot]
+                if work.column[slot]:
+                    for way in range(draws.shape[1]):
+                        before = moves[member[slot], way]
+                        moves[member[slot], way] = _rest(before + factor * draws[column, way], prime, scale)
+            moves[column] = draws[column]
+        _cleared(work, count)
+    return moves

@@ -1,0 +1,219 @@
+"""What an intruder can derive of suppressed cells: the interval that published sums and outside knowledge leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.errors import ParameterError, one_of
+from microveil.tables.bounds import extremes
+from microveil.tables.fill import Cell, is_whole, rows_of
+from microveil.tables.programs import Knowledge
+from microveil.tables.reduced import Indices, Reduced, reduced
+from microveil.tables.suppress import Suppressed
+from microveil.tables.table import Table, frame_like
+
+EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
+
+NO_WIDTH = 1e-7
+"""Share of a value (of one, if it is smaller) below which the width of its interval is round-off of the programs."""
+
+SIDES = ("sliding", "each")
+
+Limits = float | Mapping[tuple[str, ...], float]
+"""A bound of every inner cell, or bounds of some published cells by their codes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Intervals:
+    """The suppressed cells (`rows` among the published ones), how low and how high each can be, and a verdict."""
+
+    suppressed: Suppressed
+    rows: Indices
+    low: Array
+    high: Array
+    verdicts: NDArray[np.str_]
+
+    @property
+    def value(self) -> Array:
+        """The true values."""
+        return self.suppressed.table.published_values[self.rows]
+
+    @property
+    def primary(self) -> Mask:
+        """Which of the cells are sensitive for their own sake."""
+        return self.suppressed.primary[self.rows]
+
+    def count(self, verdict: str) -> int:
+        """How many cells have a verdict."""
+        return int((self.verdicts == verdict).sum())
+
+    def named(self, verdict: str) -> list[str]:
+        """The cells with a verdict, in words."""
+        return [self.suppressed.table.name_of(int(row)) for row in self.rows[self.verdicts == verdict]]
+
+    def to_frame(self) -> Any:
+        """A row for each suppressed cell, in a frame of the user's kind. For the publisher's eyes: it has values."""
+        table = self.suppressed.table
+        codes = {name: column[self.rows] for name, column in table.labels.items()}
+        found = {
+            table.value or "n": self.value,
+            "primary": self.primary,
+            "low": self.low,
+            "high": self.high,
+            "width": self.high - self.low,
+            "verdict": self.verdicts,
+        }
+        return frame_like(table.source, {**codes, **found})
+
+
+def audit(s: Suppressed, **options: Any) -> Any:
+    """A frame of all suppressed cells with the interval (low, high, width) an intruder can derive, and a verdict.
+
+    Options are those of `intervals`.
+    """
+    return intervals(s, **options).to_frame()
+
+
+def intervals(
+    s: Suppressed,
+    *,
+    nonnegative: bool = True,
+    whole: bool = False,
+    protection: float = 10.0,
+    sides: Literal["sliding", "each"] = "sliding",
+    known: Iterable[Cell] = (),
+    at_least: Limits | None = None,
+    at_most: Limits | None = None,
+    within_percent: float | None = None,
+    progress: Callable[[str, float | None], None] | None = None,
+) -> Intervals:
+    """Attack a suppressed table: how low and how high each suppressed cell can be, by linear programming.
+
+    Args:
+        s: the suppressed table.
+        nonnegative: the intruder knows that no inner cell is below zero.
+        whole: the intruder knows that cells are whole numbers; the ends are rounded inwards, which is all there is to
+            it in tables of two dimensions, and in others nearly so.
+        protection: percent of its value that the interval of a cell must be wide, or it is called nearly determined.
+        sides: "sliding", if the whole width counts; "each", if there must be that much on each side of the value.
+        known: suppressed cells whose values the intruder knows, such as his own.
+        at_least: lower bounds that he knows: a number for all inner cells, or numbers by cell.
+        at_most: upper bounds that he knows.
+        within_percent: he knows every inner cell up to this percentage of it.
+        progress: called with the name of the step and the share done.
+    """
+    if sides not in SIDES:
+        raise ParameterError(f"sides: '{sides}' is unknown", f"it is {one_of(SIDES)}")
+    if not (np.isfinite(protection) and protection >= 0):
+        raise ParameterError("protection: a percentage that is not negative is needed", "10 is usual")
+    table, hidden = s.table, s.suppressed.copy()
+    hidden[rows_of(table, known)] = False
+    system = reduced(table.matrix, hidden)
+    knowledge = _knowledge(table, system, nonnegative, at_least, at_most, within_percent)
+    rows = np.flatnonzero(s.suppressed)
+    low, high = _ends(table, rows, system, knowledge, progress)
+    if whole and not is_whole(table):
+        raise ParameterError("whole: the cells are not whole numbers", "leave it out")
+    if is_whole(table):
+        low, high = (_without_round_off(side) for side in (low, high))
+    if whole:
+        low, high = np.ceil(low), np.floor(high)
+    return Intervals(s, rows, low, high, _verdicts(table.published_values[rows], low, high, protection / 100, sides))
+
+
+def _ends(
+    table: Table,
+    rows: Indices,
+    system: Reduced,
+    known: Knowledge,
+    progress: Callable[[str, float | None], None] | None,
+) -> tuple[Array, Array]:
+    """The ends of all cells; those that cannot move at all are not asked for."""
+    value = table.published_values[rows]
+    asked = table.matrix[rows][:, system.unknown].astype(np.float64).tocsr()
+    probe = system.residuals(np.random.default_rng(1).standard_normal((system.size, 2)))
+    moving = np.flatnonzero((np.abs(asked @ probe) > NO_WIDTH).any(axis=1))
+    low, high = value.copy(), value.copy()
+    if moving.size:
+        rest = value[moving] - asked[moving] @ known.point
+        told = (lambda _: None) if progress is None else (lambda share: progress("solving linear programs", share))
+        lowest, highest = extremes(asked[moving], known, told)
+        low[moving], high[moving] = rest + lowest, rest + highest
+    return low, high
+
+
+def _knowledge(
+    table: Table,
+    system: Reduced,
+    nonnegative: bool,
+    at_least: Limits | None,
+    at_most: Limits | None,
+    within_percent: float | None,
+) -> Knowledge:
+    """The conditions of the linear programs; what the intruder takes for granted must be true."""
+    point = table.inner_values[system.unknown]
+    if nonnegative and (point < 0).any():
+        raise ParameterError("nonnegative: some inner cells are negative", "say nonnegative=False")
+    low = np.full(point.size, 0.0 if nonnegative else -np.inf)
+    high = np.full(point.size, np.inf)
+    if within_percent is not None:
+        if not within_percent >= 0:
+            raise ParameterError("within_percent must not be negative", "100 says: between zero and twice the value")
+        margin = within_percent / 100 * np.abs(point)
+        low, high = np.maximum(low, point - margin), point + margin
+    public = system.sums @ point
+    sums, floor, ceiling, needed = [system.sums], [public], [public], [system.independent]
+    for limits, side in ((at_least, "at_least"), (at_most, "at_most")):
+        if limits is None:
+            continue
+        below = side == "at_least"
+        if not isinstance(limits, Mapping):
+            _check_true(point, float(limits), side)
+            low, high = (np.maximum(low, limits), high) if below else (low, np.minimum(high, limits))
+            continue
+        rows = rows_of(table, limits)
+        bound = np.array(list(limits.values()), dtype=np.float64)
+        _check_true(table.published_values[rows], bound, side)
+        part = table.matrix[rows][:, system.unknown].astype(np.float64)
+        bound = bound - (table.published_values[rows] - part @ point)
+        endless = np.full(bound.size, np.inf)
+        sums.append(part)
+        needed.append(np.ones(bound.size, dtype=bool))
+        floor.append(bound if below else -endless)
+        ceiling.append(endless if below else bound)
+    ends = np.concatenate(floor), np.concatenate(ceiling)
+    return Knowledge(low, high, _stacked(sums), *ends, point, np.concatenate(needed))
+
+
+def _stacked(sums: list[Any]) -> Any:
+    from scipy.sparse import csr_array, vstack
+
+    return csr_array(vstack(sums)) if len(sums) > 1 else sums[0]
+
+
+def _check_true(value: Array, bound: float | Array, side: str) -> None:
+    wrong = value < bound if side == "at_least" else value > bound
+    if np.isnan(bound).any() or wrong.any():
+        raise ParameterError(f"{side}: a bound is not true of the cells", "an intruder cannot know what is wrong")
+
+
+def _without_round_off(side: Array) -> Array:
+    nearest, distance = np.rint(side), np.zeros_like(side)
+    np.subtract(side, nearest, out=distance, where=np.isfinite(side))
+    return np.where(np.abs(distance) <= NO_WIDTH * np.maximum(1.0, np.abs(nearest)), nearest, side)
+
+
+def _verdicts(value: Array, low: Array, high: Array, share: float, sides: str) -> NDArray[np.str_]:
+    size = np.abs(value)
+    if sides == "sliding":
+        narrow = high - low < share * size
+    else:
+        narrow = (value - low < share * size) | (high - value < share * size)
+    exact = high - low <= NO_WIDTH * np.maximum(1.0, size)
+    return np.where(exact, EXACT, np.where(narrow, NEAR, SAFE))

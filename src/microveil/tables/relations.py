@@ -1,0 +1,86 @@
+"""What everybody knows about a table before seeing it: which of its cells are the sums of which others.
+
+The cells that are published, and the inner cells that are not, are the unknowns of a system of equations without a
+right-hand side: one equation for each cell that is a sum. What a reader can work out from the published values is what
+follows from these equations, and they are few and short where the matrix from inner to published cells is neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from microveil.core.arrays import Mask
+from microveil.tables.hierarchy import Hierarchy, Numbers
+from microveil.tables.table import Table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
+
+def relations(table: Table) -> csc_array:
+    """Equations x unknowns: 1 for the sum and -1 for its parts. The published cells come first, then hidden inner ones.
+
+    Each sum is that of the cells one step down in one dimension, if they are shown; else that of inner cells.
+    """
+    from scipy.sparse import csc_array
+
+    element = unknown_of_inner(table)
+    sums, parts, rest = _steps_down(table)
+    if rest.size:
+        below = table.matrix[rest].tocoo()
+        sums = np.concatenate([sums, rest[below.row]])
+        parts = np.concatenate([parts, element[below.col]])
+    which, equation = np.unique(sums, return_inverse=True)
+    rows = np.concatenate([np.arange(which.size), equation.ravel()])
+    columns = np.concatenate([which, parts])
+    entries = np.concatenate([np.ones(which.size, np.int64), np.full(parts.size, -1, np.int64)])
+    unknowns = max(table.count, int(element.max(initial=-1)) + 1)
+    return csc_array((entries, (rows, columns)), shape=(which.size, unknowns))
+
+
+def unknown_of_inner(table: Table) -> Numbers:
+    """The unknown that each inner cell is: a published cell, or one after those."""
+    codes = np.stack([h.leaves[leaf] for h, leaf in zip(table.hierarchies, table.inner_leaves.T, strict=True)], axis=1)
+    element = table.row_of(codes)
+    hidden = element < 0
+    element[hidden] = table.count + np.arange(np.count_nonzero(hidden))
+    return element
+
+
+def _steps_down(table: Table) -> tuple[Numbers, Numbers, Numbers]:
+    """Sums and their parts one step down, pair by pair; and the sums that have no such parts among published cells."""
+    codes = table.codes
+    is_sum = np.stack([h.leaf_of[column] < 0 for h, column in zip(table.hierarchies, codes.T, strict=True)], axis=1)
+    way = _way_down(table, is_sum)
+    sums, parts = [], []
+    for dimension, hierarchy in enumerate(table.hierarchies):
+        cells = np.flatnonzero(way == dimension)
+        first, children = _children(hierarchy)
+        many = np.diff(first)[codes[cells, dimension]]
+        owner = np.repeat(cells, many)
+        within = np.arange(owner.size) - np.repeat(np.cumsum(many) - many, many)
+        below = codes[owner].copy()
+        below[:, dimension] = children[first[codes[owner, dimension]] + within]
+        sums.append(owner)
+        parts.append(table.row_of(below))
+    return np.concatenate(sums), np.concatenate(parts), np.flatnonzero((way < 0) & is_sum.any(axis=1))
+
+
+def _way_down(table: Table, is_sum: Mask) -> Numbers:
+    """For each published cell the dimension in which it is a sum of cells that are shown, -1 if there is none."""
+    way = np.full(table.count, -1, dtype=np.int64)
+    for shown in table.linked or [table.dimensions]:
+        inside = np.array([name in shown for name in table.dimensions])
+        member = (table.codes[:, ~inside] == 0).all(axis=1)
+        for dimension in np.flatnonzero(inside):
+            way[member & (way < 0) & is_sum[:, dimension]] = dimension
+    return way
+
+
+def _children(hierarchy: Hierarchy) -> tuple[Numbers, Numbers]:
+    """The codes right below each code: where they start, and the codes themselves."""
+    below = np.argsort(hierarchy.above, kind="stable")[1:]  # without the total, which comes first
+    many = np.bincount(hierarchy.above[1:], minlength=len(hierarchy.codes))
+    return np.concatenate([[0], np.cumsum(many)]), below

@@ -1,0 +1,98 @@
+"""Primary rules: which cells must not be shown for their own sake."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, ValidationError
+
+from microveil.core.arrays import Mask
+from microveil.core.errors import ParameterError
+from microveil.core.parameters import Step, parameters_of
+from microveil.tables.contributors import largest
+from microveil.tables.table import Table
+
+ROUND_OFF = 1e-12
+"""Share by which sums of amounts may be off; a share of exactly k percent counts as one."""
+
+
+class Rule(Step):
+    """Says which published cells are sensitive. Its parameters may be given by place, as in SmallCount(4)."""
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        names = list(type(self).model_fields)
+        kind = type(self).__name__
+        if len(values) > len(names):
+            raise ParameterError(f"{kind} has {len(names)} parameters, {len(values)} were given", ", ".join(names))
+        given = dict(zip(names, values, strict=False)) | named
+        try:
+            super().__init__(**given)
+            return
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+        # Outside the handler, so that the report of this error does not drag pydantic's along.
+        name = str(first["loc"][0])
+        allowed = {parameter.name: parameter.allowed for parameter in parameters_of(type(self))}
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        hint = f"allowed: {allowed[name]}" if name in allowed else f"there are: {', '.join(names)}"
+        raise ParameterError(f"{kind}: {name}: {reason[:1].lower()}{reason[1:]}", hint)
+
+    @abstractmethod
+    def primary(self, table: Table) -> Mask:
+        """Which published cells are sensitive."""
+
+
+class SmallCount(Rule):
+    """Hide counts below a limit, zero excepted; in a table of amounts, cells with fewer records than that."""
+
+    limit: Annotated[float, Field(gt=0, description="the smallest count that may be shown")]
+
+    def primary(self, table: Table) -> Mask:
+        """Counts above zero and below the limit."""
+        counts = table.published_counts
+        small: Mask = (counts > 0) & (counts < self.limit)
+        return small
+
+
+class FewContributors(Rule):
+    """Hide cells that fewer than some number of contributors contribute to."""
+
+    least: Annotated[int, Field(ge=2, description="contributors that a cell must have to be shown")]
+
+    def primary(self, table: Table) -> Mask:
+        """Cells with at least one contributor, but too few."""
+        contributors = largest(table, 1, "FewContributors").contributors
+        few: Mask = (contributors > 0) & (contributors < self.least)
+        return few
+
+
+class Dominance(Rule):
+    """Hide cells of which the n largest contributors have k percent or more: the (n, k) rule."""
+
+    reference: ClassVar[str] = "Hundepool et al. (2012), section 4.2"
+
+    n: Annotated[int, Field(ge=1, description="contributors that are looked at together")]
+    k: Annotated[float, Field(gt=0, le=100, description="percent of the cell that they may stay below")]
+
+    def primary(self, table: Table) -> Mask:
+        """Cells in which the largest contributions have too large a share."""
+        found = largest(table, self.n, "Dominance")
+        least = self.k / 100 * found.in_all * (1 - ROUND_OFF)
+        dominated: Mask = (found.in_all > 0) & (found.sizes.sum(axis=1) >= least)
+        return dominated
+
+
+class PPercent(Rule):
+    """Hide cells in which the second largest contributor can tell the largest contribution to within p percent."""
+
+    reference: ClassVar[str] = "Hundepool et al. (2012), section 4.2"
+
+    p: Annotated[float, Field(gt=0, description="percent of the largest contribution that must stay uncertain")]
+
+    def primary(self, table: Table) -> Mask:
+        """Cells in which all but the two largest contributions come to less than p percent of the largest."""
+        found = largest(table, 2, "PPercent")
+        rest = found.in_all - found.sizes.sum(axis=1)
+        close: Mask = (found.in_all > 0) & (rest < self.p / 100 * found.sizes[:, 0])
+        return close

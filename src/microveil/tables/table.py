@@ -1,0 +1,397 @@
+"""A table to be published: its inner cells, all sums over them that are shown, and who contributes to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.data.frames import Frame, NarwhalsFrame, open_frame
+from microveil.tables.hierarchy import Hierarchy, Numbers, codes_of, hierarchy_of
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MOST_CELLS = 20_000_000
+"""Cells, shown or inner, that a table may have."""
+
+ADDS_UP = 1e-9
+"""Share of a sum by which the sum of its parts may differ from it, for numbers that went through a text file."""
+
+
+@dataclass(frozen=True, repr=False)
+class Contributions:
+    """What each contributor gave to each inner cell, summed: one entry per cell and contributor."""
+
+    cells: Numbers
+    who: Numbers
+    amounts: Array
+
+
+class Table:
+    """A table of counts or amounts over crossed dimensions, with all sums over them.
+
+    `frame` has a row for each cell (`value` is its count or amount, each cell occurs once, and sums may be among them:
+    they are checked and not counted twice); or a row for each record: then give `value=None` to count records, or the
+    column of amounts together with `contributors`, the column that says who contributed (True: each row is somebody
+    else). Records with the same contributor are one contribution to a cell, as the firms of a holding are.
+
+    `hierarchies` has, for a dimension, how its codes add up: a nested dictionary, a dictionary or frame from each code
+    to the one above, names of columns with the coarser codes, lengths of the leading parts of codes, or a .hrc file.
+    `linked` lists several tables over the same rows, each by its dimensions; cells that they share are one cell.
+    Without it there is one table over all dimensions, and combinations of codes without a row are cells with zero.
+    `counts` is a column with the number of records behind each cell, for a table of amounts that comes as cells.
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        dimensions: Sequence[str],
+        value: str | None = "n",
+        hierarchies: Mapping[str, Any] | None = None,
+        *,
+        contributors: str | bool | None = None,
+        counts: str | None = None,
+        linked: Sequence[Sequence[str]] | None = None,
+        total: str = "Total",
+    ) -> None:
+        self.source = open_frame(frame)
+        self.total = total
+        self.dimensions = _dimensions(dimensions, self.source)
+        self.value = value
+        self.linked = _linked(linked, self.dimensions)
+        _check_columns(self.source, value, contributors, counts, hierarchies, self.dimensions)
+        given = hierarchies or {}
+        self.hierarchies = tuple(hierarchy_of(name, given.get(name), self.source, total) for name in self.dimensions)
+        self.from_records = value is None or contributors is not None
+        self.is_magnitude = (value is not None and contributors is not None) or counts is not None
+        self._read(contributors, counts)
+
+    # The rows of the frame become inner cells.
+
+    def _read(self, contributors: str | bool | None, counts: str | None) -> None:
+        codes = np.stack([_numbered(self.source, each) for each in self.hierarchies], axis=1)
+        values = np.ones(self.source.count) if self.value is None else self._numbers(self.value)
+        behind = values if counts is None else self._numbers(counts, least=0.0)
+        if not self.is_magnitude:
+            self._refuse_negative(values, codes)
+        inner = np.ones(len(codes), dtype=bool)
+        for column, each in zip(codes.T, self.hierarchies, strict=True):
+            inner &= each.leaf_of[column] >= 0
+        if self.from_records and not inner.all():
+            raise DataError(
+                f"{np.count_nonzero(~inner)} records have the code of a sum, such as {self._name(codes[~inner][0])}",
+                "records belong to codes that nothing lies below",
+            )
+        places = self._places(codes[inner])
+        if not self.from_records:
+            self._refuse_twice(codes)
+        self.inner_values = _summed(places, values[inner], self.inner_count)
+        self.inner_counts = self._counted(places, behind[inner], contributors)
+        self.contributions = self._contributions(places, values[inner], contributors)
+        self._check_sums(codes[~inner], values[~inner])
+
+    def _numbers(self, name: str, least: float = -math.inf) -> Array:
+        """A column of numbers without gaps."""
+        if not self.source.is_numeric(name):
+            raise DataError(f"column '{name}' does not hold numbers", "convert it first")
+        values = self.source.numbers(name)
+        faults = {"missing": np.isnan(values), "infinite": np.isinf(values), "negative": values < least}
+        for what, wrong in faults.items():
+            if wrong.any():
+                codes = np.stack([_numbered(self.source, each) for each in self.hierarchies], axis=1)
+                raise DataError(
+                    f"column '{name}': {what} in {np.count_nonzero(wrong)} rows, such as {self._name(codes[wrong][0])}",
+                    "give every cell a finite number; a cell that nothing is in has zero",
+                )
+        return values
+
+    def _refuse_negative(self, values: Array, codes: Numbers) -> None:
+        negative = values < 0
+        if negative.any():
+            raise DataError(
+                f"{np.count_nonzero(negative)} counts are negative, such as that of {self._name(codes[negative][0])}",
+                "for amounts, which may be negative, say who contributed (contributors=...) or how many (counts=...)",
+            )
+
+    def _refuse_twice(self, codes: Numbers) -> None:
+        cells, times = np.unique(codes, axis=0, return_counts=True)
+        if (times > 1).any():
+            raise DataError(
+                f"{np.count_nonzero(times > 1)} cells occur more than once, such as {self._name(cells[times > 1][0])}",
+                "give each cell one row; for records, say who contributed (contributors=...) or use value=None",
+            )
+
+    def _places(self, codes: Numbers) -> Numbers:
+        """The inner cell of each row; sets what the inner cells are."""
+        leaves = np.stack([h.leaf_of[column] for h, column in zip(self.hierarchies, codes.T, strict=True)], axis=1)
+        sizes = [each.leaves.size for each in self.hierarchies]
+        if self.linked is None:
+            if math.prod(len(each.codes) for each in self.hierarchies) > MOST_CELLS:
+                raise DataError(
+                    f"the table has more than {MOST_CELLS:,} cells", "leave a dimension out, or give linked tables"
+                )
+            self.inner_leaves = np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
+            return np.asarray(np.ravel_multi_index(tuple(leaves.T), sizes), dtype=np.int64)
+        self.inner_leaves, places = np.unique(leaves, axis=0, return_inverse=True)
+        return places.ravel().astype(np.int64)
+
+    @property
+    def inner_count(self) -> int:
+        """How many inner cells there are."""
+        return len(self.inner_leaves)
+
+    def _counted(self, places: Numbers, behind: Array, contributors: str | bool | None) -> Array:
+        """How many records lie behind each inner cell."""
+        if contributors is not None:
+            return np.bincount(places, minlength=self.inner_count).astype(np.float64)
+        return _summed(places, behind, self.inner_count)
+
+    def _contributions(self, places: Numbers, values: Array, contributors: str | bool | None) -> Contributions | None:
+        if not self.from_records:
+            return None
+        who = np.arange(places.size)
+        if isinstance(contributors, str):
+            who = _whole_labels(self.source, contributors)
+        order = np.lexsort((values, who, places))
+        places, who, values = places[order], who[order], values[order]
+        new = np.r_[True, (np.diff(places) != 0) | (np.diff(who) != 0)] if places.size else np.zeros(0, dtype=bool)
+        starts = np.flatnonzero(new)
+        return Contributions(places[starts], who[starts], np.add.reduceat(values, starts) if starts.size else values)
+
+    def _check_sums(self, codes: Numbers, values: Array) -> None:
+        """Sums that came with the cells must be those of the cells."""
+        if not len(codes):
+            return
+        rows = self.row_of(codes)
+        if (rows < 0).any():
+            raise DataError(
+                f"{self._name(codes[rows < 0][0])} is a sum that none of the linked tables shows", "leave it out"
+            )
+        size = abs(self.matrix) @ np.abs(self.inner_values)
+        wrong = np.abs(self.published_values[rows] - values) > ADDS_UP * np.maximum(size[rows], 1.0)
+        if wrong.any():
+            raise DataError(
+                f"{np.count_nonzero(wrong)} sums are not those of their parts, such as {self._name(codes[wrong][0])}",
+                "correct them or the cells below them, or leave the sums out: they are made here",
+            )
+
+    # Published cells.
+
+    @cached_property
+    def _shown(self) -> Numbers:
+        """The codes of each published cell, a row each, in the order of the dimensions' codes."""
+        sizes = [len(each.codes) for each in self.hierarchies]
+        if self.linked is None:
+            return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
+        flat = [self._flat(np.stack([axis.ravel() for axis in self._grid(table)], axis=1)) for table in self.linked]
+        return np.stack(np.unravel_index(np.unique(np.concatenate(flat)), sizes), axis=1)
+
+    def _grid(self, table: Sequence[str]) -> list[Numbers]:
+        """All codes of the dimensions of a linked table, crossed; the other dimensions are at their total."""
+        axes = [np.arange(len(h.codes)) if h.name in table else np.zeros(1, np.int64) for h in self.hierarchies]
+        if math.prod(axis.size for axis in axes) > MOST_CELLS:
+            raise DataError(f"a linked table has more than {MOST_CELLS:,} cells", "leave a dimension out")
+        return list(np.meshgrid(*axes, indexing="ij"))
+
+    def _flat(self, codes: Numbers) -> Numbers:
+        """One number for each combination of codes."""
+        sizes = [len(each.codes) for each in self.hierarchies]
+        return np.asarray(np.ravel_multi_index(tuple(codes.T), sizes), dtype=np.int64)
+
+    def row_of(self, codes: Numbers) -> Numbers:
+        """The published cell of each combination of codes, -1 where it is not shown."""
+        wanted = self._flat(codes)
+        if self.linked is None:
+            return wanted
+        place = np.searchsorted(self._keys, wanted)
+        place[place == self._keys.size] = 0
+        return np.where(self._keys[place] == wanted, place, -1)
+
+    def rows_of(self, frame: Frame) -> Numbers:
+        """The published cell of each row of a frame that has the dimensions."""
+        codes = np.stack([_numbered(frame, each) for each in self.hierarchies], axis=1)
+        rows = self.row_of(codes)
+        if (rows < 0).any():
+            raise DataError(f"{self._name(codes[rows < 0][0])} is not a cell of the table", "leave it out")
+        return rows
+
+    @cached_property
+    def _keys(self) -> Numbers:
+        return self._flat(self._shown)
+
+    @property
+    def codes(self) -> Numbers:
+        """For each published cell and dimension the number of its code in the hierarchy."""
+        return self._shown
+
+    @property
+    def count(self) -> int:
+        """How many cells are published."""
+        return len(self._shown)
+
+    def lifts(self) -> Iterator[tuple[Numbers, Numbers]]:
+        """Pairs of inner cells and the published cells they are part of: each inner cell once in a pair of arrays.
+
+        There is a pair for each choice of levels, so that nothing larger than the inner cells is ever held.
+        """
+        lines = [h.lines[leaf] for h, leaf in zip(self.hierarchies, self.inner_leaves.T, strict=True)]
+        for levels in product(*(range(line.shape[1]) for line in lines)):
+            codes = np.stack([line[:, level] for line, level in zip(lines, levels, strict=True)], axis=1)
+            inner = np.flatnonzero((codes >= 0).all(axis=1))
+            rows = self.row_of(codes[inner])
+            yield inner[rows >= 0], rows[rows >= 0]
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """Published cells x inner cells: 1 where the inner cell is part of the published one."""
+        from scipy.sparse import csr_array
+
+        pairs = list(self.lifts())
+        inner, rows = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
+        matrix = csr_array((np.ones(rows.size, np.int8), (rows, inner)), shape=(self.count, self.inner_count))
+        matrix.sort_indices()
+        return matrix
+
+    @cached_property
+    def published_values(self) -> Array:
+        """The count or amount of every published cell."""
+        return self._over_cells(self.inner_values)
+
+    @cached_property
+    def published_counts(self) -> Array:
+        """The records behind every published cell; in a table of counts, its values."""
+        return self._over_cells(self.inner_counts)
+
+    def _over_cells(self, inner: Array) -> Array:
+        sums: Array = self.matrix.astype(np.float64) @ inner
+        return sums
+
+    @cached_property
+    def labels(self) -> dict[str, NDArray[np.str_]]:
+        """For each dimension the code of every published cell."""
+        return {h.name: np.array(h.codes)[column] for h, column in zip(self.hierarchies, self._shown.T, strict=True)}
+
+    def name_of(self, row: int) -> str:
+        """A published cell in words."""
+        return self._name(self._shown[row])
+
+    def _name(self, codes: Numbers) -> str:
+        parts = [f"{h.name}={h.codes[code]}" for h, code in zip(self.hierarchies, codes, strict=True)]
+        return f"({', '.join(parts)})"
+
+    def frame(self, **columns: Any) -> Any:
+        """The published cells as a frame of the kind the table was made from: codes, value, and the columns given."""
+        value = {self.value or "n": self.published_values}
+        return frame_like(self.source, {**self.labels, **value, **columns})
+
+    def __repr__(self) -> str:
+        return f"Table({' x '.join(self.dimensions)}: {self.count:,} cells, {self.inner_count:,} of them inner)"
+
+
+def frame_like(source: Frame, columns: Mapping[str, Any]) -> Any:
+    """Columns as a frame of the same library; arrays have no names, so polars it is for them."""
+    import narwhals as nw
+
+    backend: Any = source.native.implementation if isinstance(source, NarwhalsFrame) else "polars"
+    kinds = {"f": nw.Float64(), "b": nw.Boolean(), "i": nw.Int64(), "U": nw.String()}
+    series, schema = {}, {}
+    for name, column in columns.items():
+        cells = np.asarray(column)
+        if cells.dtype.kind == "f" and _all_whole(cells):
+            cells = cells.astype(np.int64)
+        series[name] = cells.tolist()
+        schema[name] = kinds.get(cells.dtype.kind, nw.String())
+    return nw.from_dict(series, schema, backend=backend).to_native()
+
+
+def _all_whole(values: Array) -> bool:
+    finite = np.isfinite(values).all() and np.abs(values).max(initial=0.0) < 2**53
+    return bool(finite and (values == np.round(values)).all())
+
+
+def _summed(places: Numbers, values: Array, size: int) -> Array:
+    """Sums by place that do not depend on the order of the rows, to the last bit."""
+    order = np.lexsort((values, places))
+    sums: Array = np.bincount(places[order], values[order], minlength=size).astype(np.float64)
+    return sums
+
+
+def _whole_labels(frame: Frame, name: str) -> Numbers:
+    """Contributors as whole numbers."""
+    if frame.missing(name):
+        raise DataError(
+            f"column '{name}': {frame.missing(name)} contributions are nobody's", "give unknown contributors names"
+        )
+    return frame.labels(name).astype(np.int64)
+
+
+def _numbered(frame: Frame, hierarchy: Hierarchy) -> Numbers:
+    """For each row the number of its code in the hierarchy."""
+    texts, rows = codes_of(frame, hierarchy.name)
+    numbers = np.array([hierarchy.number.get(text, -1) for text in texts], dtype=np.int64)
+    if (numbers < 0).any():
+        unknown = texts[int(np.flatnonzero(numbers < 0)[0])]
+        raise DataError(
+            f"dimension '{hierarchy.name}': its hierarchy has no code '{unknown}'",
+            did_you_mean(unknown, hierarchy.codes),
+        )
+    return numbers[rows]
+
+
+def _dimensions(names: Sequence[str], frame: Frame) -> tuple[str, ...]:
+    if isinstance(names, str) or not names:
+        raise ParameterError("dimensions: names of at least one column are needed", "such as ['region', 'sector']")
+    for name in names:
+        if name not in frame.names:
+            raise ParameterError(f"dimensions: no column '{name}'", did_you_mean(str(name), frame.names))
+    if len(set(names)) < len(names):
+        raise ParameterError("dimensions: a column is named twice", "name each once")
+    if not frame.count:
+        raise DataError("the table has no rows", "give at least one")
+    return tuple(names)
+
+
+def _linked(tables: Sequence[Sequence[str]] | None, dimensions: tuple[str, ...]) -> tuple[tuple[str, ...], ...] | None:
+    if tables is None:
+        return None
+    for table in tables:
+        for name in [table] if isinstance(table, str) else table:
+            if name not in dimensions:
+                raise ParameterError(f"linked: '{name}' is not among the dimensions", did_you_mean(name, dimensions))
+    unused = set(dimensions) - {name for table in tables for name in table}
+    if unused:
+        raise ParameterError(
+            f"linked: no table has the dimension '{sorted(unused)[0]}'", "leave it out of the dimensions"
+        )
+    return tuple(tuple(table) for table in tables)
+
+
+def _check_columns(
+    frame: Frame,
+    value: str | None,
+    contributors: str | bool | None,
+    counts: str | None,
+    hierarchies: Mapping[str, Any] | None,
+    dimensions: tuple[str, ...],
+) -> None:
+    for option, name in (("value", value), ("contributors", contributors), ("counts", counts)):
+        if isinstance(name, str) and name not in frame.names:
+            raise ParameterError(f"{option}: no column '{name}'", did_you_mean(name, frame.names))
+        if isinstance(name, str) and name in dimensions:
+            raise ParameterError(f"{option}: '{name}' is a dimension already", "name another column")
+    if contributors is False:
+        raise ParameterError("contributors: false says nothing", "leave it out, or give True or a column")
+    if counts is not None and (contributors is not None or value is None):
+        raise ParameterError("counts: records are counted here", "leave it out; it is for tables that come as cells")
+    for name in hierarchies or {}:
+        if name not in dimensions:
+            raise ParameterError(f"hierarchies: '{name}' is not among the dimensions", did_you_mean(name, dimensions))
