@@ -187,9 +187,14 @@ _work: Work | None = None
 
 
 def _start(work: Work, parent: int) -> None:
-    """Begin a worker: one thread each, as there are as many workers as cores; and end with whoever started it."""
+    """Begin a worker of a study."""
     global _work
     _work = work
+    begin_worker(parent)
+
+
+def begin_worker(parent: int) -> None:
+    """One thread each, as there are as many workers as cores; and an end with whoever started it."""
     os.environ["MICROVEIL_THREADS"] = "1"
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from microveil import api
 from microveil.core.assessment import Entry
 from microveil.core.errors import ParameterError, did_you_mean
 
@@ -126,6 +129,16 @@ class Study:
             if not any(_dominates(other, mine) for name, other in points.items() if name != label)
         ]
         return sorted(kept, key=lambda label: points[label])
+
+    def plot(self, path: str | PathLike[str] | None = None, *, risk: str | None = None, loss: str | None = None) -> Any:
+        """The map of risk and loss with its frontier, as an altair chart, which notebooks show.
+
+        Args:
+            path: a file to write it to, too: .svg, or .html with nothing to be loaded from anywhere.
+            risk: the measure along; by default the worst attack, or else a measure of risk that was taken.
+            loss: the measure upwards; by default `pil`, or else a measure of utility that was taken.
+        """
+        return api.study_map(self, None if path is None else Path(path), risk, loss)
 
     def best(
         self,

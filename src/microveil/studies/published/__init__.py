@@ -4,9 +4,12 @@ from microveil.studies.published import (
     calvino_census,
     calvino_example,
     calvino_factor,
+    calvino_selective,
     calvino_table4,
     dacquisto,
     hsu_chen,
+    hsu_chen_examples,
+    langsrud_tables,
 )
 from microveil.studies.published.base import Entry
 
@@ -22,10 +25,22 @@ ENTRIES: dict[str, Entry] = {
         calvino_census.TABLE_6,
         calvino_census.TABLE_7,
         calvino_factor.FACTORS,
+        calvino_factor.FIGURE_2,
         calvino_factor.FIGURE_3,
+        calvino_factor.FIGURE_4,
+        calvino_selective.FIGURE_5,
+        calvino_selective.FIGURE_6,
+        calvino_selective.TARRAGONA_6,
         dacquisto.TABLE_1,
         dacquisto.FIGURE_4,
+        hsu_chen_examples.FIGURE_5,
+        hsu_chen_examples.FIGURE_7,
+        hsu_chen_examples.FIGURE_8,
+        hsu_chen_examples.FIGURE_10,
         *hsu_chen.TABLES,
+        langsrud_tables.TABLE_1,
+        langsrud_tables.TABLE_2,
+        langsrud_tables.TABLE_3,
     )
 }
 

@@ -16,7 +16,8 @@ class Tolerance:
 
     `absolute` is a difference; `releases` the number of releases behind our mean for which it is meant: with fewer, it
     grows as a standard error does. `factor` allows a ratio instead. `one_draw`: the paper prints a single draw, so the
-    spread of our draws is allowed beside it.
+    spread of our draws is allowed beside it. `percentile_of`: it prints the 2.5th or 97.5th percentile of so many
+    releases, so what such percentiles scatter by is.
     """
 
     reason: str
@@ -24,6 +25,7 @@ class Tolerance:
     releases: int = 0
     factor: float = 1.0
     one_draw: bool = False
+    percentile_of: int = 0
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Printed:
     """One printed figure; `value` is None where we show a figure that the paper does not have.
 
     `misprint` says why the printed value is wrong; `recomputed` is what it ought to be, and ours is held against that.
+    `percentile` of our releases is ours; their mean, if it is None.
     """
 
     row: str
@@ -40,6 +43,7 @@ class Printed:
     misprint: str = ""
     recomputed: float | None = None
     remark: str = ""
+    percentile: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,3 +91,27 @@ class NotRunError(Exception):
 def rounding(decimals: int) -> Tolerance:
     """Nothing but the rounding of what is printed."""
     return Tolerance(f"half a unit of the last printed decimal ({decimals})", 0.5000001 * 10.0**-decimals)
+
+
+def percentiles(of: int) -> Tolerance:
+    """An end of a printed interval, which is a percentile of so many releases."""
+    reason = f"what percentiles scatter by, ours of as many releases as asked for and the paper's of {of:,}, at 99.7 %"
+    return Tolerance(f"{reason}, if releases were normal", 0.00005, percentile_of=of)
+
+
+ENDS = {"2.5 %": 2.5, "97.5 %": 97.5}
+"""The ends of the papers' intervals, which are percentiles of releases."""
+
+
+def interval(row: str, figure: str, ends: Sequence[float], of: int, remark: str = "") -> list[Printed]:
+    """Both ends of a printed interval."""
+    return [
+        Printed(row, f"{figure}, {word}", end, percentiles(of), remark=remark, percentile=percentile)
+        for (word, percentile), end in zip(ENDS.items(), ends, strict=True)
+    ]
+
+
+def with_ends(values: Mapping[Place, Sequence[float]], figures: Sequence[str]) -> dict[Place, Sequence[float]]:
+    """The same releases once more for the ends of the intervals of these figures."""
+    again = {(row, f"{name}, {word}"): of for (row, name), of in values.items() if name in figures for word in ENDS}
+    return {**values, **again}

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from microveil import api
 from microveil.core.results import Release
 from microveil.core.rng import Streams
-from microveil.studies.compare import compare
-from microveil.studies.published.base import Asked, Found, Place
+from microveil.core.threads import worker_count
+from microveil.studies.compare import begin_worker, compare
+from microveil.studies.published.base import Asked, Found, Place, Tolerance
 
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 Methods = Mapping[str, tuple[str, Mapping[str, Any]]]
+
+TEXT = "the text"
+"""The row of what a paper says of a picture."""
+
+SAYS = Tolerance("the text says so (1), and ours show it (1) or not (0)")
+SHOWN = Tolerance("the figure has no numbers")
 
 
 def measured(
@@ -59,3 +72,35 @@ def read_off(made: Iterable[Release], read: Callable[[Release], Mapping[Place, f
         for place, value in read(release).items():
             values.setdefault(place, []).append(float(value))
     return Found(values)
+
+
+def said(claims: Mapping[str, bool]) -> dict[Place, list[float]]:
+    """What a text says, as figures: 1 where ours show it, 0 where they do not."""
+    return {(TEXT, claim): [float(holds)] for claim, holds in claims.items()}
+
+
+def part_of(asked: Asked, number: int, of: int) -> Asked:
+    """The same for one part of the work, whose progress is a part of the whole."""
+    return replace(asked, progress=lambda step, share: asked.progress(step, (number + share) / of))
+
+
+def in_processes(work: Callable[[Item], Made], items: Sequence[Item], asked: Asked) -> list[Made]:
+    """The work on every item, in as many processes as are asked for; in this one, if it is one."""
+    workers = min(asked.workers or worker_count(), len(items))
+    if workers == 1:
+        return _told(map(work, items), len(items), asked)
+    context = multiprocessing.get_context("spawn")  # threads of numeric libraries do not survive a fork
+    with ProcessPoolExecutor(workers, context, begin_worker, (os.getpid(),)) as pool:
+        try:
+            return _told(pool.map(work, items), len(items), asked)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _told(made: Iterable[Made], count: int, asked: Asked) -> list[Made]:
+    found = []
+    for done, one in enumerate(made, start=1):
+        found.append(one)
+        asked.progress("protecting and measuring", done / count)
+    return found

