@@ -1,7 +1,8 @@
 """CSV in and out, so that what was not changed comes back as it was written.
 
-A file is read as text first, and a column becomes numbers only when all of it can. The text is kept: '1.50', 'NA'
-and '007' are decisions of whoever wrote the file, and a released file has to show them again.
+A file is read as text first, and its columns of numbers keep that text (see `numerals`). Separator, decimal sign,
+quotes and encoding are found, told to the user, and used again for the release; where two readings are possible,
+the user is asked to say which.
 
 Rows are split by Arrow rather than by polars: it refuses rows that are too short instead of filling them up, and takes
 quotes inside a cell literally, as the standard library does.
@@ -9,44 +10,37 @@ quotes inside a cell literally, as the standard library does.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.core.atomic import shown
-from microveil.core.errors import DataError, FileError
+from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.data.cells import text_cells
+from microveil.data.encodings import Encoding, as_utf8
+from microveil.data.formats import Format, Reading, check_flat
+from microveil.data.names import check_names
+from microveil.data.numerals import Original, find_numbers, with_decimals, written_as
+from microveil.data.quoting import BEGINNING, Quoting, find_quoting, header_line, quoted_cells
 
 if TYPE_CHECKING:
     import polars as pl
 
 SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
-MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
-"""Cells that count as missing in a column of numbers, with or without spaces around."""
+_WORDS: Final = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
+_DECIMALS: Final = {"point": ".", "dot": ".", "comma": ","}
 
-_SPACES: Final = " \t"
-# '007' and '01.11' are codes (a post code, an activity) that a number would cut short.
-_LEADING_ZERO: Final = r"^[ \t]*[+-]?0[0-9]"
-_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?")
 _INK: Final = re.compile(rb"\S")
-_SAMPLE: Final = 1000  # cells that settle the type of most columns of text
 _BLOCK: Final = 2**22  # bytes Arrow splits at a time, and so the longest row; more than fits a cache is slower
+_TRIED: Final = 100  # records by which separators that split the header alike are told apart
 _END: Final = "end"
-
-
-@dataclass(frozen=True, repr=False)
-class Original:
-    """A column of numbers as it was read, and the text it was read from (null where the cell was empty)."""
-
-    text: pl.Series
-    numbers: pl.Series
 
 
 @dataclass(frozen=True)
@@ -55,12 +49,28 @@ class Dialect:
 
     separator: str = ","
     line_ending: str = "\n"
-    bom: bool = False
+    decimal: str = "."
+    encoding: Encoding = field(default_factory=Encoding)
+    quoting: Quoting = field(default_factory=Quoting)
     originals: Mapping[str, Original] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def told(self) -> str:
+        """`semicolon, decimal comma, cp1252`."""
+        quotes = f", {self.quoting.told}" if self.quoting.told else ""
+        word = {".": "point", ",": "comma"}[self.decimal]
+        return f"{SEPARATORS[self.separator][2:]}, decimal {word}, {self.encoding.told}{quotes}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is what everybody expects, so that nothing has to be said."""
+        return (self.separator, self.decimal, self.encoding.name) == (",", ".", "utf-8")
 
 
 @dataclass(frozen=True)
-class _Header:
+class Header:
+    """The line with the names of the columns."""
+
     names: list[str]
     separator: str
     line_ending: str
@@ -68,159 +78,130 @@ class _Header:
     lines: int  # lines up to the first record
 
 
-def read_csv(path: Path) -> tuple[pl.DataFrame, Dialect]:
+class Csv(Format):
+    """Text in rows and columns."""
+
+    name: ClassVar[str] = "csv"
+    options: ClassVar[Sequence[str]] = ("delimiter", "decimal", "encoding")
+    default: ClassVar[Dialect] = Dialect()
+
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, Dialect]:
+        """Numbers are Int64 or Float64; the rest is text, empty cells null."""
+        return read_csv(path, reading)
+
+    def write(self, frame: pl.DataFrame, path: Path, manner: Dialect, *, shown_as: Path) -> None:
+        """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
+        with path.open("wb") as file:
+            write_csv(frame, file, manner, shown_as)
+
+    def adapted(self, manner: Dialect, extension: str, target: str) -> Dialect:
+        """Tabs come and go with the extension that means them."""
+        if (extension == ".tsv") == (target == ".tsv"):
+            return manner
+        return replace(manner, separator="\t" if target == ".tsv" else ",")
+
+    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
+        """No lists, no bytes."""
+        check_flat(frame, path)
+
+
+def read_csv(path: Path, reading: Reading | None = None) -> tuple[pl.DataFrame, Dialect]:
     """The table, and how to write one like it. Numbers are Int64 or Float64; the rest is text, empty cells null."""
-    data = path.read_bytes()
-    _check_bytes(data, path)
-    header = _read_header(data, path)
-    _check_names(header.names, path)
-    bom = _start(data) > 0
+    data, encoding = as_utf8(path.read_bytes(), path, (reading or Reading()).encoding)
+    return parsed(data, encoding, path, reading or Reading())[:2]
+
+
+def parsed(data: bytes, encoding: Encoding, path: Path, said: Reading) -> tuple[pl.DataFrame, Dialect, Header]:
+    """The table in the bytes of a file, or of its beginning."""
+    separator = _meant("delimiter", said.delimiter, _WORDS, SEPARATORS)
+    decimal = _meant("decimal", said.decimal, _DECIMALS, (".", ","))
+    header = _read_header(data, path, separator)
+    check_names(header.names, path)
+    beginning = data[header.end : header.end + BEGINNING]
+    quoting = find_quoting(header.names, data[: header.end], beginning, header.separator)
     # One more record, of words, ends the file: a quote that is never closed swallows it, and so gives itself away.
     last = header.separator.join([_END] * len(header.names)).encode()
     data = b"".join((memoryview(data)[header.end :], b"" if data.endswith((b"\n", b"\r")) else b"\n", last, b"\n"))
     text = _read_text(data, header, path)
-
-    with ThreadPoolExecutor() as pool:  # polars works on one column with one thread
-        columns = list(pool.map(to_numbers, text.get_columns()))
-    originals = {
-        name: Original(text[name], numbers)
-        for name, numbers in zip(text.columns, columns, strict=True)
-        if numbers is not None
-    }
-    frame = text.with_columns(original.numbers for original in originals.values())
-    return frame, Dialect(header.separator, header.line_ending, bom, originals)
+    numbers, decimal = find_numbers(text.get_columns(), path, separator=header.separator, decimal=decimal)
+    originals = {name: Original(text[name], numbers[name]) for name in text.columns if name in numbers}
+    frame = text.with_columns(numbers.values())
+    return frame, Dialect(header.separator, header.line_ending, decimal, encoding, quoting, originals), header
 
 
-def write_csv(frame: pl.DataFrame, file: IO[bytes], like: Dialect) -> None:
-    """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
+def write_csv(
+    frame: pl.DataFrame,
+    file: IO[bytes],
+    like: Dialect,
+    shown_as: Path,
+    *,
+    numbers: Sequence[str] | None = None,
+    headed: bool = True,
+) -> None:
+    """Write with the separator, line endings, missing cells and unchanged columns of the file it came from.
+
+    `numbers` names the columns of numbers, where some of them are given as the text they were; without a header line,
+    what is written goes on where another part ended.
+    """
     import polars as pl
 
+    if numbers is None:
+        numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
     cells = frame.with_columns(
-        written_as(frame[name], original) for name, original in like.originals.items() if name in frame.columns
+        written_as(frame[name], original, like.decimal)
+        for name, original in like.originals.items()
+        if name in frame.columns
     )
-    if cells.width == 1:
+    cells = cells.with_columns(with_decimals(column, like.decimal) for column in cells.get_columns())
+    cells = cells.with_columns(text_cells(column) for column in cells.get_columns() if column.name not in numbers)
+    if like.quoting.told:
+        cells = quoted_cells(cells, numbers, like.quoting, like.separator)
+    elif cells.width == 1:
         # An empty cell alone would be an empty line, which other programs skip.
         cells = cells.select(pl.all().cast(pl.String).fill_null(""))
+    # Polars writes UTF-8; for another encoding it writes into memory first.
+    plain = like.encoding.name == "utf-8"
+    stream = file if plain else io.BytesIO()
+    header = (header_line(frame.columns, like.quoting, like.separator) + like.line_ending).encode()
+    if headed:
+        stream.write(like.encoding.bytes_of(header, shown_as) if plain else header)
     cells.write_csv(
-        file,
+        stream,
+        include_header=False,
         separator=like.separator,
         line_terminator=like.line_ending,
-        include_bom=like.bom,
-        quote_style="necessary",
+        quote_style="never" if like.quoting.told else "necessary",
     )
+    if isinstance(stream, io.BytesIO):
+        file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))
 
 
-def no_place_in_csv(frame: pl.DataFrame) -> list[str]:
-    """The columns that hold lists, records or raw bytes."""
-    import polars as pl
-
-    return [name for name, kind in frame.schema.items() if kind.is_nested() or kind in (pl.Binary, pl.Object)]
-
-
-# Numbers
-
-
-def to_numbers(text: pl.Series) -> pl.Series | None:
-    """A column of text as numbers, missing cells null; nothing when a cell is no number.
-
-    A column without a single value counts as numbers too: passing it on as text would hide that it is empty.
-    """
-    import polars as pl
-
-    # A sample rules out most columns of text, and whole numbers where there are fractions.
-    sample = _parsed(text.head(_SAMPLE), (pl.Int64, pl.Float64))
-    if sample is None:
+def _meant(option: str, said: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
+    """What an option stands for: a sign, or the word for it."""
+    if said is None:
         return None
-    kinds = (pl.Int64, pl.Float64) if sample.dtype == pl.Int64 else (pl.Float64,)
-    return _parsed(text, kinds)
-
-
-def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...]) -> pl.Series | None:
-    """The column as the first of `kinds` that takes all its cells."""
-    if text.str.contains(_LEADING_ZERO).any():
-        return None
-    for kind in kinds:
-        numbers = text.cast(kind, strict=False).fill_nan(None)  # polars takes 'NAN' and '-nan' too; we do not
-        left = text.filter(numbers.is_null() & text.is_not_null()).str.strip_chars(_SPACES)
-        padded = left.filter(~left.is_in(list(MISSING)))
-        if padded.is_empty():
-            return numbers
-        if padded.cast(kind, strict=False).fill_nan(None).null_count() == 0:
-            return text.str.strip_chars(_SPACES).cast(kind, strict=False).fill_nan(None)
-    return None
-
-
-def written_as(column: pl.Series, original: Original) -> pl.Series:
-    """The cells of a column of numbers, as text where they cannot be left to polars.
-
-    An unchanged column is its original text. In a changed one the missing cells are, and those that have the value
-    they had (special codes); cells that were not missing before look as most of the column's missing cells do.
-    """
-    import polars as pl
-
-    was = original.numbers
-    if column.dtype == was.dtype and column.equals(was, null_equal=True):
-        return original.text
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-    same_rows = len(column) == len(was)
-    kept = same_rows and bool((column == was).any())
-    if column.null_count() == 0 and not kept:
-        return column
-    missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
-    cells = pl.lit(column.cast(pl.String))
-    if same_rows:
-        missing = pl.when(was.is_null()).then(original.text).otherwise(missing)
-        cells = pl.when(column == was).then(original.text).otherwise(cells)
-    return pl.select(pl.coalesce(cells, missing).alias(column.name)).to_series()
-
-
-def _usual(tokens: pl.Series) -> str | None:
-    """The commonest of a column's missing cells, the first in the alphabet of equals; none for empty cells."""
-    counts = tokens.alias("token").value_counts(name="cells").sort("cells", "token", descending=[True, False])
-    return None if counts.is_empty() else counts[0, "token"]
+    sign = words.get(said.lower(), said)
+    if sign not in known:
+        allowed = one_of(dict.fromkeys(word for word, sign in words.items() if word.isalpha()))
+        raise ParameterError(f"--{option}: {shown(said)} is not known", f"it is {allowed}")
+    return sign
 
 
 # Rows
 
 
-def _check_bytes(data: bytes, path: Path) -> None:
-    """Refuse what is not UTF-8 text, by line."""
-    bad = _first_not_utf8(data)
-    if bad is not None:
-        line = data.count(b"\n", 0, bad) + 1
-        raise FileError(f"{shown(path)} is not UTF-8 text (line {line})", "save it again as 'CSV UTF-8'")
-    null = data.find(b"\0")
-    if null >= 0:
-        line = data.count(b"\n", 0, null) + 1
-        raise FileError(f"{shown(path)} has a null byte on line {line}", "export it again; the file may be damaged")
-
-
-def _first_not_utf8(data: bytes) -> int | None:
-    """Where the text stops being UTF-8. The decoder's own error holds the data, so it does not leave this function."""
-    if data.isascii():
-        return None
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    size = 2**24  # in pieces: the whole text would take up to four times the file
-    for start in range(0, len(data), size):
-        held = len(decoder.getstate()[0])
-        try:
-            decoder.decode(data[start : start + size], final=start + size >= len(data))
-        except UnicodeDecodeError as error:
-            return start - held + error.start
-    return None
-
-
-def _read_header(data: bytes, path: Path) -> _Header:
-    """The column names, split by whichever separator gives the most of them."""
-    if not _INK.search(data, _start(data)):
+def _read_header(data: bytes, path: Path, separator: str | None) -> Header:
+    """The column names, split as the user says or by whichever separator gives the most of them."""
+    if not _INK.search(data):
         raise FileError(f"{shown(path)} is empty", "check that it is the right file")
     # Loosely first: strictly, a quote that is not closed would rule out the right separator, and leave a wrong one.
-    loose = [_split_header(data, separator, strict=False) for separator in SEPARATORS]
+    loose = [_split_header(data, sign, strict=False) for sign in ([separator] if separator else SEPARATORS)]
     headers = [header for header in loose if header]
-    best = max(headers, key=lambda header: len(header.names), default=None)  # the first of equals
     if path.suffix.lower() == ".tsv":  # which says it, so a single tab will do
-        best = next((header for header in headers if header.separator == "\t" and len(header.names) > 1), best)
+        tabs = [header for header in headers if header.separator == "\t" and len(header.names) > 1]
+        headers = tabs or headers
+    most = max((len(header.names) for header in headers), default=0)
+    best = _decided([header for header in headers if len(header.names) == most], data, path) if headers else None
     # A separator without result ran into a name too long to be one, as a wrong one does in a wide header; but with
     # a quote left in the names, it was the right one.
     if best and not (None in loose and '"' in "".join(best.names)) and _split_header(data, best.separator, strict=True):
@@ -231,17 +212,35 @@ def _read_header(data: bytes, path: Path) -> _Header:
     )
 
 
-def _start(data: bytes) -> int:
-    """Where the text begins, behind the mark that Windows programs put in front of UTF-8."""
-    return len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+def _decided(headers: Sequence[Header], data: bytes, path: Path) -> Header:
+    """The one separator of several that split the header alike by which the records have as many cells."""
+    if len(headers) == 1 or len(headers[0].names) == 1:
+        return headers[0]
+    fitting = [header for header in headers if _fits(header, data)]
+    if len(fitting) > 1:
+        found = one_of(SEPARATORS[header.separator] for header in fitting)
+        raise FileError(f"{shown(path)} can be split by {found}", "say which it is with --delimiter")
+    return fitting[0] if fitting else headers[0]
 
 
-def _split_header(data: bytes, separator: str, *, strict: bool) -> _Header | None:
+def _fits(header: Header, data: bytes) -> bool:
+    """Whether the first records have a cell for each name."""
+    lines = io.StringIO(data[header.end : header.end + BEGINNING].decode(errors="ignore"), newline="")
+    reader = csv.reader(lines, delimiter=header.separator)
+    try:
+        records = [row for row in islice(reader, _TRIED) if row]
+    except csv.Error:
+        return False
+    whole = records[:-1] if len(records) > 1 else records  # the last may be cut
+    return all(len(row) == len(header.names) for row in whole)
+
+
+def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None:
     """The first record that is not an empty line; nothing when its quotes make no sense."""
     ends: list[int] = []
 
     def lines() -> Iterator[str]:
-        position = _start(data)
+        position = 0
         while (line := _LINE.match(data, position)) and line[0]:
             position = line.end()
             ends.append(position)
@@ -255,50 +254,10 @@ def _split_header(data: bytes, separator: str, *, strict: bool) -> _Header | Non
     if names is None:
         return None
     end = ends[-1]
-    return _Header(names, separator, "\r\n" if data[:end].endswith(b"\r\n") else "\n", end, len(ends))
+    return Header(names, separator, "\r\n" if data[:end].endswith(b"\r\n") else "\n", end, len(ends))
 
 
-def _check_names(names: list[str], path: Path) -> None:
-    """Refuse a header with empty or repeated names, or that is a record."""
-    if _looks_like_record(names):
-        # Taken for names, the numbers of the first record would be released as they are.
-        raise DataError(f"{shown(path)} has numbers in place of column names", "add a first line with the names")
-    nameless = [position for position, name in enumerate(names, 1) if not name.strip()]
-    if nameless:
-        hint = "name it, or leave it out if it only numbers the rows"
-        raise DataError(f"{shown(path)} has no name for column {nameless[0]} of {len(names)}", hint)
-    positions: dict[str, list[int]] = {}
-    for position, name in enumerate(names, 1):
-        positions.setdefault(name, []).append(position)
-    repeated = {name: where for name, where in positions.items() if len(where) > 1}
-    if repeated:
-        raise DataError(f"{shown(path)} repeats column names: {_listed(repeated)}", "rename them apart")
-
-
-def _looks_like_record(names: list[str]) -> bool:
-    """Whether names are numbers, other than the counting ones (0, 1, 2; 2019, 2020) that tools and people write."""
-    numbers = [name for name in names if _NUMBER.fullmatch(name)]
-    blanks = [name for name in names if name.strip() in MISSING]
-    if blanks and any(names) and len(numbers) + len(blanks) == len(names):
-        return True
-    if not numbers:
-        return False
-    if not all(re.fullmatch(r"\d{1,9}", name, re.ASCII) for name in numbers):
-        return True
-    counted = [int(name) for name in numbers]
-    return counted != list(range(counted[0], counted[0] + len(counted)))
-
-
-def _listed(repeated: Mapping[str, list[int]], limit: int = 5) -> str:
-    """`'x' (columns 1, 3)`, for each repeated name; what could be a record's value is told by its position alone."""
-    parts = []
-    for name, where in list(repeated.items())[:limit]:
-        columns = f"columns {', '.join(map(str, where))}"
-        parts.append(columns if _NUMBER.fullmatch(name) or len(name) > 60 else f"{shown(name)} ({columns})")
-    return "; ".join(parts) + ("; and others" if len(repeated) > limit else "")
-
-
-def _read_text(data: bytes, header: _Header, path: Path) -> pl.DataFrame:
+def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
     """Every cell as text. The last record must be the one `read_csv` put there."""
     import polars as pl
     import pyarrow as pa
@@ -307,17 +266,7 @@ def _read_text(data: bytes, header: _Header, path: Path) -> pl.DataFrame:
     names = header.names
     table = None
     with suppress(pa.ArrowInvalid):
-        table = pa_csv.read_csv(
-            pa.BufferReader(data),
-            pa_csv.ReadOptions(column_names=names, block_size=max(_BLOCK, 16 * header.end)),
-            # In a file of one column an empty line is an empty cell; elsewhere it is no row.
-            pa_csv.ParseOptions(
-                delimiter=header.separator, newlines_in_values=b'"' in data, ignore_empty_lines=len(names) > 1
-            ),
-            pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
-            ),
-        )
+        table = pa_csv.read_csv(pa.BufferReader(data), **arrow_options(header, names, quotes=b'"' in data))
     # Raised out here, so that Arrow's error, which quotes the row, is not even its context.
     if table is None:
         raise _fault(data, header, path)
@@ -329,7 +278,28 @@ def _read_text(data: bytes, header: _Header, path: Path) -> pl.DataFrame:
     return frame.head(-1)
 
 
-def _fault(data: bytes, header: _Header, path: Path) -> FileError:
+def arrow_options(header: Header, wanted: Sequence[str], *, quotes: bool) -> dict[str, Any]:
+    """How Arrow splits the records below a header: some of the columns, every cell as text."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    names = header.names
+    return {
+        "read_options": pa_csv.ReadOptions(column_names=names, block_size=max(_BLOCK, 16 * header.end)),
+        # In a file of one column an empty line is an empty cell; elsewhere it is no row.
+        "parse_options": pa_csv.ParseOptions(
+            delimiter=header.separator, newlines_in_values=quotes, ignore_empty_lines=len(names) > 1
+        ),
+        "convert_options": pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=list(wanted),
+            strings_can_be_null=True,
+            null_values=[""],
+        ),
+    }
+
+
+def _fault(data: bytes, header: Header, path: Path) -> FileError:
     """What is wrong with the rows, by line. The standard library is slow, but keeps count."""
     lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
     reader = csv.reader(lines, delimiter=header.separator, strict=True)

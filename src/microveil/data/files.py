@@ -1,125 +1,218 @@
-"""Tables in and out of files: the door of this room.
+"""Tables in and out of files and databases: the door of this room.
 
-The format is told by the extension. No message holds a data value, and none is chained to a library's own, which do.
+The format is told by the extension, or by how an address begins. No message holds a data value, and none is chained
+to a library's own, which do.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from microveil.core.atomic import atomic_target, cannot, check_place, error_code, shown
 from microveil.core.errors import FileError, did_you_mean, one_of
-from microveil.data.csv import Dialect, no_place_in_csv, read_csv, write_csv
-from microveil.data.parquet import read_parquet, write_parquet
+from microveil.data.arrow import Arrow
+from microveil.data.csv import Csv, Dialect
+from microveil.data.databases import Engine
+from microveil.data.duckdb import DuckDb
+from microveil.data.excel import Excel
+from microveil.data.formats import Format, Manner, Plain, Reading, check_flat, check_options, check_table
+from microveil.data.parquet import Parquet
+from microveil.data.places import Database, Place, Sheet, file_of, place_from
+from microveil.data.postgresql import PostgreSql
+from microveil.data.sas import DataSet, Transport
+from microveil.data.spss import Spss
+from microveil.data.sqlite import Sqlite
+from microveil.data.stata import Stata
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["EXTENSIONS", "FileFormat", "atomic_target", "check_place", "check_target", "read_table", "write_table"]
+__all__ = [
+    "EXTENSIONS",
+    "FORMATS",
+    "FileFormat",
+    "Place",
+    "Reading",
+    "atomic_target",
+    "check_place",
+    "check_target",
+    "pending_table",
+    "place_from",
+    "read_table",
+    "write_table",
+]
 
-EXTENSIONS: Final[dict[str, Literal["csv", "parquet"]]] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
+FORMATS: Final[Mapping[str, Format]] = {
+    ".csv": Csv(),
+    ".tsv": Csv(),
+    ".txt": Csv(),
+    ".parquet": Parquet(),
+    ".pq": Parquet(),
+    ".arrow": Arrow(),
+    ".feather": Arrow(),
+    ".xlsx": Excel(),
+    ".sav": Spss(),
+    ".zsav": Spss(),
+    ".dta": Stata(),
+    ".xpt": Transport(),
+    ".sas7bdat": DataSet(),
 }
+"""Kinds of files, by their extension."""
+
+DATABASES: Final[Mapping[str, Engine]] = {"sqlite": Sqlite(), "duckdb": DuckDb(), "postgresql": PostgreSql()}
+"""Databases, by how their address begins."""
+
+EXTENSIONS: Final = {extension: kind.name for extension, kind in FORMATS.items()}
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """What it takes to write a file of the same kind as the one that was read."""
+    """What it takes to write a table of the same kind as the one that was read."""
 
-    name: Literal["csv", "parquet"]
-    extension: str
-    dialect: Dialect = field(default_factory=Dialect)
+    name: str
+    extension: str = ""
+    manner: Manner = field(default_factory=Plain)
+
+    @property
+    def dialect(self) -> Dialect:
+        """How a CSV file was written; the usual way, if it was none."""
+        return self.manner if isinstance(self.manner, Dialect) else Dialect()
+
+    @property
+    def told(self) -> str:
+        """What was found out about the file, in one line for people."""
+        return self.manner.told
 
 
-def read_table(path: Path) -> tuple[pl.DataFrame, FileFormat]:
-    """The table in a file, and the format to write one like it.
+def read_table(place: str | Place, reading: Reading | None = None) -> tuple[pl.DataFrame, FileFormat]:
+    """The table in a file or database, and the format to write one like it.
 
     From CSV, columns in which every cell is a number or missing are Int64 or Float64; the others are text, verbatim.
     """
-    name = _format_of(path)
+    where, said = place_from(place), reading or Reading()
+    if isinstance(where, Database):
+        return _read_database(where, said)
+    path, said = (where.path, replace(said, sheet=where.sheet)) if isinstance(where, Sheet) else (where, said)
+    kind = _format_of(path)
+    check_options(kind.options, said, f"{path.suffix.lower()} files")
     _check_source(path)
-    extension = path.suffix.lower()
     try:
-        if name == "parquet":
-            return read_parquet(path), FileFormat(name, extension)
-        frame, dialect = read_csv(path)
+        frame, manner = kind.read(path, said)
     except OSError as error:
         raise cannot("read", path, error) from None
-    return frame, FileFormat(name, extension, dialect)
+    return frame, FileFormat(kind.name, path.suffix.lower(), manner)
 
 
-def write_table(frame: pl.DataFrame, path: Path, like: FileFormat, *, into: Path | None = None) -> None:
+def write_table(
+    frame: pl.DataFrame, place: str | Place, like: FileFormat, *, into: Path | None = None, replacing: bool = False
+) -> None:
     """Write `frame` in the format of the target's extension, whole or not at all.
 
     `like` says how the table was written where it came from. Columns whose values have not changed since come back
     as the very text they were, and missing cells as they were marked. With `into`, the caller's temporary file is
     written, which is going to take the place of `path` together with others (see `atomic_targets`).
+    The table of a database that exists already is refused, but for `replacing`.
     """
-    name = _format_of(path)
-    _check_holds(frame, path)
+    where = place_from(place)
+    if isinstance(where, Database):
+        with pending_table(frame, where, like, replacing=replacing):
+            return
+    path = where.path if isinstance(where, Sheet) else where
+    kind = _format_of(path)
+    kind.check_holds(frame, path)
+    manner = _manner(kind, path, like)
+    if isinstance(where, Sheet):
+        manner = replace(manner, sheet=where.sheet)
     try:
-        with atomic_target(path) if into is None else nullcontext(into) as temporary, temporary.open("wb") as file:
-            _write(frame, file, path, _dialect(path, like) if name == "csv" else None)
+        with atomic_target(path) if into is None else nullcontext(into) as temporary:
+            _write(kind, frame, temporary, manner, path)
     except OSError as error:
         raise cannot("written", path, error) from None
 
 
-def _write(frame: pl.DataFrame, file: IO[bytes], path: Path, dialect: Dialect | None) -> None:
-    """Write CSV in a dialect, or Parquet."""
+@contextmanager
+def pending_table(frame: pl.DataFrame, place: Database, like: FileFormat, *, replacing: bool = False) -> Iterator[None]:
+    """Write into a database, in a transaction that is made good when the block ends well; else nothing has happened."""
+    kind = DATABASES[place.kind]
+    with kind.writing(frame, place, like.manner if like.name == kind.name else None, replacing=replacing):
+        yield
+
+
+def check_target(
+    place: str | Place, inputs: Iterable[Place] = (), frame: pl.DataFrame | None = None, *, replacing: bool = False
+) -> None:
+    """Refuse, before the long work, a target that `write_table` could not write or that is one of the inputs."""
+    where, others = place_from(place), list(inputs)
+    if isinstance(where, Database):
+        kind = DATABASES[where.kind]
+        if any(isinstance(other, Database) and kind.is_same(where, other) for other in others):
+            raise FileError(f"{shown(where)} is one of the inputs", "give the output another name")
+        kind.check_target(where, replacing=replacing)
+        if frame is not None:
+            check_flat(frame, where, "turn its lists into columns of their own", binary=True)
+        return
+    path = where.path if isinstance(where, Sheet) else where
+    kind_of_file = _format_of(path)
+    check_place(path, [file for file in map(file_of, others) if file is not None])
+    if frame is not None:
+        kind_of_file.check_holds(frame, path)
+
+
+def _read_database(place: Database, reading: Reading) -> tuple[pl.DataFrame, FileFormat]:
+    kind = DATABASES[place.kind]
+    check_options(("query",), reading, "databases")
+    if not place.table and reading.query is None:
+        raise FileError(f"{shown(place)} names no table", f"add #TABLE, or --query; {_listed(kind, place)}")
+    if place.table and reading.query is not None:
+        raise FileError(f"{shown(place)} names a table beside the query", "give one of them")
+    if place.file is not None:
+        _check_source(place.file)
+    frame, manner = kind.read(place, reading.query)
+    check_table(frame, place)
+    return frame, FileFormat(kind.name, "", manner)
+
+
+def _listed(kind: Engine, place: Database) -> str:
+    """A hint that names the tables there are."""
+    names = kind.tables(place)
+    return f"there are: {', '.join(names[:12])}" if names else "there are none"
+
+
+def _manner(kind: Format, path: Path, like: FileFormat) -> Any:
+    """How to write: as the source was written, if it is of this kind."""
+    extension = path.suffix.lower()
+    if like.name == kind.name and isinstance(like.manner, type(kind.default)):
+        return kind.adapted(like.manner, like.extension, extension)
+    return kind.adapted(kind.default, "", extension)
+
+
+def _write(kind: Format, frame: pl.DataFrame, temporary: Path, manner: Any, path: Path) -> None:
+    """Write, and tell a full disk that polars wraps."""
     import polars as pl
 
     try:
-        if dialect is None:
-            write_parquet(frame, file)
-        else:
-            write_csv(frame, file, dialect)
+        kind.write(frame, temporary, manner, shown_as=path)
         return
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         code = error_code(error)
-        if code is not None:  # a full disk, wrapped by polars
+        if code is not None:
             raise OSError(code, "") from None
-    why = f"a column's type has no place in {_format_of(path)}"
+    why = f"a column's type has no place in {kind.name}"
     raise FileError(f"{shown(path)} cannot be written: {why}", "convert it to numbers or text first")
 
 
-def check_target(path: Path, inputs: Iterable[Path] = (), frame: pl.DataFrame | None = None) -> None:
-    """Refuse, before the long work, a target that `write_table` could not write or that is one of the inputs."""
-    _format_of(path)
-    check_place(path, inputs)
-    if frame is not None:
-        _check_holds(frame, path)
-
-
-def _check_holds(frame: pl.DataFrame, path: Path) -> None:
-    """Refuse columns for which the format has no form."""
-    if _format_of(path) == "csv" and (names := no_place_in_csv(frame)):
-        raise FileError(f"{shown(path)} cannot hold column {shown(names[0])}", "lists and bytes need a .parquet file")
-
-
-def _dialect(path: Path, like: FileFormat) -> Dialect:
-    """The dialect of the source, but for the separator where one of the two is a .tsv and the other is not."""
-    tabs = path.suffix.lower() == ".tsv"
-    if like.name == "csv" and tabs == (like.extension == ".tsv"):
-        return like.dialect
-    return replace(like.dialect, separator="\t" if tabs else ",")
-
-
-def _format_of(path: Path) -> Literal["csv", "parquet"]:
+def _format_of(path: Path) -> Format:
     """The format an extension stands for."""
-    name = EXTENSIONS.get(path.suffix.lower())
-    if name is None:
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
         what = f"the extension {shown(path.suffix)}, which is not known" if path.suffix else "no extension"
-        raise FileError(f"{shown(path)} has {what}", f"use {one_of(EXTENSIONS)}")
-    return name
+        raise FileError(f"{shown(path)} has {what}", f"use {one_of(FORMATS)}")
+    return kind
 
 
 def _check_source(path: Path) -> None:
@@ -141,7 +234,7 @@ def _check_source(path: Path) -> None:
 def _nearby(path: Path) -> str:
     """A hint that names files in the same folder that could have been meant."""
     try:
-        names = sorted(other.name for other in path.parent.iterdir() if other.suffix.lower() in EXTENSIONS)
+        names = sorted(other.name for other in path.parent.iterdir() if other.suffix.lower() in FORMATS)
     except OSError:
         names = []
     printable = [name for name in names if name.isprintable()]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
-from microveil.data.csv import MISSING
+from microveil.data.numerals import MISSING
 
 ROWS_AT_ONCE = 8_192
 """Rows of an array that are copied column by column: few enough that they stay in the cache from one to the next."""

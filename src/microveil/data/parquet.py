@@ -3,14 +3,55 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from microveil.core.atomic import shown
 from microveil.core.errors import DataError, FileError
+from microveil.data.formats import Format, Reading
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+@dataclass(frozen=True)
+class ParquetManner:
+    """What pandas notes in a file (which column is its index), and the types of the columns it is about."""
+
+    pandas: str | None = field(default=None, repr=False)
+    schema: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    told: str = ""
+    is_plain: bool = True
+
+
+class Parquet(Format):
+    """Columns of any type, nested ones included."""
+
+    name: ClassVar[str] = "parquet"
+    default: ClassVar[ParquetManner] = ParquetManner()
+
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, ParquetManner]:  # noqa: ARG002
+        """The table; it knows its types itself."""
+        from pyarrow import parquet
+
+        frame = read_parquet(path)
+        noted = (parquet.read_schema(path).metadata or {}).get(b"pandas")
+        return frame, ParquetManner(None if noted is None else noted.decode(), dict(frame.schema))
+
+    def write(self, frame: pl.DataFrame, path: Path, manner: ParquetManner, *, shown_as: Path) -> None:  # noqa: ARG002
+        """Write with zstd, which every reader of today knows and which is far smaller than the older default."""
+        import polars as pl
+        from pyarrow import parquet
+
+        with path.open("wb") as file:
+            if manner.pandas is None or dict(frame.schema) != manner.schema:
+                frame.write_parquet(file, compression="zstd")
+                return
+            # Polars has no place for such notes where pandas looks for them.
+            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            parquet.write_table(table.replace_schema_metadata({"pandas": manner.pandas}), file, compression="zstd")
 
 
 def read_parquet(path: Path) -> pl.DataFrame:
@@ -42,8 +83,3 @@ def _repeated(path: Path) -> str:
 
     counts = Counter(parquet.read_schema(path).names)
     return ", ".join(shown(name) for name, count in counts.items() if count > 1)
-
-
-def write_parquet(frame: pl.DataFrame, file: IO[bytes]) -> None:
-    """Write with zstd, which every reader of today knows and which is far smaller than the older default."""
-    frame.write_parquet(file, compression="zstd")

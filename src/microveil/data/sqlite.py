@@ -1,0 +1,108 @@
+"""SQLite through the standard library: every cell has a type of its own there, which ADBC guesses by the first rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
+
+from microveil.data.databases import ROWS, Engine, quoted
+from microveil.data.loose import LooseColumn, to_cells
+from microveil.data.places import Database
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_TYPES: Final = {"Float32": "REAL", "Float64": "REAL", "Decimal": "REAL", "String": "TEXT", "Binary": "BLOB"}
+_WHOLE: Final = "INTEGER"
+
+
+@dataclass(frozen=True)
+class SqliteManner:
+    """By name, the type a column was declared with (which need not be one), and what is kept of it in batches."""
+
+    kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
+    columns: Mapping[str, LooseColumn] = field(default_factory=dict, repr=False, compare=False)
+    told: str = ""
+    is_plain: bool = True
+
+
+class Sqlite(Engine):
+    """A file of SQLite."""
+
+    name: ClassVar[str] = "sqlite"
+    driver: ClassVar[str] = "sqlite3"
+
+    def _errors(self) -> type[Exception]:
+        return sqlite3.Error
+
+    def _connect(self, place: Database, *, write: bool) -> sqlite3.Connection:
+        address = f"file:{quote(str(place.file))}?mode={'rwc' if write else 'ro'}"
+        return sqlite3.connect(address, uri=True, isolation_level=None)
+
+    def _read(
+        self, connection: sqlite3.Connection, place: Database, query: str | None
+    ) -> tuple[pl.DataFrame, SqliteManner]:
+        """Rows in the order in which they are stored."""
+        import polars as pl
+
+        table = quoted(place.table)
+        cursor = connection.execute(query or f"SELECT * FROM {table}")  # noqa: S608 - names are quoted
+        names = [entry[0] for entry in cursor.description or ()]
+        declared = connection.execute(f"PRAGMA table_info({table})").fetchall() if query is None else []
+        cells: list[list[Any]] = [[] for _ in names]
+        while rows := cursor.fetchmany(ROWS):
+            for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
+                column.extend(batch)
+        columns = {name: LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
+        kinds = {name: kind for _, name, kind, *_ in declared}
+        return pl.DataFrame([column.seen for column in columns.values()]), SqliteManner(kinds, columns)
+
+    def _insert(
+        self, connection: sqlite3.Connection, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool
+    ) -> None:
+        """One transaction around everything, also around making and dropping tables."""
+        known: SqliteManner = manner or SqliteManner()
+        table = quoted(place.table)
+        columns = [f"{quoted(name)} {_kind(frame[name], known)}".rstrip() for name in frame.columns]
+        connection.execute("BEGIN IMMEDIATE")
+        self._make_room(connection, place, replacing=replacing)
+        connection.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+        insert = f"INSERT INTO {table} VALUES ({', '.join('?' * frame.width)})"  # noqa: S608 - names are quoted
+        cells = [_cells(column, known.columns.get(column.name)) for column in frame.get_columns()]
+        for start in range(0, frame.height, ROWS):
+            batch = (column[start : start + ROWS] for column in cells)
+            connection.executemany(insert, zip(*batch, strict=True))
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def _names(self, connection: sqlite3.Connection) -> list[str]:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        return [name for (name,) in found if not name.startswith("sqlite_")]
+
+
+def _kind(column: pl.Series, manner: SqliteManner) -> str:
+    """The declared type, unless new fractions would not be kept by it."""
+    declared = manner.kinds.get(column.name)
+    was = manner.columns.get(column.name)
+    if declared is not None and was is not None and column.dtype == was.seen.dtype:
+        return declared
+    if column.dtype.is_integer() or str(column.dtype) == "Boolean":
+        return _WHOLE
+    return _TYPES.get(column.dtype.base_type().__name__, "TEXT")
+
+
+def _cells(column: pl.Series, was: LooseColumn | None) -> list[Any]:
+    """Cells that SQLite knows; it has no dates, and keeps them as text."""
+    cells = to_cells(column) if was is None else was.back(column)
+    if column.dtype.is_temporal():
+        return [None if cell is None else cell if isinstance(cell, str) else _text(cell) for cell in cells]
+    return cells
+
+
+def _text(moment: Any) -> str:
+    return moment.isoformat(" ") if isinstance(moment, dt.datetime) else str(moment)

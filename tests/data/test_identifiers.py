@@ -1,0 +1,104 @@
+"""Columns that look like direct identifiers: told, and dropped only on request."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import microveil as mv
+from microveil.data.frames import open_frame
+from microveil.data.identifiers import identifier_reason
+from microveil.errors import ParameterError
+
+ROWS = 40
+RNG = np.random.default_rng(1)
+
+LOOKS = {
+    "respondent": ([f"r{i * 7919 % 1000:03d}" for i in range(ROWS)], "its text is different in every row"),
+    "contact": ([f"p{i % 9}@example.org" for i in range(ROWS)], "its cells look like e-mail addresses"),
+    "call": ([f"+49 30 55{i % 9}0 12" for i in range(ROWS)], "its cells look like telephone numbers"),
+    "account": ([f"DE89 3704 0044 0532 0130 0{i % 9}" for i in range(ROWS)], "its cells look like bank accounts"),
+    "token": ([f"123e4567-e89b-12d3-a456-42661417400{i % 9}" for i in range(ROWS)], "universal identifiers"),
+    "LastName": (["Ng", "Doe"] * (ROWS // 2), "its name says so"),
+    "person_id": ((RNG.permutation(ROWS) * 17).tolist(), "its name says so"),
+    "HHID": (RNG.integers(1, 9, ROWS).tolist(), "its name says so"),
+    "line": (list(range(100, 100 + ROWS)), "it numbers the rows"),
+    "tens": (list(range(0, 10 * ROWS, 10)), "it numbers the rows"),
+}
+NONE = {
+    "wages": RNG.lognormal(8, 1, ROWS).tolist(),
+    "turnover": (RNG.permutation(ROWS) * 31).tolist(),  # different in every row, as amounts are
+    "paid": RNG.integers(0, 2, ROWS).tolist(),
+    "region": ["north", "south"] * (ROWS // 2),
+    "constant": [5] * ROWS,
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table])
+def test_what_looks_like_one(name: str, make: type) -> None:
+    cells, reason = LOOKS[name]
+    assert reason in identifier_reason(open_frame(make({name: cells})), name)
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_does_not(name: str) -> None:
+    assert identifier_reason(open_frame(pl.DataFrame({name: NONE[name]})), name) == ""
+
+
+def test_few_rows_say_nothing() -> None:
+    assert identifier_reason(open_frame(pl.DataFrame({"x": ["a", "b", "c"]})), "x") == ""
+    assert identifier_reason(open_frame(pl.DataFrame({"x": [1, 2, 3]})), "x") == ""
+
+
+def table() -> pl.DataFrame:
+    rng = np.random.default_rng(2)
+    return pl.DataFrame(
+        {
+            "person_id": rng.permutation(200),
+            "email": [f"p{i}@example.org" for i in range(200)],
+            "age": rng.integers(18, 80, 200),
+            "wages": rng.lognormal(7, 1, 200),
+            "rent": rng.lognormal(6, 1, 200),
+        }
+    )
+
+
+def test_they_are_told_and_stay_unless_somebody_asks() -> None:
+    release = mv.protect(table(), seed=1)
+    assert release.data.columns == table().columns
+    for name in ("person_id", "email"):
+        assert any(f"'{name}' looks like an identifier" in warning for warning in release.warnings)
+    assert mv.describe(table()).identifiers.keys() == {"person_id", "email"}
+
+
+@pytest.mark.parametrize("make", [lambda f: f, lambda f: f.to_pandas(), lambda f: f.to_arrow()])
+def test_they_are_dropped_on_request(make: object) -> None:
+    data = make(table())  # type: ignore[operator]
+    release = mv.protect(data, drop_identifiers=True, seed=1)
+    assert type(release.data) is type(data)
+    names = list(getattr(release.data, "column_names", getattr(release.data, "columns", [])))
+    assert names == ["age", "wages", "rent"]
+    assert "dropped, on request: person_id, email" in release.warnings
+    assert release.recipe()["drop"] == ["person_id", "email"]
+    by_name = mv.protect(data, drop=["person_id", "email"], seed=1)
+    assert by_name.data.equals(release.data)
+    assert "email" in (data.columns if hasattr(data, "columns") and not hasattr(data, "column_names") else ["email"])
+
+
+def test_what_is_dropped_has_no_role() -> None:
+    with pytest.raises(ParameterError, match="there is no column 'age'"):
+        mv.protect(table(), drop="age", strata="age")
+    with pytest.raises(ParameterError, match="drop: there is no column 'agee'; did you mean 'age'"):
+        mv.protect(table(), drop="agee")
+    with pytest.raises(ParameterError, match="drop: the columns of an array"):
+        mv.protect(np.random.default_rng(1).random((50, 3)), drop=[0])
+
+
+def test_names_that_are_no_text_can_be_dropped() -> None:
+    data = pd.DataFrame(np.random.default_rng(3).random((60, 4)), columns=[2019, 2020, "a", ("b", 1)])
+    release = mv.protect(data, drop=[2020], seed=1)
+    assert list(release.data.columns) == [2019, "a", ("b", 1)]
