@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from microveil.core.dependence import LinearRule
 from microveil.core.moments import moments
-from microveil.core.near_rules import find_near_rules, gaps, is_sum, share_met, without_gaps
+from microveil.core.near_rules import find_near_rules, find_near_sums, gaps, is_sum, share_met, without_gaps
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 
@@ -149,3 +149,22 @@ def test_gaps_undo_themselves() -> None:
     assert np.mean(opened[TOTAL] == 0) > 0.9
     assert all(a is b for a, b in zip(opened[:3], columns[:3], strict=True))
     assert (without_gaps(opened, [SUM])[TOTAL] == columns[TOTAL]).all()
+
+
+def test_what_holds_only_to_its_rounding_is_not_told_with_exceptions() -> None:
+    number = np.arange(400.0)
+    stream = Streams(1).stream("x")
+    assert find_near_sums(Matrix([np.floor(number / 4), number]), [0, 1], None, stream) == []
+
+
+def test_exceptions_are_counted_among_the_rows_that_tell() -> None:
+    rng = np.random.default_rng(5)
+    a, b, c = np.round(rng.lognormal(6, 1.5, (3, 500)))
+    total = a + b
+    total[:40] += 3
+    a[100:150] = np.nan
+    values = Matrix([a, b, c, total])
+    holes = np.isnan(np.column_stack(values.columns))
+    (found,) = find_near_sums(values, [0, 1, 2, 3], holes, Streams(1).stream("x"))
+    assert (found.rule.column, dict(found.rule.terms)) == (3, {0: 1.0, 1: 1.0})
+    assert (found.exceptions, found.rows) == (40, 450)

@@ -276,7 +276,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a step below zero": ({"step": -31.25}, "columns.rent.step"),
     "an infinite bound": ({"minimum": float("-inf")}, "columns.rent.minimum"),
     "no number": ({"maximum": "much"}, "columns.rent.maximum"),
-    "an unknown word": ({"minimun": 31.25}, "columns.rent.minimun"),
+    "an unknown word": ({"minimun": 31.25}, "no key 'minimun' in columns.rent"),
 }
 
 

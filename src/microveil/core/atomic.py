@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -19,6 +19,13 @@ from microveil.core.errors import FileError
 
 # What "the disk is full" is called: the disk itself, the user's quota, the limit on a file's size.
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+PREFIX, SUFFIX = ".microveil-", ".tmp"
+"""What temporary files are called."""
+
+_at_work: set[Path] = set()
+"""Temporary files of this process that have not become their targets yet."""
 
 
 def shown(name: object) -> str:
@@ -65,7 +72,9 @@ def check_place(path: Path, inputs: Iterable[Path] = ()) -> None:
     if not folder.is_dir():
         raise FileError(f"{shown(path)} cannot be written: there is no folder {shown(folder)}", "create it first")
     try:
-        _create(folder).unlink()
+        path_tried, handle = _create(folder)
+        path_tried.unlink()
+        os.close(handle)
     except OSError as error:
         raise cannot("written", path, error) from None
 
@@ -83,28 +92,39 @@ def atomic_target(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_targets(
-    paths: Sequence[Path], shield: AbstractContextManager[None] | None = None
+    paths: Sequence[Path], shield: AbstractContextManager[None] | None = None, private: Collection[Path] = ()
 ) -> Iterator[tuple[Path, ...]]:
     """Temporary files that take the places of `paths`, in that order, once the block has written all of them.
 
     Nothing is replaced before every file is complete and on the disk, so a failure leaves all that was there as it
-    was. `shield` surrounds the instant of the replacing, which should not be interrupted half-way.
+    was. `shield` surrounds the instant of the replacing, which should not be interrupted half-way. Those of `paths`
+    that are `private` stay readable by their owner only. A path that is itself such a temporary file is written to as
+    it is: it becomes visible with its own target.
     """
     for path in paths:
         check_place(path)
     targets = [_real(path) for path in paths]
+    if paths and all(target in _at_work for target in targets):
+        yield tuple(targets)
+        return
     temporaries: list[Path] = []
+    handles: list[int] = []
+    for folder in {target.parent for target in targets}:
+        _sweep(folder)
     try:
         for path, target in zip(paths, targets, strict=True):
             with _told_about(path):
-                temporaries.append(_create(target.parent))
+                temporary, handle = _create(target.parent)
+                temporaries.append(temporary)
+                handles.append(handle)
+                _at_work.add(temporary)
         with _told_about(paths[0]):  # of several, the writers tell their own errors
             yield tuple(temporaries)
         files = list(zip(paths, temporaries, targets, strict=True))
         for path, temporary, target in files:
             with _told_about(path):
                 _sync(temporary, os.O_RDWR)  # or a crash could leave an empty target
-                temporary.chmod(_permissions(temporary, target))
+                temporary.chmod(0o600 if path in private else _permissions(temporary, target))
         with shield or nullcontext():
             for path, temporary, target in files:
                 with _told_about(path):
@@ -116,7 +136,10 @@ def atomic_targets(
         raise _by_real_name(error, paths, temporaries) from None
     finally:
         for temporary in temporaries:
+            _at_work.discard(temporary)
             temporary.unlink(missing_ok=True)  # already gone when all went well: it has become the target
+        for handle in handles:
+            os.close(handle)
 
 
 @contextmanager
@@ -164,11 +187,50 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _create(folder: Path) -> Path:
-    """A new empty file, mode 0600 from the start. Its name is short: the target's may be as long as a name can be."""
-    handle, name = tempfile.mkstemp(prefix=".microveil-", suffix=".tmp", dir=folder)
-    os.close(handle)
-    return Path(name)
+def _create(folder: Path) -> tuple[Path, int]:
+    """A new empty file, mode 0600 from the start, and a handle that holds its lock as long as this process lives.
+
+    Its name is short: the target's may be as long as a name can be.
+    """
+    while True:
+        handle, name = tempfile.mkstemp(prefix=PREFIX, suffix=SUFFIX, dir=os.path.realpath(folder))
+        # Between making and locking it, another process may have taken it for one that was left behind.
+        if _locked(handle) and Path(name).exists():
+            return Path(name), handle
+        os.close(handle)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a process that was killed has left behind: files of ours whose lock nobody holds any more."""
+    try:
+        left = [Path(entry.path) for entry in os.scandir(folder) if _is_temporary(entry.name)]
+    except OSError:
+        return
+    for path in left:
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if hasattr(os, "getuid") and os.fstat(handle).st_uid == os.getuid() and _locked(handle):
+                    path.unlink()
+            finally:
+                os.close(handle)
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(PREFIX) and name.endswith(SUFFIX)
+
+
+def _locked(handle: int) -> bool:
+    """Take the lock of a file, if nobody has it; where files have no locks, nothing is ever swept."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
 
 
 def _sync(path: Path, flags: int) -> None:

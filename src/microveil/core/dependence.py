@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import RANK_TOLERANCE
-from microveil.core.moments import Moments
+from microveil.core.moments import Moments, moments
 from microveil.core.table import Matrix
 from microveil.core.threads import segments
 
@@ -26,7 +26,13 @@ Cancellation leaves far more than round-off in a correlation matrix, so this is 
 EXACT = 1e-12
 """A rule holds exactly if it does in every row, to this share of the sizes of its terms there."""
 
+HOLDS = 1e-9
+"""Share of the size of its terms by which a sum may be off and still holds: files are written in decimals."""
+
 FIRST_ROWS = 1_000
+
+ROWS_PER_COLUMN = 3
+"""Rows without holes for each column that rules are looked for among."""
 
 REFITS = 3
 """Fits of what earlier fits left: each reaches another six digits down."""
@@ -55,6 +61,21 @@ class LinearRule:
         """The same rule where columns have other numbers."""
         terms = {numbers[j]: c for j, c in self.terms.items()}
         return LinearRule(numbers[self.column], terms, self.constant, self.exact)
+
+    def broken_rows(self, columns: Sequence[Array]) -> Mask:
+        """The rows in which it does not hold; never where a cell is missing."""
+        return self._broken(Matrix(columns), slice(None))
+
+    def broken(self, columns: Sequence[Array]) -> int:
+        """In how many rows it does not hold."""
+        values = Matrix(columns)
+        pieces = _pieces(values, len(self.terms))
+        return sum(int(np.count_nonzero(self._broken(values, piece))) for piece in pieces)
+
+    def _broken(self, values: Matrix, rows: slice) -> Mask:
+        misses, sizes = _misses(values, self, rows)
+        broken: Mask = np.abs(misses) > HOLDS * sizes
+        return broken
 
     def worst_error(self, columns: Sequence[Array]) -> float:
         """The largest violation over the size of its terms, among rows where all are present."""
@@ -89,6 +110,47 @@ def in_order(rules: Sequence[LinearRule], known: Collection[int]) -> tuple[list[
         told |= {rule.column for rule in ready}
         pending = [rule for rule in pending if rule not in ready]
     return ordered, pending
+
+
+def dependence_among(
+    values: Matrix,
+    among: Sequence[int],
+    holes: Mask | None = None,
+    declared: Sequence[LinearRule] = (),
+    *,
+    summary: Moments | None = None,
+    ordered: bool = False,
+) -> Dependence:
+    """Independent columns and rules among some columns of a table, which keep their numbers.
+
+    `holes` tells where cells are missing (None: nowhere); the rules are then looked for among the fullest columns.
+    `summary` has the moments of these columns over all rows, each counted once, where they are known already.
+    """
+    searched = list(among) if holes is None else fullest(among, holes, declared)
+    place = {j: at for at, j in enumerate(searched)}
+    rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
+    chosen = values.select(searched)
+    whole = chosen
+    if holes is not None:
+        whole = chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
+    if holes is not None or summary is None:
+        summary = moments(whole.piece, whole.shape[0]) if whole.shape[0] else None
+    if summary is not None:
+        rules = find_dependence(chosen, summary, rules, whole, ordered=ordered).rules
+    found = [rule.renumbered(dict(enumerate(searched))) for rule in rules]
+    left_out = {rule.column for rule in found}
+    return Dependence([j for j in among if j not in left_out], found)
+
+
+def fullest(among: Sequence[int], holes: Mask, declared: Sequence[LinearRule] = ()) -> list[int]:
+    """Columns to look for rules among: those with the fewest holes, as long as enough rows are whole in all of them."""
+    chosen = sorted({j for rule in declared for j in (rule.column, *rule.terms)} & set(among))
+    broken = holes[:, chosen].any(axis=1)
+    for j in sorted(among, key=lambda j: int(holes[:, j].sum())):
+        wider = broken | holes[:, j]
+        if j not in chosen and np.count_nonzero(~wider) > ROWS_PER_COLUMN * (len(chosen) + 1):
+            chosen, broken = [*chosen, j], wider
+    return sorted(chosen)
 
 
 def find_dependence(

@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 
 from microveil.core.dependence import LinearRule
 from microveil.core.domain import Domain
+from microveil.core.orders import OrderRule
 from microveil.core.ratios import RatioRule
+
+Rule = LinearRule | RatioRule | OrderRule
 
 
 @dataclass(frozen=True, repr=False)
 class Knowledge:
-    """Sums and ratios among the confidential columns, and their domains; columns by number.
+    """Rules among the confidential columns, and their domains; columns by number.
 
-    `learnt` domains and `found_ratios` are what the data look like, `declared` domains, `sums` and `ratios` what the
-    user says must hold. Domains have an entry per column, or none at all.
+    `learnt` domains and `found_ratios` are what the data look like, `declared` domains, `sums`, `ratios` and `orders`
+    what the user says must hold, `watched` rules what is only counted. Domains have an entry per column, or none.
     """
 
     sums: Sequence[LinearRule] = ()
@@ -23,6 +26,8 @@ class Knowledge:
     found_ratios: Sequence[RatioRule] = ()
     learnt: Sequence[Domain] = ()
     declared: Sequence[Domain] = ()
+    orders: Sequence[OrderRule] = ()
+    watched: Sequence[Rule] = ()
 
     def of_use(self, *, moments_first: bool) -> Knowledge:
         """What was declared always, what the data look like unless moments are promised exactly."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from microveil.core.arrays import Array
@@ -89,3 +91,32 @@ def nearest_correlation(matrix: Array) -> Array:
     scale = np.sqrt(np.diagonal(clipped))
     nearest: Array = clipped / np.outer(scale, scale)
     return nearest
+
+
+@dataclass(frozen=True, repr=False)
+class CanonicalPair:
+    """The combinations of two sets of columns that are correlated most (Hotelling 1936)."""
+
+    left: Array
+    right: Array
+    correlation: float
+
+
+def first_canonical_pair(left: Array, right: Array) -> CanonicalPair:
+    """The first pair of canonical variables of two tables of the same records, rows x columns, without holes."""
+    tables = [table - table.mean(axis=0) for table in (left, right)]
+    bases = [_orthonormal(table) for table in tables]
+    a, correlations, b = np.linalg.svd(bases[0].T @ bases[1])
+    if correlations.size == 0:
+        return CanonicalPair(np.zeros(left.shape[1]), np.zeros(right.shape[1]), 0.0)
+    scores = bases[0] @ a[:, 0], bases[1] @ b[0]
+    found = [np.linalg.lstsq(table, score)[0] for table, score in zip(tables, scores, strict=True)]
+    return CanonicalPair(found[0], found[1], float(min(correlations[0], 1.0)))
+
+
+def _orthonormal(values: Array) -> Array:
+    """An orthonormal basis of what the columns span, each counted in its own unit."""
+    sd = values.std(axis=0)
+    u, singular, _ = np.linalg.svd(values / np.where(sd > 0, sd, 1.0), full_matrices=False)
+    basis: Array = u[:, singular > RANK_TOLERANCE * singular.max(initial=0.0)]
+    return basis

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from microveil.core.arrays import Array
-from microveil.core.dependence import LinearRule
+from microveil.core.arrays import Array, Mask
+from microveil.core.dependence import LinearRule, fullest
 from microveil.core.domain import step_of
 from microveil.core.linalg import regression_slopes
-from microveil.core.moments import Moments
+from microveil.core.moments import Moments, moments
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix
 
@@ -69,6 +69,37 @@ def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[Li
         else:
             found.append(rule)
     return found
+
+
+@dataclass(frozen=True, repr=False)
+class NearSum:
+    """A sum with the number of rows that break it, of those that tell."""
+
+    rule: LinearRule
+    exceptions: int
+    rows: int
+
+
+def find_near_sums(values: Matrix, among: Sequence[int], holes: Mask | None, stream: Stream) -> list[NearSum]:
+    """Sums that hold in most rows of some columns, not in all; with holes, of the fullest of them."""
+    searched = list(among) if holes is None else fullest(among, holes)
+    chosen = values.select(searched)
+    if holes is not None:
+        chosen = chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
+    if chosen.shape[0] <= 2 * len(searched):
+        return []
+    rules = find_near_rules(chosen, moments(chosen.piece, chosen.shape[0]), stream)
+    back = dict(enumerate(searched))
+    counted = [_counted(values, rule.renumbered(back)) for rule in rules if is_sum(rule)]
+    # What holds in most rows only to the rounding of the columns has too many exceptions to be told as a rule.
+    return [near for near in counted if near.exceptions <= (1 - HOLDS) * near.rows]
+
+
+def _counted(values: Matrix, rule: LinearRule) -> NearSum:
+    there = np.ones(values.shape[0], dtype=bool)
+    for j in (rule.column, *rule.terms):
+        there &= ~np.isnan(values.columns[j])
+    return NearSum(rule, rule.broken(values.columns), int(np.count_nonzero(there)))
 
 
 def is_sum(rule: LinearRule) -> bool:

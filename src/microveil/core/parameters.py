@@ -57,6 +57,9 @@ class Parameter:
     is_data: bool = False
     """True for a table beside the data, which no recipe holds; a recipe can hold the path of one."""
 
+    is_path: bool = False
+    """True where a text is the path of a file, which a recipe tells from where it lies itself."""
+
 
 def parameters_of(step: type[Step]) -> list[Parameter]:
     """The declared parameters of a step, in the order of their declaration."""
@@ -121,7 +124,7 @@ def _shown(name: str, field: FieldInfo) -> Parameter:
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     allowed = str(extra.get("allowed", "")) or _allowed(field)
     default = None if field.is_required() else field.get_default()
-    flags = bool(extra.get("for_tests")), bool(extra.get("data"))
+    flags = (bool(extra.get(flag)) for flag in ("for_tests", "data", "path"))
     return Parameter(name, field.description or "", allowed, default, *flags)
 
 

@@ -70,6 +70,12 @@ class Verdict:
         """The measures whose limits are not met."""
         return [line.limit.measure for line in self.lines if not line.met]
 
+    @property
+    def told(self) -> str:
+        """In words, with the measures that fail."""
+        failed = "" if self.met else f" ({', '.join(self.failed)})"
+        return f"policy '{self.policy}' is {'met' if self.met else 'not met'}{failed}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {"name": self.policy, "met": self.met, "lines": [line.to_dict() for line in self.lines]}

@@ -46,6 +46,12 @@ class RatioRule:
         """The column from the other two."""
         return Domain(step=self.step).rounded(self._quotient(columns))
 
+    def renumbered(self, numbers: Mapping[int, int]) -> RatioRule:
+        """The same rule where columns have other numbers."""
+        return RatioRule(
+            numbers[self.column], numbers[self.numerator], numbers[self.denominator], self.step, self.otherwise
+        )
+
     def broken(self, columns: Sequence[Array]) -> int:
         """In how many rows, of those where the column is present, the rule does not hold."""
         return int(np.count_nonzero(self._misses(columns)))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError, one_of
+from microveil.core.strict import plain_data
 
 if TYPE_CHECKING:
     from microveil.core.assessment import Assessment
@@ -115,6 +116,28 @@ class ComponentTable:
         ]
 
 
+@dataclass(frozen=True)
+class Audit:
+    """A rule, and in how many places it does not hold, before and after."""
+
+    rule: str
+    before: int
+    after: int
+
+
+class Writer(Protocol):
+    """What writes the reports of a release, and counts what became of the rules."""
+
+    def __call__(self, release: Release, path: str | PathLike[str], audience: str, *args: Any, **files: Any) -> None:
+        """Write a report."""
+
+    def audits(self, release: Release) -> list[Audit] | None:
+        """The rules; None where the original was left behind."""
+
+    def of_both(self, data: Any, names: Sequence[str], first: Release, second: Release | None) -> Writer:
+        """What writes for two releases in one."""
+
+
 @dataclass(frozen=True, repr=False)
 class Release:
     """A protected table and the account of how it came about."""
@@ -132,9 +155,15 @@ class Release:
     leakage: Leakage | None
     settings: Mapping[str, Any]
     seed: int
-    writer: Callable[..., None]
+    writer: Writer
     found: Mapping[str, float] = field(default_factory=dict)
     """Figures that the method had to find, by name: the alpha of a mixture and its limit, the number of clusters."""
+
+    sample: tuple[Any, Any] | None = None
+    """Where the release is a file too large to be held: some of its rows, before and after."""
+
+    order: NDArray[np.intp] | None = None
+    """Where the rows were in the original, if they were shuffled. As secret as the seed, from which it follows."""
 
     def __repr__(self) -> str:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""
@@ -154,9 +183,17 @@ class Release:
         """Statistics that nearly came back, with the largest difference."""
         return {name: error for name, error in self.kept.items() if error > EXACTLY}
 
+    @property
+    def audit(self) -> list[Audit] | None:
+        """In how many places each rule does not hold, before and after; None where the original was left behind."""
+        return self.writer.audits(self)
+
     def recipe(self, include_seed: bool = False) -> dict[str, Any]:
-        """What replays this release on the same data; only with its seed does it give the same bytes."""
-        recipe = {"recipe": RECIPE_VERSION, **copy.deepcopy(dict(self.settings))}
+        """What replays this release on the same data; only with its seed does it give the same bytes.
+
+        `microveil.run` replays it, and `microveil.recipes.write` puts it into a file.
+        """
+        recipe = {"recipe": RECIPE_VERSION, **plain_data(self.settings)}
         return {**recipe, "seed": self.seed} if include_seed else recipe
 
     def report(

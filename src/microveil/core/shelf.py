@@ -11,9 +11,8 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +59,10 @@ class DiskColumn:
             why = "is full" if error.errno in NO_SPACE else "cannot be written to"
             raise FileError(f"the folder for temporary files, {shown(self.folder)}, {why}", hint) from None
 
+    def close(self) -> None:
+        """Give the space back."""
+        self._file.close()
+
     def append(self, values: Array) -> None:
         """Put values after the last row."""
         self.write(self.size, values)
@@ -103,22 +106,44 @@ class DiskColumn:
         return out
 
 
-def on_disk(columns: Sequence[DiskColumn]) -> Matrix:
+class LabelColumn:
+    """1 in the rows with some label, 0 in the others; of labels that are on a disk by their numbers."""
+
+    def __init__(self, codes: DiskColumn, code: int) -> None:
+        self.codes, self.code = codes, code
+        self.shape, self.size = codes.shape, codes.size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Array:
+        here: Array = (self.codes[rows] == self.code).astype(np.float64)
+        return here
+
+
+def on_disk(columns: Sequence[DiskColumn | LabelColumn]) -> Matrix:
     """Columns on a disk as a matrix, whose pieces are read as those of arrays are."""
     return Matrix(cast(Sequence[Array], columns))
 
 
-@dataclass(frozen=True)
 class Shelf:
-    """Makes columns on a disk, and says how much memory their user may take."""
+    """Makes columns on a disk and lets go of them all; and says how much memory their user may take."""
 
-    rows: int
-    folder: Path = field(default_factory=lambda: temporary_folder(None))
-    memory: int = 2**30
+    def __init__(self, folder: Path, memory: int) -> None:
+        self.folder, self.memory = folder, memory
+        self._made: list[DiskColumn] = []
 
-    def column(self) -> DiskColumn:
-        """A new column, with nothing in it yet."""
-        return DiskColumn(self.rows, self.folder)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for column in self._made:
+            column.close()
+
+    def column(self, rows: int = 0) -> DiskColumn:
+        """A new column of so many rows, with nothing in them yet."""
+        self._made.append(DiskColumn(rows, self.folder))
+        return self._made[-1]
 
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.atomic import cannot, shown
 from microveil.core.errors import DataError, FileError
+from microveil.data.formats import Reading, check_options
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,11 +27,15 @@ BUFFER = 2**20
 """Bytes of a column that are read ahead; the whole of a row group may be larger than the memory."""
 
 
+FIRST_ROWS = 10_000
+
+
 class BlockSource(ABC):
     """A file of rows: its columns by name, which of them are numbers, and its rows in batches."""
 
     names: list[str]
     count: int
+    """The rows: as the file says, or as its lines let expect until all have been read."""
 
     @abstractmethod
     def is_numeric(self, name: str) -> bool:
@@ -43,15 +49,26 @@ class BlockSource(ABC):
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, so many rows at a time; only the last batch may be shorter."""
 
+    def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:  # noqa: ARG002 - for errors of others
+        """The cells of a column of numbers as doubles, and how many of them are missing (those are NaN)."""
+        import pyarrow as pa
+
+        cells = column.cast(pa.float64(), safe=False)
+        return np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64), int(column.null_count)
+
+    @abstractmethod
+    def close(self) -> None:
+        """No more rows will be read."""
+
     @abstractmethod
     def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
         """What writes a file of the same kind: the same columns, some of them with other values."""
 
-    def head(self, rows: int = 10_000) -> pl.DataFrame:
+    def head(self) -> pl.DataFrame:
         """The first rows with all columns, to see what kind of columns they are."""
         import polars as pl
 
-        first = next(self.batches(self.names, rows))
+        first = next(self.batches(self.names, FIRST_ROWS))
         return cast("pl.DataFrame", pl.from_arrow(first))
 
 
@@ -70,21 +87,22 @@ class BlockSink(ABC):
         """No more rows will come."""
 
 
-def open_blocks(path: Path) -> BlockSource:
+def open_blocks(path: Path, reading: Reading | None = None) -> BlockSource:
     """A file to be read in blocks."""
     kind = SOURCES.get(path.suffix.lower())
     if kind is None:
         raise FileError(f"{shown(path)} cannot be read block by block", "use a .parquet file, or engine='memory'")
-    return kind(path)
+    return kind(path, reading or Reading())
 
 
 class ParquetBlocks(BlockSource):
     """A Parquet file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, reading: Reading) -> None:
         from pyarrow import ArrowException
         from pyarrow import parquet as pq
 
+        check_options((), reading, "Parquet files")
         self.path = path
         found = None
         try:
@@ -125,6 +143,10 @@ class ParquetBlocks(BlockSource):
     def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
         """What writes a Parquet file of the same kind."""
         return _ParquetSink(file, self, changed)
+
+    def close(self) -> None:
+        """No more rows will be read."""
+        self.file.close()
 
     def codec(self) -> str:
         """How the columns are compressed: as the first one is."""
@@ -201,12 +223,45 @@ def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def as_numbers(column: pa.Array) -> tuple[Array, int]:
-    """The cells as doubles, and how many of them are missing (those are NaN)."""
-    import pyarrow as pa
+def _csv(path: Path, reading: Reading) -> BlockSource:
+    from microveil.data.csv_blocks import CsvBlocks
 
-    numbers = column.cast(pa.float64(), safe=False)
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64), int(column.null_count)
+    return CsvBlocks(path, reading)
 
 
-SOURCES: dict[str, Callable[[Path], BlockSource]] = {".parquet": ParquetBlocks, ".pq": ParquetBlocks}
+SOURCES: dict[str, Callable[[Path, Reading], BlockSource]] = {
+    ".parquet": ParquetBlocks,
+    ".pq": ParquetBlocks,
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".txt": _csv,
+}
+
+
+class Labels:
+    """The labels of a column that comes in batches, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+        self.rows: list[int] = []
+
+    def codes(self, column: pa.Array) -> Array:
+        """The numbers of the labels of some rows; a missing cell is a label of its own."""
+        encoded = column.dictionary_encode(null_encoding="encode")
+        labels = encoded.dictionary.to_pylist()
+        for label in labels:
+            if label not in self.numbers:
+                self.numbers[label] = len(self.numbers)
+                self.rows.append(0)
+        here = np.array([self.numbers[label] for label in labels], dtype=np.intp)
+        codes: NDArray[np.intp] = here[encoded.indices.to_numpy(zero_copy_only=False)]
+        for number, count in enumerate(np.bincount(codes, minlength=len(self.rows)).tolist()):
+            self.rows[number] += count
+        return codes.astype(np.float64)
+
+    def in_order(self) -> list[int]:
+        """The numbers in the order of their labels: numbers by size, text by its letters, missing cells last."""
+        known = [label for label in self.numbers if label is not None]
+        by_size = all(isinstance(label, int | float) for label in known)
+        ordered = sorted(known, key=None if by_size else str)
+        return [self.numbers[label] for label in (*ordered, *([None] if None in self.numbers else []))]

@@ -1,8 +1,9 @@
-"""The dictionary of the columns: codes that are not values, the values a column can have, sums and ratios that hold.
+"""The dictionary of the columns: codes that are not values, the values a column can have, rules between columns.
 
 Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML or JSON file:
 
     [columns.rd_spending]
+    unit = "EUR 1,000"
     special_codes = [-9]
     minimum = 0
     step = 1
@@ -11,76 +12,117 @@ Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML
     total = "turnover_total"
     parts = ["turnover_domestic", "turnover_export"]
 
+    [[sums]]
+    total = "sales_total"
+    parts = ["sales_home", "sales_other"]
+    exceptions = 249      # rows of the original that may break it
+    enforce = true        # yet in the release no row does
+
     [[ratios]]
     ratio = "turnover_per_head"
     numerator = "turnover_total"
     denominator = "employees"
+
+    [[orders]]
+    lower = "wages"
+    upper = "turnover_total"
+
+A rule with `enforce = false` is not kept, but counted: in how many rows it does not hold, before and after.
 """
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
+from microveil.core.atomic import shown
 from microveil.core.dependence import LinearRule, in_order
 from microveil.core.domain import Domain
-from microveil.core.errors import DataError, FileError, ParameterError, did_you_mean
+from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.knowledge import Rule
+from microveil.core.orders import OrderRule
 from microveil.core.ratios import RatioRule, ratio_rule
-
-NEGATIVE_CODES = frozenset(
-    {-7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0, -99999.0, -999999.0}
-)
-HIGH_CODES = frozenset({10.0**digits - 1 for digits in range(2, 9)} | {10.0**digits - 2 for digits in range(4, 9)})
-"""99, 999, ... and 9998, 99998, ..."""
+from microveil.core.strict import Strict, checked, plain_data, read_toml_or_json
 
 REPEATS = 3
 """A code is given to several records; a lone extreme value is a value."""
 
+FAR = 2
+"""How many times as far from zero as any value a code stands, where its sign alone does not set it apart."""
+
+HINT = "`microveil describe INPUT -o FILE.toml` writes one to start from"
+
 Name = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class ColumnEntry(_Entry):
+class ColumnEntry(Strict):
     """What is known of one column."""
 
-    special_codes: tuple[float, ...] = Field((), description="numbers that stand for 'refused', 'not applicable', ...")
+    unit: str = Field("", description="what its numbers count, for people")
+    special_codes: tuple[Finite, ...] = Field(
+        (), strict=False, description="numbers that stand for 'refused', 'not applicable', ..."
+    )
     minimum: float | None = Field(None, allow_inf_nan=False, description="the least value the column can have")
     maximum: float | None = Field(None, allow_inf_nan=False, description="the largest value the column can have")
     step: float | None = Field(None, gt=0, allow_inf_nan=False, description="values are multiples of it: 1, 0.01, 100")
     zeros: bool = Field(False, description="zero is a value of its own, and its share of the rows is kept")
 
 
-class SumEntry(_Entry):
-    """A total that is the sum of its parts, in every row."""
+class SumEntry(Strict):
+    """A total that is the sum of its parts, in every row but for some exceptions."""
 
     total: Name
-    parts: tuple[Name, ...] = Field(min_length=1)
+    parts: tuple[Name, ...] = Field(min_length=1, strict=False)
+    coefficients: tuple[Finite, ...] | None = Field(None, strict=False, description="of the parts, if not all are 1")
+    exceptions: int = Field(0, ge=0, description="rows of the original that may break it")
+    enforce: bool = Field(True, description="whether it holds in every row of the release, or is only counted")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it is about."""
+        return (self.total, *self.parts)
 
 
-class RatioEntry(_Entry):
+class RatioEntry(Strict):
     """A column that is one column over another, in every row where the other is not zero."""
 
     ratio: Name
     numerator: Name
     denominator: Name
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it is about."""
+        return self.ratio, self.numerator, self.denominator
 
-class Dictionary(_Entry):
+
+class OrderEntry(Strict):
+    """A column that is never above another, in every row but for some exceptions."""
+
+    lower: Name
+    upper: Name
+    exceptions: int = Field(0, ge=0, description="rows of the original that may break it")
+    enforce: bool = Field(True, description="whether it holds in every row of the release, or is only counted")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it is about."""
+        return self.lower, self.upper
+
+
+class Dictionary(Strict):
     """What is known of the columns."""
 
     columns: dict[Name, ColumnEntry] = Field(default_factory=dict)
-    sums: tuple[SumEntry, ...] = ()
-    ratios: tuple[RatioEntry, ...] = ()
+    sums: tuple[SumEntry, ...] = Field(default=(), strict=False)
+    ratios: tuple[RatioEntry, ...] = Field(default=(), strict=False)
+    orders: tuple[OrderEntry, ...] = Field(default=(), strict=False)
 
     def codes(self, name: str) -> tuple[float, ...]:
         """The special codes of a column."""
@@ -88,35 +130,17 @@ class Dictionary(_Entry):
 
     def check_names(self, names: Sequence[str]) -> None:
         """Every column that is spoken of must exist."""
-        sums = (name for entry in self.sums for name in (entry.total, *entry.parts))
-        ratios = (name for entry in self.ratios for name in (entry.ratio, entry.numerator, entry.denominator))
-        spoken = [*self.columns, *sums, *ratios]
-        for name in spoken:
+        rules: tuple[SumEntry | RatioEntry | OrderEntry, ...] = (*self.sums, *self.ratios, *self.orders)
+        spoken = (name for entry in rules for name in entry.columns)
+        for name in (*self.columns, *spoken):
             if name not in names:
-                raise ParameterError(f"rules: there is no column '{name}'", did_you_mean(name, names))
+                raise ParameterError(f"rules: there is no column {shown(name)}", did_you_mean(name, names))
 
 
 def read_dictionary(rules: Mapping[str, Any] | str | Path) -> Dictionary:
     """A dictionary from a dict or from a TOML or JSON file."""
-    if not isinstance(rules, Mapping):
-        rules = _load(Path(rules))
-    try:
-        return Dictionary.model_validate(dict(rules))
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = f"rules: {where}: {first['msg'].lower()}"
-    raise ParameterError(problem, "`microveil describe INPUT --save FILE` writes one to start from")
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        return dict(json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text))
-    except OSError as error:
-        raise FileError(f"rules: cannot read '{path}': {error.strerror}", "give a TOML or JSON file") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError, TypeError, ValueError):
-        raise FileError(f"rules: '{path}' is not valid TOML or JSON", "check its syntax") from None
+    content = rules if isinstance(rules, Mapping) else read_toml_or_json(Path(rules), HINT, what="rules")
+    return checked(Dictionary, "rules", plain_data(content), HINT)
 
 
 def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ...]:
@@ -124,49 +148,104 @@ def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ..
 
     Looked for only where an extreme of the column could be one, so a clean column costs nothing.
     """
-    if minimum not in NEGATIVE_CODES and maximum not in HIGH_CODES:
+    if not (_is_low_code(minimum) or _is_nines(maximum)):
         return ()
     present, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    found: list[int] = []
-    below = np.flatnonzero(present < 0).tolist()
-    # -9 among other negative numbers is a number, and a column of codes only has no values to set apart from them.
-    if below and all(present[k] in NEGATIVE_CODES and counts[k] >= REPEATS for k in below) and present[-1] >= 0:
-        found = below
-    top = present.size - 1
-    if maximum in HIGH_CODES and counts[top] >= REPEATS:
-        rest = np.delete(present, [*found, top])
-        if rest.size and maximum > 2 * np.abs(rest).max():
-            found = [*found, top]
-    return tuple(float(present[k]) for k in found)
+    often = counts >= REPEATS
+    low = next((k for k in range(present.size) if not (often[k] and _is_low_code(present[k]))), present.size)
+    high = next((k for k in range(present.size) if not (often[-1 - k] and _is_nines(present[-1 - k]))), 0)
+    rest = present[low : present.size - high]
+    if rest.size == 0:
+        return ()  # a column of codes only has no values to set apart from them
+    # Below zero, codes are told by their sign; among other negative numbers, -9 is a number, and so is what is near.
+    far = FAR * float(np.abs(rest).max())
+    below = [code for code in present[:low].tolist() if rest[0] >= 0 or (code < -far and _is_nines(-code))]
+    above = [code for code in present[present.size - high :].tolist() if code > far]
+    return (*below, *above)
+
+
+def _is_low_code(value: float) -> bool:
+    """-7, -8, -9, -77, ..., -999, -9998, ..."""
+    if not -1e9 < value < 0 or value != round(value):
+        return False
+    text = f"{-value:.0f}"
+    return _is_nines(-value) or (text[0] in "789" and len(set(text)) == 1)
+
+
+def _is_nines(value: float) -> bool:
+    """99, 999, ...; from four digits on the last may be 6, 7 or 8."""
+    if not 10 < value < 1e9 or value != round(value):
+        return False
+    text = f"{value:.0f}"
+    return set(text[:-1]) == {"9"} and (text[-1] == "9" or (len(text) >= 4 and text[-1] in "678"))
 
 
 def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:
     """The declared sums as rules between protected columns, after checking that they hold where all cells are."""
-    place = {name: j for j, name in enumerate(columns)}
-    rules = []
-    for entry in dictionary.sums:
-        members = (entry.total, *entry.parts)
-        outside = [name for name in members if name not in place]
-        if len(outside) == len(members):
-            continue
-        if outside:
-            raise ParameterError(
-                f"rules: the sum for '{entry.total}' needs '{outside[0]}', which is not protected",
-                "protect all columns of a sum, or none",
-            )
-        if len(set(members)) < len(members):
-            raise ParameterError(f"rules: the sum for '{entry.total}' names a column twice", "name each once")
-        gap = columns[entry.total] - np.sum([columns[name] for name in entry.parts], axis=0)
-        size = np.sum([np.abs(columns[name]) for name in members], axis=0)
-        broken = int(np.count_nonzero(np.abs(gap) > 1e-9 * size))
-        if broken:
-            raise DataError(
-                f"rules: '{entry.total}' is not the sum of its parts in {broken} of {gap.size} rows",
-                "correct the rows or take the sum out of the rules",
-            )
-        rules.append(LinearRule(place[entry.total], {place[name]: 1.0 for name in entry.parts}))
+    kept = [entry for entry in dictionary.sums if entry.enforce and _is_protected(entry, "sum", columns)]
+    rules = [_sum_rule(entry, columns) for entry in kept]
+    for entry, rule in zip(kept, rules, strict=True):
+        _check_holds(f"{shown(entry.total)} is not the sum of its parts", rule, entry.exceptions, columns)
     _check_no_circle(rules, list(columns))
     return rules
+
+
+def declared_orders(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[OrderRule]:
+    """The declared orders as rules between protected columns, after checking that they hold."""
+    kept = [entry for entry in dictionary.orders if entry.enforce and _is_protected(entry, "order", columns)]
+    rules = [_order_rule(entry, columns) for entry in kept]
+    for entry, rule in zip(kept, rules, strict=True):
+        _check_holds(f"{shown(entry.lower)} is above {shown(entry.upper)}", rule, entry.exceptions, columns)
+    return rules
+
+
+def watched_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[Rule]:
+    """Rules that are not kept, but counted."""
+    sums = [entry for entry in dictionary.sums if not entry.enforce and columns.keys() >= set(entry.columns)]
+    orders = [entry for entry in dictionary.orders if not entry.enforce and columns.keys() >= set(entry.columns)]
+    return [*(_sum_rule(entry, columns) for entry in sums), *(_order_rule(entry, columns) for entry in orders)]
+
+
+def _is_protected(entry: SumEntry | OrderEntry | RatioEntry, kind: str, columns: Mapping[str, Array]) -> bool:
+    """Are all columns of a rule protected? With none of them the rule holds as it did; some only cannot be."""
+    outside = [name for name in entry.columns if name not in columns]
+    if outside and len(outside) < len(entry.columns):
+        raise ParameterError(
+            f"rules: the {kind} of {shown(entry.columns[0])} needs {shown(outside[0])}, which is not protected",
+            f"protect all columns of a rule, or none{'' if kind == 'ratio' else ', or say enforce = false'}",
+        )
+    return not outside
+
+
+def _sum_rule(entry: SumEntry, columns: Mapping[str, Array]) -> LinearRule:
+    if len(set(entry.columns)) < len(entry.columns):
+        raise ParameterError(f"rules: the sum for {shown(entry.total)} names a column twice", "name each once")
+    coefficients = entry.coefficients or (1.0,) * len(entry.parts)
+    if len(coefficients) != len(entry.parts) or 0 in coefficients:
+        raise ParameterError(
+            f"rules: the coefficients of {shown(entry.total)} do not fit its parts", "give each part one other than 0"
+        )
+    place = {name: j for j, name in enumerate(columns)}
+    return LinearRule(place[entry.total], {place[p]: c for p, c in zip(entry.parts, coefficients, strict=True)})
+
+
+def _order_rule(entry: OrderEntry, columns: Mapping[str, Array]) -> OrderRule:
+    if entry.lower == entry.upper:
+        raise ParameterError(f"rules: {shown(entry.lower)} is below itself", "name two columns")
+    place = {name: j for j, name in enumerate(columns)}
+    return OrderRule(place[entry.lower], place[entry.upper])
+
+
+def _check_holds(problem: str, rule: LinearRule | OrderRule, exceptions: int, columns: Mapping[str, Array]) -> None:
+    """What is declared must hold, or somebody must have said in how many rows it does not."""
+    values = list(columns.values())
+    broken = rule.broken(values)
+    if broken > exceptions:
+        raise DataError(
+            f"rules: {problem} in {broken} of {values[0].size} rows",
+            f"correct them, take the rule out, say exceptions = {broken} to have it in every row of the release, or "
+            "enforce = false to have it counted only",
+        )
 
 
 def declared_ratios(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[RatioRule]:
@@ -176,15 +255,9 @@ def declared_ratios(dictionary: Dictionary, columns: Mapping[str, Array]) -> lis
     totals = {entry.total for entry in dictionary.sums}
     rules: list[RatioRule] = []
     for entry in dictionary.ratios:
-        members = (entry.ratio, entry.numerator, entry.denominator)
-        outside = [name for name in members if name not in place]
-        if len(outside) == len(members):
+        members = entry.columns
+        if not _is_protected(entry, "ratio", columns):
             continue
-        if outside:
-            raise ParameterError(
-                f"rules: the ratio '{entry.ratio}' needs '{outside[0]}', which is not protected",
-                "protect all columns of a ratio, or none",
-            )
         if len(set(members)) < len(members) or entry.ratio in totals:
             raise ParameterError(f"rules: the ratio '{entry.ratio}' is more than a ratio", "give each column one rule")
         rule = ratio_rule(values, *(place[name] for name in members))

@@ -22,10 +22,12 @@ from microveil.core.table import Clustering, Groups, Matrix, Table
 from microveil.data.dictionary import (
     Dictionary,
     declared_domain,
+    declared_orders,
     declared_ratios,
     declared_rules,
     find_codes,
     read_dictionary,
+    watched_rules,
 )
 from microveil.data.frames import Frame
 from microveil.data.limits import SMALLEST_TABLE, check_values
@@ -108,6 +110,8 @@ def _known(dictionary: Dictionary, columns: Mapping[str, Array], look: Scan, *, 
         sums=declared_rules(dictionary, columns),
         ratios=declared_ratios(dictionary, columns),
         declared=declared if any(domain != Domain() for domain in declared) else (),
+        orders=declared_orders(dictionary, columns),
+        watched=watched_rules(dictionary, columns),
     )
 
 

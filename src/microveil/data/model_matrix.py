@@ -72,7 +72,7 @@ def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
             # Each product of numbers ties the residuals of a combination down once, as the mean of them does.
             needed = SMALLEST_TABLE - 1 + sum(other.labels == part.labels for other in parts)
             cells[part.labels] = _cells(role, {name: labels[name] for name in part.labels}, needed)
-    _check_room(frame, role, sum(cells[part.labels].chosen.size if part.labels else 1 for part in parts))
+    check_room(frame.count, role, sum(cells[part.labels].chosen.size if part.labels else 1 for part in parts))
     plain = [name for name, values in numbers.items() if Part((), (name,)) in parts and _varies(values)]
     for name in {name for part in parts if part.labels or len(part.numbers) > 1 for name in part.numbers}:
         values = numbers[name]
@@ -113,12 +113,12 @@ def _missing(role: str, name: str) -> DataError:
     return DataError(f"{role}: column '{name}' has missing cells", f"fill them or leave the column out of {role}")
 
 
-def _check_room(frame: Frame, role: str, width: int) -> None:
+def check_room(rows: int, role: str, width: int) -> None:
     """Each column ties the residuals down once; as many rows more are needed."""
     needed = SMALLEST_TABLE + width
-    if width and frame.count < needed:
+    if width and rows < needed:
         raise DataError(
-            f"{role}: {frame.count} rows are too few for these columns, at least {needed} are needed",
+            f"{role}: {rows} rows are too few for these columns, at least {needed} are needed",
             f"use fewer {role} columns or terms, or group the labels of text columns",
         )
 
@@ -141,12 +141,13 @@ def _cells(role: str, labels: Mapping[str, NDArray[np.intp]], needed: int) -> Ce
     for codes in others:
         crossed = numbers * (codes.max() + 1) + codes
         numbers = (np.cumsum(np.bincount(crossed) > 0) - 1)[crossed]
-    _check_cells(role, names, np.bincount(numbers), needed)
+    check_cells(role, names, np.bincount(numbers), needed)
     inner = np.logical_and.reduce([codes > 0 for codes in labels.values()])
     return Cells(numbers, np.flatnonzero(np.bincount(numbers, weights=inner)))
 
 
-def _check_cells(role: str, names: Sequence[str], rows: NDArray[np.intp], needed: int) -> None:
+def check_cells(role: str, names: Sequence[str], rows: NDArray[np.intp], needed: int) -> None:
+    """Refuse labels, or combinations of labels, that are too many or in too few rows."""
     alone = len(names) == 1
     labels, of = ("labels", f"column '{names[0]}'") if alone else ("combinations of labels", f"'{':'.join(names)}'")
     hint = f"group them, or leave the column out of {role}" if alone else "group labels, or leave the columns uncrossed"

@@ -47,7 +47,7 @@ def pair_up(original: Frame, released: Frame, *, confidential: Choice, public: C
     asked = confidential is not None
     names = named(numeric, "confidential", confidential) if asked else _compared(original, released, known)
     _check_columns(original, released, names, known)
-    codes = _codes(original, names, rules)
+    codes = codes_in(original, names, rules)
     before, after = ([_values(frame, name, codes.get(name, ())) for name in names] for frame in (original, released))
     _check_values(names, before, after)
     notes = [
@@ -101,7 +101,7 @@ def _check_columns(original: Frame, released: Frame, names: Sequence[str], publi
                 raise DataError(problem, "leave it out, or turn its cells into numbers first")
 
 
-def _codes(original: Frame, names: Sequence[str], rules: Rules) -> dict[str, tuple[float, ...]]:
+def codes_in(original: Frame, names: Sequence[str], rules: Rules) -> dict[str, tuple[float, ...]]:
     """The special codes of each column: found in the original, or as the dictionary says."""
     dictionary, inferred = dictionary_for(rules, original.names)
     found = {name: dictionary.codes(name) for name in names}

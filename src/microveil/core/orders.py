@@ -1,0 +1,91 @@
+"""Columns of which one is never above another: taxable and gross income, hours worked and hours paid."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.table import Matrix
+
+MOST_COLUMNS = 60
+"""Columns up to which orders are looked for: all pairs are tried."""
+
+FIRST_ROWS = 50
+"""Rows that refute most pairs."""
+
+SAMPLE = 2_000
+"""Rows from all over the table on which it is asked how often unrelated columns would break the order."""
+
+OVERLAP = 0.1
+"""Share of rows, paired at random, in which the order is broken; where it is less, the sizes of the columns differ."""
+
+BY_CHANCE = 1e-6
+"""Probability, over all pairs, of an order between columns that have nothing to do with each other."""
+
+
+@dataclass(frozen=True)
+class OrderRule:
+    """`lower <= upper` in every row in which both are present, columns by number."""
+
+    lower: int
+    upper: int
+
+    def renumbered(self, numbers: Mapping[int, int]) -> OrderRule:
+        """The same rule where columns have other numbers."""
+        return OrderRule(numbers[self.lower], numbers[self.upper])
+
+    def broken_rows(self, columns: Sequence[Array]) -> Mask:
+        """The rows in which it does not hold; never where a cell is missing."""
+        broken: Mask = columns[self.lower] > columns[self.upper]
+        return broken
+
+    def broken(self, columns: Sequence[Array]) -> int:
+        """In how many rows it does not hold."""
+        return int(np.count_nonzero(self.broken_rows(columns)))
+
+    def sentence(self, names: Sequence[str]) -> str:
+        """`part <= whole`."""
+        return f"{names[self.lower]} <= {names[self.upper]}"
+
+
+def find_orders(values: Matrix, implied: Collection[tuple[int, int]] = ()) -> list[OrderRule]:
+    """Orders that hold in every row and would not by accident; those that follow from others are left out.
+
+    `implied` are pairs that need not be told, as another rule says it: a part of a sum is not above it.
+    """
+    count, width = values.shape
+    if not 2 <= width <= MOST_COLUMNS:
+        return []
+    head = np.array([column[:FIRST_ROWS] for column in values.columns])
+    refuted: Mask = np.any(head[:, None] > head[None, :], axis=2)
+    some = slice(None, None, max(1, count // SAMPLE))
+    needed = np.log(BY_CHANCE / (width * width))
+    found = set()
+    for low, high in permutations(range(width), 2):
+        if refuted[low, high] or (low, high) in implied:
+            continue
+        rule = OrderRule(low, high)
+        if rule.broken(values.columns) == 0 and _says_much(values, rule, some, float(needed)):
+            found.add((low, high))
+    return [OrderRule(low, high) for low, high in sorted(found) if not _follows(found, low, high)]
+
+
+def _says_much(values: Matrix, rule: OrderRule, some: slice, needed: float) -> bool:
+    """Would unrelated columns with these values break the order so often that it cannot be an accident?"""
+    low, high = values.columns[rule.lower], values.columns[rule.upper]
+    both = ~(np.isnan(low) | np.isnan(high))
+    few_low, few_high = np.sort(low[some][both[some]]), high[some][both[some]]
+    if few_low.size == 0 or (low[both] == high[both]).all():
+        return False
+    broken = 1 - float(np.searchsorted(few_low, few_high, side="right").mean()) / few_low.size
+    return broken >= OVERLAP and np.count_nonzero(both) * np.log1p(-min(broken, 0.999)) < needed
+
+
+def _follows(found: Collection[tuple[int, int]], low: int, high: int) -> bool:
+    """Is there a column between the two? Equal columns are none: each would be between the other and itself."""
+    between = {middle for least, middle in found if least == low and middle != high}
+    return any((middle, high) in found and (middle, low) not in found for middle in between)

@@ -1,0 +1,64 @@
+"""The one place that text passes on its way into CSV and Excel files, which spreadsheet programs open.
+
+A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is a formula to these programs: whoever answers a
+survey with one has it run on the machine of whoever opens the release. An apostrophe in front makes it text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MARK: Final = "'"
+# The wide forms of the signs are the same to some versions of these programs.
+_FORMULA: Final = "^[=+\\-@\\t\\r＝＋－＠]"  # noqa: RUF001
+# What has neither letters nor signs of functions cannot call anything: -5, +49 30 123, -1.5 %, and a lone dash.
+_HARMLESS: Final = r"^[+-][0-9 .,'%()/+-]*(?:[eE][+-]?[0-9]+)?$"
+
+_kept: ContextVar[bool] = ContextVar("formulas are kept", default=False)
+
+
+@contextmanager
+def formulas_kept() -> Iterator[None]:
+    """Inside the block text is written as it is."""
+    token = _kept.set(True)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def text_cells(column: pl.Series) -> pl.Series:
+    """A column of text as it is written: with an apostrophe before what a spreadsheet would take for a formula."""
+    import polars as pl
+
+    if _kept.get() or not _is_text(column):
+        return column
+    text = column.cast(pl.String)
+    formulas = _formulas(text)
+    if not formulas.any():
+        return column
+    return pl.select(pl.when(formulas).then(MARK + pl.lit(text)).otherwise(text).alias(column.name)).to_series()
+
+
+def formula_cells(frame: pl.DataFrame) -> int:
+    """How many cells of text a spreadsheet would take for formulas."""
+    import polars as pl
+
+    texts = (column.cast(pl.String) for column in frame.get_columns() if _is_text(column))
+    return sum(int(_formulas(text).sum()) for text in texts)
+
+
+def _is_text(column: pl.Series) -> bool:
+    import polars as pl
+
+    return column.dtype == pl.String or isinstance(column.dtype, pl.Categorical | pl.Enum)
+
+
+def _formulas(text: pl.Series) -> pl.Series:
+    return (text.str.contains(_FORMULA) & ~text.str.contains(_HARMLESS)).fill_null(False)
