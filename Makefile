@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint types bench study docs clean
+.PHONY: help demo test slow fuzz lint types bench bench-scale study docs clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and hidden
 	@$(BIN)/microveil demo
@@ -20,6 +20,9 @@ test: $(VENV)/.installed-dev ## run all tests
 
 slow: $(VENV)/.installed-dev ## run the tests that take long
 	$(BIN)/python -m pytest -n 2 -m slow
+
+fuzz: $(VENV)/.installed-dev ## throw odd files at the readers of CSV and of dictionaries, for FUZZ_SECONDS (600)
+	$(BIN)/python scripts/fuzz.py
 
 lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 	$(BIN)/ruff check .
@@ -36,6 +39,11 @@ bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, int
 	$(BIN)/python bench/regression.py
 	$(BIN)/python bench/maskers.py
 	$(BIN)/python bench/measures.py
+	$(BIN)/python bench/tables.py
+	$(BIN)/python bench/study_time.py
+
+bench-scale: $(VENV)/.installed-dev ## measure the streaming engine on files of millions of rows, into bench/scale.json
+	$(BIN)/python bench/scale.py
 
 study: $(VENV)/.installed-dev ## compare veil with other methods over 20 seeds, into docs/veil-study.md
 	$(BIN)/python bench/study_veil.py

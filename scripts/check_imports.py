@@ -26,19 +26,37 @@ ALLOWED: dict[str, set[str]] = {
     "methods": {"core", "decompose", "opinion", "perturb", "restore", "utility"},
     "engines": {"core", "data", "decompose", "methods", "perturb", "restore", "risk", "utility"},
     "account": {"core", "data", "engines", "methods", "risk", "utility"},
+    "tables": {"core", "data"},
     "measuring": {"core", "risk", "utility"},
     "report": {"core"},
     "reporting": {"core", "data", "report"},
-    "api": {"account", "core", "data", "engines", "measuring", "methods", "report", "reporting", "risk", "utility"},
+    "by_unit": {"core", "data"},
+    "api": {
+        "account",
+        "by_unit",
+        "core",
+        "data",
+        "engines",
+        "measuring",
+        "methods",
+        "report",
+        "reporting",
+        "risk",
+        "utility",
+    },
+    "tabling": {"core", "data", "report", "tables"},
+    "large": {"api", "core", "data", "engines", "methods"},
     "mos": {"core", "data", "opinion", "utility"},
-    "studies": {"api", "core"},
-    "cli": {"api", "core", "mos", "studies"},
-    "__init__": {"api", "core", "studies"},
+    "recipes": {"api", "core"},
+    "studies": {"api", "core", "tables"},
+    "cli": {"api", "core", "large", "mos", "recipes", "studies", "tables", "tabling"},
+    "__init__": {"api", "core", "large", "recipes", "studies"},
     "__main__": {"cli"},
 }
 
 # Packages that may only be imported inside a function, because they are slow to load.
 LATE = {"formulaic", "numba", "pandas", "polars", "pyarrow", "scipy", "sklearn", "jinja2", "altair", "vl_convert"}
+LATE |= {"adbc_driver_postgresql", "adbc_driver_manager", "duckdb", "openpyxl", "pyreadstat"}
 LATE_EXEMPT = {*SOURCE.rglob("_*_kernels.py")}  # compiled loops: imported late themselves
 
 

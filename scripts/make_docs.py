@@ -208,10 +208,27 @@ def measure_lines(results: dict[str, Any]) -> list[str]:
     ]
 
 
+def study_lines(results: dict[str, Any]) -> list[str]:
+    """The time of a study, and what a kill costs."""
+    resumed = results["resumed"]
+    return [
+        "## Studies",
+        "",
+        f"From `bench/study_time.json`: `compare` of {', '.join(f'`{name}`' for name in results['methods'])} on "
+        f"{results['rows']:,} x {results['columns']} skewed, correlated columns, {results['repeats']} releases of each "
+        f"with the default measures ({results['measures']} figures), in {results['workers']} processes: "
+        f"{results['cpu_s']:.0f} CPU seconds, {results['wall_s']:.0f} seconds on the clock of a machine that may have "
+        f"had other work. Limit: {results['workers'] * results['limit_s']:.0f} CPU seconds, which {results['workers']} "
+        f"cores have in {results['limit_s']:.0f} seconds. Killed after {resumed['at_kill']} releases "
+        f"and begun again, {resumed['twice']} of {resumed['at_end']} were made twice.",
+    ]
+
+
 SECTIONS: dict[str, Callable[[Any], list[str]]] = {
     "maskers.json": masker_lines,
     "regression.json": regression_lines,
     "measures.json": measure_lines,
+    "study_time.json": study_lines,
 }
 
 

@@ -13,7 +13,9 @@ from microveil.api import (
 from microveil.core.assessment import Assessment, Sanity
 from microveil.core.policy import Policy, Verdict
 from microveil.core.results import ComponentTable, Dose, Release
-from microveil.studies import Advice, Study, compare, recommend
+from microveil.large import protect_file
+from microveil.recipes import run
+from microveil.studies import Advice, Study, compare, recommend, reproduce
 
 __version__ = "0.1.0"
 
@@ -36,6 +38,9 @@ __all__ = [
     "measures",
     "methods",
     "protect",
+    "protect_file",
     "read_policy",
     "recommend",
+    "reproduce",
+    "run",
 ]

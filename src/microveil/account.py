@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.dependence import ROWS_PER_COLUMN
 from microveil.core.evidence import Evidence, covariance_error_within, mean_error_within
 from microveil.core.results import ComponentTable, Dose, Leakage
 from microveil.core.roles import Roles
 from microveil.core.table import Matrix
 from microveil.data.frames import Frame
+from microveil.data.identifiers import identifier_reason
 from microveil.data.intake import Intake
-from microveil.engines import ROWS_PER_COLUMN, Outcome
+from microveil.engines import Outcome
 from microveil.methods import Plan
 from microveil.risk import leakage_distribution
 from microveil.utility import ks, rank_correlation_difference
@@ -36,6 +39,8 @@ SAME_RECORDS = 0.01
 
 SMALL_STRATUM = 10
 SAMPLE = 1_000
+AT_ONCE = 2**20
+"""Rows of a column that are looked at together: the column may be on a disk."""
 
 
 def component_table(outcome: Outcome) -> ComponentTable:
@@ -77,7 +82,7 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
     if outcome.spectrum.clusters is not None and untouched:
         statistics |= _kept_within(intake, outcome)
     if mapped:
-        original, released = intake.table.confidential, Matrix(outcome.columns)
+        original, released = outcome.shown or (intake.table.confidential, Matrix(outcome.columns))
         statistics["rank correlation"] = rank_correlation_difference(original, released).value
         statistics["distribution"] = ks(original, released).parts["largest"]
     if mapped and not plan.exact:
@@ -219,10 +224,16 @@ def _about_others(frame: Frame, roles: Roles) -> list[str]:
     taken = {*roles.confidential, *roles.shown}
     others = [name for name in frame.names if name not in taken]
     said = [f"not protected, released as it is: {_listed(others)}"] if others else []
+    reasons = {name: identifier_reason(frame, name) for name in frame.names}
     said += [
-        f"column '{name}' is different in every row: drop it before the release if it names or numbers the records"
+        f"column '{name}' is different in every row: drop it (drop) if it names or numbers the records"
         for name in others
-        if frame.is_unique(name)
+        if not reasons[name] and frame.is_unique(name)
+    ]
+    said += [
+        f"column '{name}' looks like an identifier ({reason}): drop it (drop), unless it is none"
+        for name, reason in reasons.items()
+        if reason
     ]
     return said
 
@@ -322,9 +333,10 @@ def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -
     for j, (name, before, after) in enumerate(
         zip(table.confidential_names, table.confidential.columns, outcome.columns, strict=True)
     ):
-        if minimum[j] >= 0 and np.nanmin(after) < 0:
+        below, broken = (None, None) if outcome.odd is None else outcome.odd[:, j]
+        if minimum[j] >= 0 and (np.nanmin(after) < 0 if below is None else below):
             negative.append(name)
-        if (frame.is_integer(name) or _whole(before)) and not _whole(after):
+        if (frame.is_integer(name) or _whole(before)) and (not _whole(after) if broken is None else broken):
             decimals.append(name)
     said = []
     if negative:
@@ -369,14 +381,17 @@ def _listed(names: list[str], most: int = 6) -> str:
 
 def _whole(values: Array) -> bool:
     """Are all values whole numbers? The first rows settle it for most columns that are not."""
-    return all(bool((cells == np.round(cells))[~np.isnan(cells)].all()) for cells in (values[:SAMPLE], values[SAMPLE:]))
+    starts = [0, *range(SAMPLE, len(values), AT_ONCE)]
+    parts = (values[start:stop] for start, stop in pairwise([*starts, len(values)]))
+    return all(bool((cells == np.round(cells))[~np.isnan(cells)].all()) for cells in parts)
 
 
 def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float], rounded: bool) -> list[str]:
     reason = "cells are missing" if intake.present is not None else "the columns or the weights span too many digits"
     if rounded:
         reason = "a column is stored with fewer digits than it was computed with"
-    if outcome.enforcement is not None or outcome.ratios:
+    protected = intake.table.confidential.columns
+    if outcome.enforcement is not None or outcome.ratios or any(rule.broken(protected) for rule in intake.known.sums):
         reason = "declared rules come first"
     promised = {name: error for name, error in kept.items() if name not in ("rank correlation", "distribution")}
     return [f"{name}: kept to {error:.1e} only, because {reason}" for name, error in promised.items() if error > KEPT]

@@ -6,7 +6,8 @@ import copy
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,46 +15,62 @@ from typing import Any
 import numpy as np
 
 from microveil import account, measuring
+from microveil.by_unit import protected_by_unit
 from microveil.core.assessment import Assessment, Entry
-from microveil.core.dependence import LinearRule
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
-from microveil.core.evidence import evidence
+from microveil.core.evidence import Evidence, evidence
+from microveil.core.knowledge import Rule
 from microveil.core.measure import Measure, plain
 from microveil.core.policy import Policy
-from microveil.core.ratios import RatioRule
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
-from microveil.data.describe import Description, describe_table
-from microveil.data.files import check_target, read_table, write_table
+from microveil.data.arranged import manner_with_rows, with_rows, without_columns
+from microveil.data.cells import formula_cells, formulas_kept
+from microveil.data.describe import ColumnDescription, Description, describe_table
+from microveil.data.files import Place, Reading, check_target, pending_table, read_table, write_table
 from microveil.data.frames import Frame, open_frame, table_like
+from microveil.data.identifiers import identifier_reason
 from microveil.data.intake import Intake, Rules, take_in
 from microveil.data.limits import check_unit
 from microveil.data.pair import pair_up
+from microveil.data.places import Database, file_of, own_file, place_from
 from microveil.data.policy import read_policy as policy_from
 from microveil.engines import ENGINES, Outcome, Progress, run
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
-from microveil.reporting import Reporter, file_identity
+from microveil.reporting import Reporter, file_identity, in_file_order
 from microveil.risk import dbrl, leakage_distribution
 from microveil.risk.shares import PAIRS
 from microveil.utility import between_correlation, within_correlation
 
+READING = "reading columns"
+"""The first step, while which everything is checked."""
+
+SPREADSHEETS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".xls", ".ods")
+"""Files that spreadsheet programs open."""
+
 __all__ = [
     "DEFAULT_METHOD",
+    "ColumnDescription",
     "Description",
+    "Place",
     "Progress",
+    "Reading",
     "assess",
     "assess_release",
     "check_target",
     "describe",
     "example_file",
+    "file_of",
     "leakage_distribution",
     "measure_details",
     "measures",
     "method_details",
     "methods",
+    "own_file",
+    "place_from",
     "protect",
     "quick_risk",
     "read_policy",
@@ -70,6 +87,10 @@ def protect(
     public: Choice = None,
     strata: Choice = None,
     weight: ColumnId | None = None,
+    unit: ColumnId | None = None,
+    drop: Choice = None,
+    drop_identifiers: bool = False,
+    shuffle_rows: bool = False,
     seed: int | None = None,
     rules: Rules = "infer",
     engine: str = "auto",
@@ -86,28 +107,40 @@ def protect(
             ones stay too; or a formula of them, such as "~ region * size", with interactions.
         strata: columns whose groups are protected one by one; means and covariances are then kept in each.
         weight: the column of survey weights; the moments that are kept are then weighted ones.
+        unit: the column that says which rows belong to one unit (the household of a person): columns that are the same
+            in all rows of every unit are then protected once per unit.
+        drop: columns that are left out of the release.
+        drop_identifiers: whether columns that look like direct identifiers are left out, too; `describe` names them.
+        shuffle_rows: whether the rows come out in a random order; to measure such a release, give it to `assess` whole.
         seed: a whole number for a result that can be repeated; by default each run differs. Keep it secret.
         rules: "infer" finds special codes such as -9 and leaves them alone, and finds sums, ratios and the values a
             column can have; None treats every number as a value; or a dictionary of the columns (dict or file).
-        engine: "auto" or "memory".
+        engine: "auto" or "memory"; for what does not fit there is `protect_file`.
         progress: called with the name of the step and the share done.
         **params: the method's parameters; `microveil methods ID` lists them.
     """
-    _check_seed(seed)
+    check_seed(seed)
     _check_engine(engine)
     plan = method_named(method).plan(params)
-    frame = open_frame(data)
+    dropped = _dropped(data, drop, drop_identifiers, unit)
+    released = without_columns(data, dropped)
+    frame = open_frame(released)
     numeric = {name: frame.is_numeric(name) for name in frame.names}
     if confidential is None:
-        _check_nothing_slips_through(frame)
+        check_nothing_slips_through(frame)
+    if unit is not None:
+        asked = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
+        options = {**params, "method": method, "seed": seed, "rules": rules, "engine": engine, "progress": progress}
+        release = protected_by_unit(protect, released, unit, asked, plan.named_columns, options)
+        return _arranged(release, data, dropped, shuffle_rows)
     roles = resolve_roles(
         numeric, confidential=confidential, public=public, strata=strata, weight=weight, **plan.named_columns
     )
     tell = progress or (lambda *_: None)
     with single_threaded_blas():
-        tell("reading columns", 0.0)
+        tell(READING, 0.0)
         intake = take_in(frame, roles, rules)
-        _check_fits(plan, intake)
+        check_fits(plan, intake)
         intake = _beside_other(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
         outcome = run(
@@ -115,13 +148,14 @@ def protect(
             intake.table,
             intake.look,
             streams,
-            sensitive=_sensitive(plan, frame, intake),
+            sensitive=sensitive_columns(plan, frame.names, intake),
             known=intake.known,
             progress=tell,
         )
-        settings = _settings(plan, roles, rules, engine)
-        writer = _reporter(plan, data, intake, outcome)
+        settings = settings_of(plan, roles, rules, engine)
+        writer = reporter_of(plan, data, intake, outcome)
         release = _release(plan, frame, roles, intake, outcome, settings, streams.seed, writer)
+        release = _arranged(release, data, dropped, shuffle_rows)
     tell("done", 1.0)
     return release
 
@@ -160,7 +194,7 @@ def quick_risk(original: Any, release: Release) -> tuple[Measure, Measure]:
     chosen = release.settings
     both = pair_up(
         open_frame(original),
-        open_frame(release.data),
+        open_frame(in_file_order(release)),
         confidential=chosen["confidential"],
         public=None,
         rules=chosen["rules"],
@@ -192,7 +226,8 @@ def assess(
 
     Args:
         original: the file as it was.
-        released: the file to judge, made by microveil or by anything else.
+        released: the file to judge, made by microveil or by anything else; or what `protect` gave back, which knows
+            where its rows were if it has shuffled them.
         confidential: columns to compare; by default all that are numeric in both files.
         public: columns that were to stay as they are: not compared, but a note tells if they did change.
         measures: "default", "all", or ids; `measures()` lists them.
@@ -202,11 +237,12 @@ def assess(
         sanity: whether to measure the originals themselves and a shuffle of them too, for the scale.
         progress: called with the name of the step and the share done.
     """
-    _check_seed(seed)
+    check_seed(seed)
     limits = policy if policy is None or isinstance(policy, Policy) else read_policy(policy)
     ids = measuring.chosen(measures, also=limits.measures if limits else ())
     frame, tell = open_frame(original), progress or (lambda *_: None)
-    tell("reading columns", 0.0)
+    tell(READING, 0.0)
+    released = in_file_order(released) if isinstance(released, Release) else released
     both = pair_up(frame, open_frame(released), confidential=confidential, public=public, rules=rules)
     streams = Streams.from_seed(None if seed is None else int(seed))
     taken = measuring.take_all(both.original, both.released, both.names, ids, streams, sanity=sanity, tell=tell)
@@ -229,7 +265,7 @@ def assess_release(original: Any, release: Release, **options: Any) -> Assessmen
     settings = release.settings
     return assess(
         original,
-        release.data,
+        release,
         confidential=settings["confidential"],
         rules=settings["rules"],
         seed=release.seed,
@@ -331,10 +367,14 @@ def write_report(
     assessment: Assessment | None,
     measured: str,
     files: Mapping[str, tuple[Path, str]],
+    options: Sequence[str] = (),
 ) -> None:
-    """A report and its twin, with the names of the files it is about: where each is, and what it is to be called."""
+    """A report and its twin, with the names of the files it is about: where each is, and what it is to be called.
+
+    `options` are those of the command that are no settings of the release.
+    """
     known = {which: file_identity(path, name) for which, (path, name) in files.items()}
-    release.writer(release, page, audience, assessment, beside=twin, files=known, measured=measured)
+    release.writer(release, page, audience, assessment, beside=twin, files=known, measured=measured, options=options)
 
 
 def write_study_report(study: Any, page: Path, twin: Path) -> None:
@@ -344,12 +384,53 @@ def write_study_report(study: Any, page: Path, twin: Path) -> None:
     write_texts(study_texts(study), page, twin)
 
 
+def study_map(study: Any, path: Path | None, risk: str | None, loss: str | None) -> Any:
+    """The map of a study as an altair chart, and in a file, if one is named."""
+    from microveil.report import study_map
+
+    return study_map(study, path, risk, loss)
+
+
+def write_release(release: Release, target: Any, like: Any, *, formulas: bool = False, **options: Any) -> None:
+    """The released table into a file, as the original was written; `formulas` says to leave text as it is."""
+    if release.order is not None:
+        like = manner_with_rows(like, release.order)
+    with formulas_kept() if formulas else nullcontext():
+        write_table(release.data, target, like, **options)
+
+
+@contextmanager
+def pending_release(release: Release, target: Any, like: Any, *, replacing: bool) -> Iterator[None]:
+    """The released table in a database, for others to see when the block ends well."""
+    if not isinstance(target, Database):
+        raise ParameterError("output: is no table of a database", "write it as a file")
+    if release.order is not None:
+        like = manner_with_rows(like, release.order)
+    with pending_table(release.data, target, like, replacing=replacing):
+        yield
+
+
+def about_formulas(release: Release, target: Any, *, formulas: bool) -> list[str]:
+    """What a spreadsheet program would do with the text of a release, and what was done about it."""
+    file = file_of(place_from(target))
+    if file is None or file.suffix.lower() not in SPREADSHEETS:
+        return []
+    count = formula_cells(release.data)
+    names = [name for name in release.data.columns if name.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    said = [f"columns whose names a spreadsheet would take for formulas: {len(names)}; rename them"] if names else []
+    if not count:
+        return said
+    cells = f"{count} cells of text begin as formulas do"
+    done = "they are written as they are" if formulas else "written with an apostrophe in front (--keep-formulas)"
+    return [*said, f"{cells}, which spreadsheets would run; {done}"]
+
+
 def example_file() -> Path:
     """The bundled business survey: 1,200 invented firms with what real files have."""
     return Path(__file__).parent / "examples" / "business_survey.csv"
 
 
-def _check_seed(seed: int | None) -> None:
+def check_seed(seed: int | None) -> None:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise ParameterError("seed: must be a whole number of at least 0", "leave it out for a fresh one")
 
@@ -357,9 +438,40 @@ def _check_seed(seed: int | None) -> None:
 def _check_engine(engine: str) -> None:
     if engine not in ENGINES:
         raise ParameterError(f"engine: '{engine}' is unknown", f"it is {one_of(ENGINES)}")
+    if engine not in ("auto", "memory"):
+        raise ParameterError(f"engine: '{engine}' is not for a table in memory", "use protect_file, or engine='memory'")
 
 
-def _check_nothing_slips_through(frame: Frame) -> None:
+def _dropped(data: Any, drop: Choice, drop_identifiers: bool, unit: ColumnId | None) -> list[str]:
+    """The columns that are left out of the release. That of the units stays: rows that belong together need it."""
+    if drop is None and not drop_identifiers:
+        return []
+    frame = open_frame(data)
+    dropped = list(dict.fromkeys(named(dict.fromkeys(frame.names, True), "drop", drop)))
+    if drop_identifiers:
+        stay = {*dropped, *named(dict.fromkeys(frame.names, True), "unit", unit)}
+        dropped += [name for name in frame.names if name not in stay and identifier_reason(frame, name)]
+    return dropped
+
+
+def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: bool) -> Release:
+    """The release with its rows in a random order, if asked for, and with what was done to the file in its account."""
+    if not dropped and not shuffle_rows:
+        return release
+    told, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data
+    if dropped:
+        settings["drop"] = dropped
+        told.append(f"dropped, on request: {', '.join(dropped)}")
+    if shuffle_rows:
+        settings["shuffle_rows"] = True
+        key = int(fingerprint(data), 16)
+        order = Streams.from_seed(release.seed, key).stream("order of rows").generator().permutation(release.rows)
+        arranged = with_rows(release.data, order)
+        told.append("the rows are in a random order, on request")
+    return dataclasses.replace(release, data=arranged, warnings=told, settings=settings, order=order)
+
+
+def check_nothing_slips_through(frame: Frame) -> None:
     """A column of amounts that was read as text would be released in clear, and nobody would notice."""
     for name in frame.names:
         if frame.looks_numeric(name):
@@ -369,7 +481,7 @@ def _check_nothing_slips_through(frame: Frame) -> None:
             )
 
 
-def _check_fits(plan: Plan, intake: Intake) -> None:
+def check_fits(plan: Plan, intake: Intake) -> None:
     """Is there enough to protect, and do the parameters fit the table?"""
     table, needed = intake.table, METHODS[plan.method].minimum_columns
     names = table.confidential_names
@@ -416,10 +528,10 @@ def _beside_other(plan: Plan, intake: Intake) -> Intake:
     return dataclasses.replace(intake, table=dataclasses.replace(table, other=Matrix(columns)))
 
 
-def _sensitive(plan: Plan, frame: Frame, intake: Intake) -> list[int]:
+def sensitive_columns(plan: Plan, columns: Sequence[str], intake: Intake) -> list[int]:
     """Sensitive columns by their number among the confidential ones."""
     names = intake.table.confidential_names
-    chosen = named(dict.fromkeys(frame.names, True), "sensitive", plan.select.sensitive_columns)
+    chosen = named(dict.fromkeys(columns, True), "sensitive", plan.select.sensitive_columns)
     for name in chosen:
         if name not in names:
             raise ParameterError(f"sensitive: column '{name}' is not confidential", "name protected columns only")
@@ -446,11 +558,30 @@ def _release(
             raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
     outcome = dataclasses.replace(outcome, columns=stored)
     proof = evidence(table, stored, intake.present, intake.look.moments)
+    changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
+    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
+    return told(plan, frame, roles, intake, outcome, proof, settings, seed, data, writer, rounded=rounded)
+
+
+def told(
+    plan: Plan,
+    frame: Frame,
+    roles: Roles,
+    intake: Intake,
+    outcome: Outcome,
+    proof: Evidence,
+    settings: dict[str, Any],
+    seed: int,
+    data: Any,
+    writer: Reporter,
+    *,
+    rounded: bool,
+) -> Release:
+    """The release with its account; `frame` tells what kind of columns there are."""
     kept = account.kept(plan, intake, outcome, proof)
     dose = account.doses(plan, intake, outcome, proof)
-    changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     return Release(
-        data=frame.rebuilt(dict(zip(names, stored, strict=True)), changed),
+        data=data,
         method=plan.method,
         kind=plan.kind(outcome.untouched),
         kept=kept,
@@ -459,7 +590,7 @@ def _release(
         warnings=account.remarks(plan, frame, roles, intake, outcome, kept, dose, proof.same_records, rounded=rounded),
         rules=account.rules(intake, outcome),
         components=account.component_table(outcome),
-        rows=table.count,
+        rows=intake.table.count,
         leakage=account.leakage(plan, intake, outcome),
         settings=settings,
         seed=seed,
@@ -468,7 +599,7 @@ def _release(
     )
 
 
-def _settings(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, Any]:
+def settings_of(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, Any]:
     """What a recipe holds: everything but the seed."""
     parameters = {name: list(value) if isinstance(value, tuple) else value for name, value in plan.parameters.items()}
     return {
@@ -480,14 +611,15 @@ def _settings(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, 
         "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else copy.deepcopy(rules),
         "engine": engine,
         "parameters": parameters,
+        **({"needs": list(plan.needs)} if plan.needs else {}),
     }
 
 
-def _reporter(plan: Plan, data: Any, intake: Intake, outcome: Outcome) -> Reporter:
+def reporter_of(plan: Plan, data: Any, intake: Intake, outcome: Outcome) -> Reporter:
     """What writes the reports of a release; it audits every rule that was found or declared, kept or not."""
     method, known = METHODS[plan.method], intake.known
     near = () if outcome.restored is None else outcome.restored.near_rules
     ratios = dict.fromkeys([*outcome.ratios, *known.ratios, *known.found_ratios])
     domains = known.domains(mapped=False)
-    rules: list[LinearRule | RatioRule] = [*outcome.rules, *near, *ratios]
+    rules: list[Rule] = [*outcome.rules, *near, *ratios, *known.orders, *known.watched]
     return Reporter(data, method.summary, method.reference, rules, domains, fingerprint)

@@ -19,6 +19,7 @@ from typing import Any
 from microveil.core.atomic import atomic_target
 from microveil.core.measure import Measure
 from microveil.core.roles import Choice
+from microveil.core.strict import checked
 from microveil.data.files import read_table
 from microveil.data.frames import open_frame
 from microveil.data.intake import Rules
@@ -39,7 +40,6 @@ from microveil.opinion import (
     score,
     screen,
 )
-from microveil.opinion.files import checked
 from microveil.utility import psnr, ssim
 
 __all__ = [

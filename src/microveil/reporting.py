@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from microveil.core.arrays import Array
 from microveil.core.assessment import Assessment
-from microveil.core.dependence import LinearRule
 from microveil.core.domain import Domain
 from microveil.core.errors import MicroveilError
-from microveil.core.ratios import RatioRule
-from microveil.core.results import Release
-from microveil.core.table import Matrix
+from microveil.core.knowledge import Rule
+from microveil.core.results import Audit, Release
+from microveil.data.arranged import with_rows
 from microveil.data.frames import open_frame
-from microveil.data.pair import pair_up
+from microveil.data.pair import Pair, pair_up
 
 if TYPE_CHECKING:
-    from microveil.report import Audit, Compared, File, Material
-
-HOLDS = 1e-9
-"""Share of the size of its terms by which a sum may be off and still holds: files are written in decimals."""
+    from microveil.report import Compared, File, Material
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -40,7 +35,7 @@ class Reporter:
     original: Any
     summary: str
     reference: str
-    rules: Sequence[LinearRule | RatioRule]
+    rules: Sequence[Rule]
     domains: Sequence[Domain]
     fingerprint: Callable[[Any], str]
 
@@ -58,16 +53,19 @@ class Reporter:
         beside: Path | None = None,
         files: Mapping[str, File] | None = None,
         measured: str = "",
+        options: Sequence[str] = (),
     ) -> None:
         """Write a report and its JSON twin, which goes `beside` it unless another place is named.
 
-        `files` are the files of the original and of the release, `measured` a word on what was measured.
+        `files` are the files of the original and of the release, `measured` a word on what was measured, `options`
+        those of the command that made it.
         """
         from microveil.report import release_texts, twin, write_texts
 
         beside = twin(Path(path)) if beside is None else beside  # a wrong name is told before the work
         material = self._material(release, assessment, study, files or {}, measured)
-        write_texts(release_texts(material, audience), Path(path), beside)
+        material = replace(material, options=options)
+        write_texts(release_texts(material, audience), Path(path), beside, private=audience == "internal")
 
     def _material(
         self,
@@ -79,7 +77,7 @@ class Reporter:
     ) -> Material:
         from microveil.report import Material
 
-        fingerprints = {"released": self.fingerprint(release.data)}
+        fingerprints = {"released": self.fingerprint(held(release))}
         material = Material(
             release=release,
             summary=self.summary,
@@ -94,24 +92,44 @@ class Reporter:
             return material
         material = replace(material, fingerprints={**fingerprints, "original": self.fingerprint(self.original)})
         try:
-            both = pair_up(
-                open_frame(self.original),
-                open_frame(release.data),
-                confidential=release.settings["confidential"],
-                public=None,
-                rules=release.settings["rules"],
-            )
+            both = self._both(release)
         except MicroveilError as error:
             return replace(material, absent=f"the two files cannot be compared: {error.problem}")
-        audits = self._audits(both.names, both.original, both.released)
-        return replace(material, names=both.names, before=both.original, after=both.released, audits=audits)
+        return replace(material, names=both.names, before=both.original, after=both.released, audits=self._audits(both))
 
-    def _audits(self, names: Sequence[str], before: Matrix, after: Matrix) -> list[Audit]:
+    def of_both(self, data: Any, names: Sequence[str], first: Release, second: Release | None) -> Reporter:
+        """The writer of a release that is made of two, whose columns are some of `names` each."""
+        rules: list[Rule] = []
+        domains = dict.fromkeys(names, Domain())
+        for release in (first, second) if second is not None else (first,):
+            of, writer = list(release.dose), release.writer
+            if isinstance(writer, Reporter):
+                numbers = {number: list(names).index(name) for number, name in enumerate(of)}
+                rules += [rule.renumbered(numbers) for rule in writer.rules]
+                domains |= dict(zip(of, writer.domains, strict=False))
+        return replace(self, original=data, rules=rules, domains=list(domains.values()))
+
+    def audits(self, release: Release) -> list[Audit] | None:
+        """What became of the rules; None where there is no original, or none that can be compared."""
+        try:
+            return None if self.original is None else self._audits(self._both(release))
+        except MicroveilError:
+            return None
+
+    def _both(self, release: Release) -> Pair:
+        return pair_up(
+            open_frame(self.original),
+            open_frame(in_file_order(release)),
+            confidential=release.settings["confidential"],
+            public=None,
+            rules=release.settings["rules"],
+        )
+
+    def _audits(self, both: Pair) -> list[Audit]:
         """In how many rows each rule does not hold, and how many values a column could not have, before and after."""
-        from microveil.report import Audit
-
+        names, before, after = both.names, both.original, both.released
         found = [
-            Audit(rule.sentence(names), *(_broken(rule, table.columns) for table in (before, after)))
+            Audit(rule.sentence(names), *(rule.broken(table.columns) for table in (before, after)))
             for rule in self.rules
         ]
         for name, domain, old, new in zip(names, self.domains, before.columns, after.columns, strict=False):
@@ -122,20 +140,22 @@ class Reporter:
         return [audit for audit in found if 2 * audit.before <= before.shape[0]]
 
 
+def in_file_order(release: Release) -> Any:
+    """The released table with its rows where they were in the original."""
+    return held(release) if release.order is None else with_rows(release.data, np.argsort(release.order))
+
+
+def held(release: Release) -> Any:
+    """The released table, or a sample of its rows where it is a file too large to be held."""
+    return release.data if release.sample is None else release.sample[1]
+
+
 def file_identity(path: Path, name: str) -> File:
     """A file by a name and the hash of its bytes."""
     from microveil.report import File
 
     with path.open("rb") as stream:
         return File(name, hashlib.file_digest(stream, "sha256").hexdigest())
-
-
-def _broken(rule: LinearRule | RatioRule, columns: Sequence[Array]) -> int:
-    if isinstance(rule, RatioRule):
-        return rule.broken(columns)
-    value, expected = columns[rule.column], rule.rebuilt(columns)
-    size = np.abs(value) + np.abs(rule.constant) + sum(np.abs(c * columns[j]) for j, c in rule.terms.items())
-    return int(np.count_nonzero(np.abs(value - expected) > HOLDS * size))  # False where a cell is missing
 
 
 def _in_words(domain: Domain) -> str:

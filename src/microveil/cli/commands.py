@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from microveil import api
 from microveil.cli import actions
 from microveil.cli.mos import app as mos_app
+from microveil.cli.tables import app as table_app
 
 app = typer.Typer(
     name="microveil",
@@ -21,18 +23,53 @@ app = typer.Typer(
 )
 
 app.add_typer(mos_app)
+app.add_typer(table_app)
+
+if TYPE_CHECKING:
+    from microveil.api import Place
+else:
+
+    class Place:
+        """What the help calls a file or the table of a database; typer takes no union of types."""
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
-Input = Annotated[Path, typer.Argument(metavar="INPUT", help="A .csv or .parquet file.", show_default=False)]
+Input = Annotated[
+    Place,
+    typer.Argument(
+        metavar="INPUT", parser=api.place_from, help="A file, or the table of a database.", show_default=False
+    ),
+]
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 Table = partial(typer.Argument, show_default=False)
+
+# How a table is to be read.
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="SIGN", help="Of a text file: comma, semicolon, tab or bar; by default found.")
+]
+Decimal = Annotated[str | None, typer.Option(metavar="SIGN", help="Of a text file: point or comma; by default found.")]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of a text file: utf-8, cp1252, utf-16 ...; by default found.")
+]
+SheetName = Annotated[
+    str | None,
+    typer.Option("--sheet", metavar="NAME", help="Of a workbook, as in firms.xlsx#NAME; by default the first."),
+]
+Query = Annotated[
+    str | None, typer.Option(metavar="SQL", help="Of a database, instead of its #TABLE; it can only read.")
+]
 
 # Options that several commands have.
 Measures = Annotated[str, typer.Option(metavar="A,B", help="default, all, or ids; see `microveil measures`.")]
 Confidential = Annotated[
     str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the method; see `microveil methods ID`."),
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")]
 Strata = Annotated[str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")]
 Weight = Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")]
 Rules = Annotated[str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")]
@@ -53,7 +90,7 @@ A policy, for --policy; `use` holds an end of the interval against the limit:
 """
 
 DICTIONARY = """\b
-A dictionary of the columns, for --rules; --save writes what was found:
+A dictionary of the columns, for --rules; -o writes what was found:
     [columns.rd_spending]
     special_codes = [-9]
     [[sums]]
@@ -80,12 +117,19 @@ def microveil(
 @app.command()
 def protect(
     source: Input,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the protected file goes.", show_default=False)],
+    output: Annotated[
+        Place,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUTPUT",
+            parser=api.place_from,
+            help="Where the protected file or table goes.",
+            show_default=False,
+        ),
+    ],
     method: Annotated[str, typer.Option(help="The method; see `microveil methods`.")] = actions.DEFAULT_METHOD,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the method; see `microveil methods ID`."),
-    ] = None,
+    settings: Settings = None,
     confidential: Confidential = None,
     public: Annotated[
         str | None,
@@ -96,10 +140,24 @@ def protect(
     ] = None,
     strata: Strata = None,
     weight: Weight = None,
-    rules: Rules = "infer",
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")
+    unit: Annotated[
+        str | None,
+        typer.Option(metavar="U", help="Column of the unit that rows belong to: what is its own is protected once."),
     ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns that are left out of the release.")] = None,
+    drop_identifiers: Annotated[
+        bool,
+        typer.Option("--drop-identifiers", help="Leave out the columns that `microveil describe` calls identifiers."),
+    ] = False,
+    shuffle_rows: Annotated[
+        bool, typer.Option("--shuffle-rows", help="Write the rows in a random order; their number stays.")
+    ] = False,
+    keep_formulas: Annotated[
+        bool,
+        typer.Option("--keep-formulas", help="Write text as it is where a spreadsheet would run it as a formula, too."),
+    ] = False,
+    rules: Rules = "infer",
+    seed: Seed = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write the internal report, and FILE.json with it.")
     ] = None,
@@ -108,13 +166,31 @@ def protect(
         typer.Option(metavar="FILE.html", help="Write the report for the users of the data, and FILE.json with it."),
     ] = None,
     save_recipe: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Write the settings, without the seed.")
+        Path | None, typer.Option(metavar="FILE.toml", help="Write the settings, for `microveil run`; not the seed.")
     ] = None,
+    include_seed: Annotated[
+        bool,
+        typer.Option("--include-seed", help="Put the seed into the recipe, for the same bytes again. Keep it secret."),
+    ] = False,
     policy: Annotated[
         Path | None,
         typer.Option(metavar="FILE.toml", help="Limits on the figures; if they are not met, nothing is written."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="auto or memory.")] = "auto",
+    engine: Annotated[
+        str,
+        typer.Option(help="memory, stream (block by block, for files larger than the memory), or auto: by their size."),
+    ] = "auto",
+    memory: Annotated[
+        str, typer.Option(metavar="1GB", help="With --engine stream: about how much memory to take.")
+    ] = actions.MEMORY,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: SheetName = None,
+    query: Query = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a table of a database that exists; files are replaced anyway.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -123,26 +199,63 @@ def protect(
         source=source,
         output=output,
         method=method,
-        settings=settings or [],
-        confidential=confidential,
-        public=public,
-        strata=strata,
-        weight=weight,
-        rules=rules,
+        parameters=actions.parameters(settings or []),
+        columns=actions.columns(confidential, public, strata, weight, rules),
+        arrangement=actions.arrangement(unit, drop, drop_identifiers, shuffle_rows),
+        keep_formulas=keep_formulas,
+        reading=api.Reading(delimiter, decimal, encoding, sheet, query),
+        replacing=replace,
         seed=seed,
         report=report,
         public_report=public_report,
-        recipe=save_recipe,
+        save_recipe=save_recipe,
+        include_seed=include_seed,
         policy=policy,
         engine=engine,
+        memory=memory,
     )
     actions.protect(request, as_json=json, quiet=quiet)
 
 
+@app.command()
+def run(
+    recipe: Annotated[Path, Table(metavar="RECIPE.toml", help="What `protect --save-recipe` wrote.")],
+    source: Annotated[
+        Place | None,
+        typer.Option(
+            "--input", metavar="FILE", parser=api.place_from, help="Protect this file or table instead of the recipe's."
+        ),
+    ] = None,
+    output: Annotated[
+        Place | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            parser=api.place_from,
+            help="Where the file or table goes, instead of the recipe's.",
+        ),
+    ] = None,
+    settings: Settings = None,
+    seed: Seed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Protect a file again as a recipe says.
+
+    Paths in a recipe are relative to it. Without a seed, in the recipe or given here, the release is another one of the
+    same doses. A note tells where the recipe has the hash of its input, and the file has another.
+    """
+    asked = actions.Replay(recipe, source, output, actions.parameters(settings or []), seed)
+    actions.run(asked, as_json=json, quiet=quiet)
+
+
 @app.command(epilog=POLICY)
 def assess(
-    original: Annotated[Path, Table(metavar="ORIGINAL", help="The file as it was (.csv or .parquet).")],
-    released: Annotated[Path, Table(metavar="RELEASED", help="The file to judge, its rows in the same order.")],
+    original: Annotated[Place, Table(metavar="ORIGINAL", parser=api.place_from, help="The file or table as it was.")],
+    released: Annotated[
+        Place, Table(metavar="RELEASED", parser=api.place_from, help="The one to judge, its rows in the same order.")
+    ],
     measures: Measures = "default",
     confidential: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns to compare; by default all numeric ones.")
@@ -155,6 +268,9 @@ def assess(
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Limits on the figures; exit code 1 if they are not met.")
     ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -163,9 +279,8 @@ def assess(
         original=original,
         released=released,
         measures=measures,
-        confidential=confidential,
-        public=public,
-        rules=rules,
+        columns=actions.columns(confidential, public, rules=rules),
+        reading=api.Reading(delimiter, decimal, encoding),
         seed=seed,
         policy=policy,
     )
@@ -197,6 +312,11 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a report with the map of risk and loss.")
     ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: SheetName = None,
+    query: Query = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -207,11 +327,8 @@ def compare(
         repeats=repeats,
         measures=measures,
         limits=limit or [],
-        confidential=confidential,
-        public=public,
-        strata=strata,
-        weight=weight,
-        rules=rules,
+        columns=actions.columns(confidential, public, strata, weight, rules),
+        reading=api.Reading(delimiter, decimal, encoding, sheet, query),
         seed=seed,
         store=store,
         report=report,
@@ -252,11 +369,17 @@ def recommend(
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Releases of each candidate.")] = 5,
     seed: Annotated[int | None, typer.Option(metavar="N", help="For advice that can be repeated.")] = None,
     store: Store = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: SheetName = None,
+    query: Query = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Name the method that loses least within a limit on the attacks, measured on the file, with reasons."""
-    actions.recommend(source, sensitive, limit or [], repeats, seed, store, as_json=json, quiet=quiet)
+    reading = api.Reading(delimiter, decimal, encoding, sheet, query)
+    actions.recommend(source, sensitive, limit or [], repeats, seed, store, reading, as_json=json, quiet=quiet)
 
 
 @app.command(epilog=DICTIONARY)
@@ -264,12 +387,23 @@ def describe(
     source: Input,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.toml", help="Write codes and sums as a dictionary to edit and pass to --rules."),
+        typer.Option(
+            "-o",
+            "--save",
+            metavar="FILE.toml",
+            help="Write what was found as a dictionary (TOML, or JSON by its name) to edit and pass to --rules.",
+        ),
     ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: SheetName = None,
+    query: Query = None,
     json: Json = False,
 ) -> None:
     """Show columns, domains, special codes and the rules found, without any value."""
-    actions.describe(source, save, as_json=json)
+    reading = api.Reading(delimiter, decimal, encoding, sheet, query)
+    actions.describe(source, save, reading, as_json=json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The command line: `microveil protect | assess | describe | methods | measures | mos | demo | version`.
+"""The command line: `microveil protect | run | assess | describe | methods | measures | mos | table | demo | version`.
 
 Nothing is decided here: commands read files, call the api and show what it says. Results go to standard output,
 progress and messages to standard error. Exit codes: 0 done, 1 the policy is not met, 2 bad input or usage, 3 an

@@ -27,6 +27,9 @@ Risk = tuple[Measure, Measure]
 ROUND_OFF = 1e-15
 """What is left of a difference of nothing."""
 
+MOST_RULES = 6
+"""Broken rules that are shown one by one."""
+
 Tell = Callable[[str, float | None], None]
 """Takes the name of a step and the share done, None where nobody knows it."""
 
@@ -78,6 +81,7 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "kept": dict(release.kept),
         "kept_on_average": list(release.kept_on_average),
         "rules": release.rules,
+        "audit": None if (audit := release.audit) is None else [dataclasses.asdict(line) for line in audit],
         "dose": {name: dataclasses.asdict(dose) for name, dose in release.dose.items()},
         "altered_variance": release.components.altered_variance,
         "components": release.components.to_rows(),
@@ -119,6 +123,7 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         console.print(f"[bold]Found:[/bold] {found}")
     for rule in result.rules:
         console.print(f"  holds in every row: {escape(rule)}")
+    _audit(console, result)
     if risk is not None:
         before, after = risk
         console.print(
@@ -132,6 +137,20 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     if judged is not None and judged.verdict is not None:
         _verdict(console, judged.verdict)
     _written(console, written)
+
+
+def _audit(console: Console, result: Release) -> None:
+    """How many rules were broken, before and after, and which."""
+    lines = result.audit or []
+    if not lines:
+        return
+    before, after = (sum(getattr(line, when) > 0 for line in lines) for when in ("before", "after"))
+    console.print(f"[bold]Rules:[/bold] of {len(lines)}, {before} were broken before and {after} are after")
+    broken = [line for line in lines if line.before or line.after]
+    for line in broken[:MOST_RULES]:
+        console.print(f"  {escape(line.rule)}: {line.before} times before, {line.after} times after")
+    if len(broken) > MOST_RULES:
+        console.print(f"  and {len(broken) - MOST_RULES} more: --json and the internal report have all")
 
 
 def written(paths: list[Path]) -> None:
@@ -224,27 +243,80 @@ def demo_begins(source: Path) -> None:
 
 
 def description(found: api.Description, saved: Path | None) -> None:
-    """The columns of a table."""
+    """The columns of a table, and the rules between them."""
     console = _console()
     table = Table(title=f"{found.rows} rows", title_justify="left")
-    for heading in ("column", "type", "domain", "missing", "zeros", "distinct", "codes", "remark"):
+    for heading in ("column", "kind", "values", "missing", "zeros", "distinct", "codes", "remark"):
         right = heading in ("missing", "zeros", "distinct")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading == "domain")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading == "values")
     for column in found.columns:
-        kind = "text" if not column.numeric else "whole" if column.whole_numbers else "number"
-        if column.step is not None and column.step != 1:
-            kind += f", steps of {column.step:g}"
-        zeros = "" if column.zeros is None else f"{100 * column.zeros:.1f} %"
+        zeros = "" if column.zeros is None else f"{100 * column.zeros:.1f} %{' *' if column.zero_spike else ''}"
         codes = ", ".join(f"{code:g}" for code in column.special_codes)
-        cells = (column.name, kind, column.sign or "", str(column.missing), zeros, str(column.distinct), codes)
-        table.add_row(*(escape(cell) for cell in cells), column.remark)
+        codes += f" ({column.coded} cells)" if codes else ""
+        cells = (column.name, column.kind, _values(column), str(column.missing), zeros, str(column.distinct), codes)
+        table.add_row(*(escape(cell) for cell in (*cells, _remark(column))))
     console.print(table)
-    for rule in found.rules:
-        console.print(f"Holds in every row: {escape(rule)}")
+    if any(column.zero_spike for column in found.columns):
+        console.print("* zero is a value of its own there, and its share is kept")
+    _rules_found(console, found)
     if not found.rules:
         console.print("No exact sum or ratio between the numeric columns.")
     if saved is not None:
         console.print(f"Wrote {escape(str(saved))}")
+
+
+def findings(found: api.Description) -> None:
+    """What was found in a file, in a few lines, before it is protected."""
+    console = _console()
+    numeric = [column for column in found.columns if column.numeric]
+    lists = {
+        "whole numbers": [column.name for column in numeric if column.integer],
+        "zero is a value of its own": [column.name for column in numeric if column.zero_spike],
+        "codes, not values": [
+            f"{column.name} ({', '.join(f'{code:g}' for code in column.special_codes)})"
+            for column in numeric
+            if column.special_codes
+        ],
+        "cells missing": [column.name for column in found.columns if column.missing],
+        "looks like an identifier": [f"{name} ({reason})" for name, reason in found.identifiers.items()],
+    }
+    console.print(f"[bold]Found[/bold] in {found.rows} rows and {len(numeric)} columns of numbers:")
+    for title, names in lists.items():
+        if names:
+            console.print(f"  {title}: {escape(_some(names))}")
+    _rules_found(console, found, "  ")
+
+
+def _rules_found(console: Console, found: api.Description, indent: str = "") -> None:
+    for rule in found.rules:
+        console.print(f"{indent}Holds in every row: {escape(rule)}")
+    for near in found.near_rules:
+        share = 100 * (1 - near["exceptions"] / near["rows"])
+        console.print(
+            f"{indent}Holds in {share:.1f} % of the rows: {escape(near['rule'])} ({near['exceptions']} exceptions; "
+            "kept only if the dictionary of the columns says so)"
+        )
+    if found.orders:
+        orders = [f"{order['lower']} <= {order['upper']}" for order in found.orders]
+        console.print(f"{indent}Never above: {escape(_some(orders))}")
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _values(column: api.ColumnDescription) -> str:
+    """`0 or more, steps of 0.01 EUR`: what can be told of the values without any of them."""
+    sign = "0 or more" if column.minimum == 0 else "0 or less" if column.maximum == 0 else ""
+    step = "" if column.step is None or column.step == 1 else f"steps of {column.step:g}"
+    said = ", ".join(part for part in (sign, step) if part)
+    return f"{said} [{column.unit}]".strip() if column.unit else said
+
+
+def _remark(column: api.ColumnDescription) -> str:
+    heaps = [f"{100 * share:.0f} % at multiples of {base}" for base, share in column.heaping.items()]
+    identifier = [f"identifier? {column.identifier}"] if column.identifier else []
+    return "; ".join([*identifier, *heaps[-2:]])
 
 
 def methods(known: dict[str, str]) -> None:
@@ -426,3 +498,28 @@ def advice(found: Advice) -> None:
         console.print(f"[bold]Next:[/bold] {escape(', '.join(found.runners_up))}")
     doses = [f"{name}: {label or 'none'}" for name, label in found.smallest_dose.items()]
     console.print(f"[bold]Smallest dose within the limit:[/bold] {escape('; '.join(doses))}")
+
+
+def suppressed_table(told: Mapping[str, Any], written: Sequence[Path]) -> None:
+    """What became of a table: counts, sums that were asked for, verdicts, warnings."""
+    console = _console()
+    console.print(
+        f"{told['cells']:,} cells: {told['suppressed']:,} hidden, {told['primary']:,} of them for their own sake and "
+        f"{told['secondary']:,} to protect them"
+    )
+    for text, found in told.get("sums", {}).items():
+        word = "can be published" if found["publishable"] else "must not be published: it has decimals"
+        console.print(escape(f"  {text} = {found['value']:.10g} {word}"))
+    if "exactly_determined" in told:
+        console.print(
+            f"exactly determined: {told['exactly_determined']:,}; nearly determined: {told['nearly_determined']:,}"
+        )
+        for verdict, names in told["named"].items():
+            for name in names[:MOST_RULES]:
+                console.print(escape(f"  {verdict}: {name}"))
+            if len(names) > MOST_RULES:
+                console.print(f"  and {len(names) - MOST_RULES:,} others {verdict}")
+    for warning in told["warnings"]:
+        console.print(escape(f"warning: {warning}"))
+    for path in written:
+        console.print(escape(f"written: {path}"))

@@ -1,8 +1,8 @@
 """Engines: where the rows are while the pipeline runs."""
 
-from microveil.engines.memory import ROWS_PER_COLUMN, Outcome, run
+from microveil.engines.memory import Outcome, run
 from microveil.engines.pipeline import Progress, Spectrum
 
-ENGINES = ("auto", "memory")
+ENGINES = ("auto", "memory", "stream", "spark")
 
-__all__ = ["ENGINES", "ROWS_PER_COLUMN", "Outcome", "Progress", "Spectrum", "run"]
+__all__ = ["ENGINES", "Outcome", "Progress", "Spectrum", "run"]

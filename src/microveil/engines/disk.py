@@ -29,7 +29,7 @@ SHARE = 4
 class DiskTable(FarTable):
     """A table on a disk."""
 
-    shelf: Shelf = field(default_factory=lambda: Shelf(0))
+    shelf: Shelf = field(kw_only=True)
 
     def beside(self, other: DiskTable) -> DiskTable:
         """The columns of both, for row maps that need both."""
@@ -38,13 +38,28 @@ class DiskTable(FarTable):
 
     def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> DiskTable:
         """The table with columns beside its own: what is made of the rows, each column of it in a random order."""
-        columns = [self.shelf.column() for _ in streams]
-        if self.count <= SMALL:
-            self._permute_whole(of, streams, columns)
-        else:
-            self._permute_in_buckets(of, streams, columns, told)
+        if self.count > SMALL:
+            return self.with_columns(self._permuted_in_buckets(of, streams, told))
+        columns = self.stored(of, len(streams), lambda share: told(share / 2))
+        for column, stream in zip(columns, streams, strict=True):
+            column.write(0, shuffled(column[:], stream))
+        return self.with_columns(columns)
+
+    def with_columns(self, columns: Sequence[DiskColumn]) -> DiskTable:
+        """The table with further columns beside its own."""
         values = Matrix([*self.values.columns, *on_disk(columns).columns])
-        return replace(self, values=values, names=(*self.names, *("permuted" for _ in columns)))
+        return replace(self, values=values, names=(*self.names, *("stored" for _ in columns)))
+
+    def stored(self, of: RowMap, width: int, told: Told) -> list[DiskColumn]:
+        """What is made of the rows, so many columns, on the disk."""
+        columns = [self.shelf.column(self.count) for _ in range(width)]
+        for batch in self.batches(width):
+            made = np.empty((width, batch.stop - batch.start))
+            self.made(of, batch, made)
+            for column, values in zip(columns, made, strict=True):
+                column.write(batch.start, values)
+            told(batch.stop / self.count)
+        return columns
 
     def batches(self, width: int) -> Iterator[slice]:
         """The rows in batches of whole blocks, as many as the memory allows for so many columns."""
@@ -73,20 +88,9 @@ class DiskTable(FarTable):
         parts = [range(start, min(start + step, batch.stop), rows) for start in range(batch.start, batch.stop, step)]
         return [said for part in in_threads([partial(fill, part) for part in parts]) for said in part]
 
-    def _permute_whole(self, of: RowMap, streams: Sequence[Stream], columns: Sequence[DiskColumn]) -> None:
-        """Few enough rows that a column can be held: written as they are, then shuffled one after the other."""
-        for batch in self.batches(len(columns)):
-            made = np.empty((len(columns), batch.stop - batch.start))
-            self.made(of, batch, made)
-            for column, values in zip(columns, made, strict=True):
-                column.write(batch.start, values)
-        for column, stream in zip(columns, streams, strict=True):
-            column.write(0, shuffled(column[:], stream))
-
-    def _permute_in_buckets(
-        self, of: RowMap, streams: Sequence[Stream], columns: Sequence[DiskColumn], told: Told
-    ) -> None:
+    def _permuted_in_buckets(self, of: RowMap, streams: Sequence[Stream], told: Told) -> list[DiskColumn]:
         """The shuffle of `core.shuffle` with its buckets in files: rows to their buckets, then each bucket shuffled."""
+        columns = [self.shelf.column(self.count) for _ in streams]
         shuffles = [BucketShuffle.drawn(column, stream) for column, stream in zip(columns, streams, strict=True)]
         for batch in self.batches(len(columns) + 2 * worker_count()):
             made = np.empty((len(columns), batch.stop - batch.start))
@@ -95,6 +99,7 @@ class DiskTable(FarTable):
             in_threads([partial(shuffle.scatter, batch, values) for shuffle, values in pairs])
             told(0.7 * batch.stop / self.count)
         in_threads([shuffle.settle for shuffle in shuffles], lambda done: told(0.7 + 0.3 * done / len(shuffles)))
+        return columns
 
 
 @dataclass(frozen=True, repr=False)

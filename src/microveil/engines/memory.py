@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.dependence import Dependence, LinearRule, find_dependence, in_order
+from microveil.core.dependence import Dependence, LinearRule, dependence_among, in_order
 from microveil.core.domain import Domain
 from microveil.core.errors import DataError, MicroveilError
 from microveil.core.knowledge import Knowledge
@@ -29,12 +29,18 @@ from microveil.engines.distributions import Restored, restored
 from microveil.engines.mixing import Whole
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
-from microveil.restore import Enforcement, calibrate, completed, enforced, recalibrated, with_means
+from microveil.restore import (
+    Enforcement,
+    calibrate,
+    completed,
+    cost_of,
+    enforced,
+    ordered,
+    recalibrated,
+    with_means,
+)
 
 NOTHING_KNOWN = Knowledge()
-
-ROWS_PER_COLUMN = 3
-"""Rows without holes for each column that rules are looked for among."""
 
 ROUND_OFF = 1e-12
 """Distance from a column's step, over the size of the terms it is added up from, that is round-off."""
@@ -62,6 +68,11 @@ class Outcome:
     ratios: Sequence[RatioRule] = ()
     restored: Restored | None = None
     enforcement: Enforcement | None = None
+    odd: Array | None = None
+    """Where they have been counted: released cells below zero, and released cells that are not whole, per column."""
+
+    shown: tuple[Matrix, Matrix] | None = None
+    """Where the columns are too long to be held: some of the rows, before and after."""
 
     @property
     def rebuilt(self) -> set[int]:
@@ -168,7 +179,7 @@ def _run_stratum(
     chosen = dependence.independent
     if not chosen:
         return None
-    places = _places(sensitive, dependence, known.ratios, table.confidential_names)
+    places = places_of(sensitive, dependence, known.ratios, table.confidential_names)
     core = table.keep(chosen)
     present = None if holes is None else ~holes[:, chosen]
     if present is None:
@@ -200,8 +211,12 @@ def _run_stratum(
         way = way and way.renumbered(dict(enumerate(chosen)))
     columns = _with_moments(plan, core, present, columns, mapped=way is not None)
     domains = _domains(table, chosen, known, mapped=way is not None)
-    columns, cost = enforced(columns, domains, present, core.weights)
+    place = {j: at for at, j in enumerate(chosen)}
+    among = [rule.renumbered(place) for rule in known.orders if {rule.lower, rule.upper} <= place.keys()]
+    columns, cost = enforced(columns, domains, present, core.weights, among)
     released = _put_back(table, dependence, known, columns, holes)
+    released, further = _in_order(released, dependence, known, holes, core.weights)
+    cost = further if cost is None else cost if further is None else cost.beside(further)
     if holes is not None:
         for column, hole in zip(released, holes.T, strict=True):
             column[hole] = np.nan
@@ -210,7 +225,7 @@ def _run_stratum(
         perturbed=chosen,
         rules=dependence.rules,
         spectrum=spectrum,
-        altered=_altered(spectrum, dependence, len(released)) * table.count,
+        altered=altered_variance(spectrum, dependence, len(released)) * table.count,
         variance=_variance(table, look) * table.count,
         determined=[chosen[j] for j in spectrum.determined],
         leverage=spectrum.leverage,
@@ -242,7 +257,7 @@ def _whole(dependence: Dependence, names: Sequence[str]) -> Whole:
     return Whole(tuple(names[j] for j in order), np.column_stack([made[j] for j in order]), here)
 
 
-def _altered(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
+def altered_variance(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
     """The variance of each column in the perturbed components; a rebuilt column has what its terms add up to."""
     loadings = dict(zip(dependence.independent, spectrum.axes.loadings.T, strict=True))
     for rule in in_order(dependence.rules, loadings.keys())[0]:
@@ -263,35 +278,16 @@ def _holes(table: Table, look: Scan) -> Mask | None:
 
 def _dependence(plan: Plan, table: Table, look: Scan, holes: Mask | None, known: Knowledge) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
-    declared, ratios = known.sums, {rule.column for rule in known.ratios}
+    ratios = {rule.column for rule in known.ratios}
     varying = [j - table.public for j in look.varying() if j >= table.public and j - table.public not in ratios]
-    among = varying if holes is None else _searchable(varying, holes, declared)
-    place = {j: at for at, j in enumerate(among)}
-    rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
-    values = table.confidential.select(among)
-    whole, summary = values, look.moments.select([table.public + j for j in among])
-    if holes is not None:
-        whole = values.take(np.flatnonzero(~holes[:, among].any(axis=1)))
-    if (holes is not None or table.weights is not None) and whole.shape[0]:
-        summary = moments(whole.piece, whole.shape[0])  # a rule is about rows: each counts once
-    found = find_dependence(values, summary, rules, whole, ordered=plan.decompose.ordered)
-    back = dict(enumerate(among))
-    left_out = {back[rule.column] for rule in found.rules}
-    return Dependence([j for j in varying if j not in left_out], [rule.renumbered(back) for rule in found.rules])
+    # A rule is about rows: each counts once, so weighted moments do not serve.
+    summary = look.moments.select([table.public + j for j in varying]) if table.weights is None else None
+    return dependence_among(
+        table.confidential, varying, holes, known.sums, summary=summary, ordered=plan.decompose.ordered
+    )
 
 
-def _searchable(varying: list[int], holes: Mask, declared: Sequence[LinearRule]) -> list[int]:
-    """Columns to look for rules among: those with the fewest holes, as long as enough rows are whole in all of them."""
-    chosen = sorted({j for rule in declared for j in (rule.column, *rule.terms)} & set(varying))
-    broken = holes[:, chosen].any(axis=1)
-    for j in sorted(varying, key=lambda j: int(holes[:, j].sum())):
-        wider = broken | holes[:, j]
-        if j not in chosen and np.count_nonzero(~wider) > ROWS_PER_COLUMN * (len(chosen) + 1):
-            chosen, broken = [*chosen, j], wider
-    return sorted(chosen)
-
-
-def _places(
+def places_of(
     sensitive: Sequence[int], dependence: Dependence, ratios: Sequence[RatioRule], names: Sequence[str]
 ) -> list[int]:
     """Sensitive columns by their place among the perturbed ones; a rebuilt column stands for what it is made of."""
@@ -355,6 +351,20 @@ def _domains(table: Table, chosen: Sequence[int], known: Knowledge, *, mapped: b
     domains = known.domains(mapped=mapped)
     columns = table.confidential.columns
     return [domains[j].here(columns[j]) for j in chosen] if domains else [Domain()] * len(chosen)
+
+
+def _in_order(
+    released: list[Array], dependence: Dependence, known: Knowledge, holes: Mask | None, weights: Array | None
+) -> tuple[list[Array], Enforcement | None]:
+    """Orders with a column that was rebuilt: kept by the other one, unless something was made of it, too; the cost."""
+    chosen = dependence.independent
+    used = {j for rule in dependence.rules for j in rule.terms}
+    used |= {j for rule in known.ratios for j in (rule.numerator, rule.denominator)}
+    if all({rule.lower, rule.upper} <= set(chosen) for rule in known.orders):
+        return released, None
+    domains = known.domains(mapped=True) or [Domain()] * len(released)
+    new = ordered(released, domains, known.orders, set(chosen) - used, None if holes is None else ~holes)
+    return new, cost_of([released[j] for j in chosen], [new[j] for j in chosen], weights)
 
 
 def _worst(ways: Sequence[Restored | None]) -> Restored | None:

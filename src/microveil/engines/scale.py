@@ -188,27 +188,51 @@ class LazyScores(Scores):
 
 
 @dataclass(frozen=True, repr=False)
-class Released:
-    """The last of the way: scores joined, columns that follow from others rebuilt, and constant ones put back."""
+class Joined:
+    """The columns that the scores at the end of a way add up to."""
 
     way: Way
     onto_data: Array
     constant: Array
     shift: Array
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The perturbed columns of some rows."""
+        joined = mapped(self.way.scores(cells, rows), self.onto_data, self.constant)
+        joined += self.shift[:, None]
+        return joined
+
+
+@dataclass(frozen=True, repr=False)
+class Beside:
+    """Columns that lie beside those of a table, from one place on."""
+
+    first: int
+    count: int
+
+    def __call__(self, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - a row map hears of its rows
+        """These columns of some rows."""
+        return cells[self.first : self.first + self.count]
+
+
+@dataclass(frozen=True, repr=False)
+class Released:
+    """The last of the way: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
+
+    perturbed: RowMap
     chosen: Sequence[int]
     rules: Sequence[LinearRule]
     constants: Mapping[int, float]
 
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The released confidential columns of some rows."""
-        joined = mapped(self.way.scores(cells, rows), self.onto_data, self.constant)
-        joined += self.shift[:, None]
+        perturbed = self.perturbed(cells, rows)
         if not self.rules and not self.constants:
-            return joined
-        new = dict(zip(self.chosen, joined, strict=True))
+            return perturbed
+        new = dict(zip(self.chosen, perturbed, strict=True))
         for rule in self.rules:
             new[rule.column] = rule.rebuilt(new)
-        new |= {j: np.full(joined.shape[1], value) for j, value in self.constants.items()}
+        new |= {j: np.full(perturbed.shape[1], value) for j, value in self.constants.items()}
         return np.array([new[j] for j in sorted(new)])
 
 
@@ -253,9 +277,10 @@ class FarOutcome:
     """What was found: the table to read (with stored columns), what to make of its rows, and the components."""
 
     table: FarTable
-    released: RowMap
+    released: Released
     dependence: Dependence
     spectrum: Spectrum
+    remark: str = ""
 
 
 def check_eligible(plan: Plan, engine: str) -> None:
@@ -264,8 +289,8 @@ def check_eligible(plan: Plan, engine: str) -> None:
     reason = ""
     if isinstance(plan.decompose, Clustered):
         reason = "compares records with each other"
-    elif plan.maps_values:
-        reason = "sorts every column"
+    elif plan.maps_values and (plan.exact or plan.marginals.exchange or engine != "stream"):
+        reason = "puts the values of all records in order" + ("" if plan.exact else ", unless exchange=False")
     elif not isinstance(perturb, ColumnPerturbation) or not (perturb.by_rows or perturb.permutes):
         reason = f"perturb='{plan.parameters['perturb']}' needs all values of a component at once"
     elif plan.select.looks_at_rows:
@@ -304,9 +329,9 @@ def run_far(
 def _released(
     task: Task, way: Way, fix: Correction | None, table: FarTable, look: Scan, dependence: Dependence
 ) -> Released:
-    onto_data, constant, shift = joining(task, task.axes.loadings, fix)
     rules = in_order(dependence.rules, dependence.independent)[0]
     told = {*dependence.independent, *(rule.column for rule in rules)}
     width = len(table.confidential_names)
     constants = {j: float(look.minimum[table.public + j]) for j in range(width) if j not in told}
-    return Released(way, onto_data, constant, shift, dependence.independent, rules, constants)
+    joined = Joined(way, *joining(task, task.axes.loadings, fix))
+    return Released(joined, dependence.independent, rules, constants)

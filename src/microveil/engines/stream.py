@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.dependence import Dependence, LinearRule, find_dependence
+from microveil.core.dependence import Dependence, dependence_among
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.evidence import Comparison, Evidence
 from microveil.core.knowledge import Knowledge
-from microveil.core.moments import moments
 from microveil.core.rng import ROWS_PER_BLOCK
 from microveil.core.roles import Roles
 from microveil.core.scan import Scan, scan
-from microveil.core.shelf import BYTES, DiskColumn, Shelf, on_disk
-from microveil.data.blocks import BlockSource, as_numbers
-from microveil.data.dictionary import Dictionary, find_codes
+from microveil.core.shelf import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
+from microveil.data.blocks import BlockSource, Labels
+from microveil.data.dictionary import Dictionary, declared_rules, find_codes, watched_rules
 from microveil.data.intake import Intake, Rules, dictionary_for
 from microveil.data.limits import SMALLEST_TABLE, check_values
+from microveil.data.model_matrix import MOST_LEVELS, check_cells, check_room
 from microveil.engines.disk import SHARE, DiskTable
 from microveil.engines.pipeline import Progress
 from microveil.engines.scale import FarOutcome
@@ -37,36 +36,35 @@ if TYPE_CHECKING:
 BLOCK = 65_536
 """Rows from each end and the middle of a column in which special codes are looked for."""
 
-HOLDS = 1e-9
-"""Share of the sizes of its terms to which a declared sum must hold."""
-
 NOTHING = np.empty(0)
 
 MOST_ROWS = 2**20
 """Rows of a batch at most: more would make no difference to anything but the memory."""
 
 
-def take_in_blocks(
-    source: BlockSource, roles: Roles, rules: Rules, folder: Path, memory: int, tell: Progress
-) -> Intake:
+def take_in_blocks(source: BlockSource, roles: Roles, rules: Rules, shelf: Shelf, tell: Progress) -> Intake:
     """The columns that are needed onto a disk, checked as those of a table in memory are."""
     _check_roles(roles)
+    numbers, labels = _public(roles)
+    weight = () if roles.weight is None else (roles.weight,)
+    columns, found = _read(source, [*numbers, *roles.confidential, *weight], labels, shelf, tell)
     if source.count < SMALLEST_TABLE:
         raise DataError(f"data: has {source.count} rows", f"at least {SMALLEST_TABLE} are needed to hide one")
-    public = roles.public.columns
-    weight = () if roles.weight is None else (roles.weight,)
-    shelf = Shelf(source.count, folder, memory)
-    columns = _read(source, [*public, *roles.confidential, *weight], shelf, tell)
+    regressors: list[tuple[str, DiskColumn | LabelColumn]] = [(name, columns[name]) for name in numbers]
+    for name in labels:
+        check_cells("public", [name], np.array(found[name].rows), SMALLEST_TABLE)
+        # The first label is told by the others, all 0.
+        regressors += [(name, LabelColumn(columns[name], code)) for code in found[name].in_order()[1:]]
+    check_room(source.count, "public", len(regressors))
     table = DiskTable(
-        on_disk([columns[name] for name in (*public, *roles.confidential)]),
-        (*public, *roles.confidential),
-        len(public),
+        on_disk([*(column for _, column in regressors), *(columns[name] for name in roles.confidential)]),
+        (*(name for name, _ in regressors), *roles.confidential),
+        len(regressors),
         _weights(columns, roles.weight),
         shelf=shelf,
     )
     tell("measuring", 0.15)
-    look = scan(table)
-    _check_columns(table, look)
+    table, look = _scanned(table)
     dictionary, inferred = dictionary_for(rules, source.names)
     if inferred:
         _check_codes(table, look)
@@ -77,24 +75,48 @@ def _check_roles(roles: Roles) -> None:
     """What rows that come in blocks cannot be asked for."""
     if roles.strata:
         raise ParameterError("strata: go with engine='memory' only", "protect a file for each stratum, or use memory")
-    if any(len(product) > 1 or product[0].labels for product in roles.public.products):
-        raise ParameterError(
-            "public: with rows in blocks, only columns of numbers can be regressed on, and no products of them",
-            "use engine='memory', or add columns of 0 and 1 to the file",
-        )
+    if any(len(product) > 1 for product in roles.public.products):
+        raise ParameterError("public: products of columns go with engine='memory' only", "add them to the file")
 
 
-def _read(source: BlockSource, names: Sequence[str], shelf: Shelf, tell: Progress) -> dict[str, DiskColumn]:
-    """Some columns of a file as doubles on a disk."""
-    columns = {name: DiskColumn(0, shelf.folder) for name in names}
+def _public(roles: Roles) -> tuple[list[str], list[str]]:
+    """The public columns that are numbers, and those that are labels."""
+    factors = [product[0] for product in roles.public.products]
+    numbers = [factor.column for factor in factors if not factor.labels]
+    return numbers, [factor.column for factor in factors if factor.labels]
+
+
+def _scanned(table: DiskTable) -> tuple[DiskTable, Scan]:
+    """The table without public columns that are constant, after a look at all rows."""
+    look = scan(table)
+    _check_columns(table, look)
+    flat = [number for number in range(table.public) if look.minimum[number] == look.maximum[number]]
+    if not flat:
+        return table, look
+    kept = [number for number in range(len(table.names)) if number not in flat]
+    names = tuple(table.names[number] for number in kept)
+    table = replace(table, values=table.values.select(kept), names=names, public=table.public - len(flat))
+    return table, scan(table)
+
+
+def _read(
+    source: BlockSource, names: Sequence[str], labels: Sequence[str], shelf: Shelf, tell: Progress
+) -> tuple[dict[str, DiskColumn], dict[str, Labels]]:
+    """Some columns of a file on a disk: numbers as doubles, labels by their numbers."""
+    columns = {name: shelf.column() for name in (*names, *labels)}
+    found = {name: Labels() for name in labels}
     for batch in source.batches(list(columns), batch_rows(len(columns), shelf.memory)):
-        for name, column in columns.items():
-            numbers, missing = as_numbers(batch.column(name))
+        for name in names:
+            numbers, missing = source.numbers(name, batch.column(name))
             if missing:
                 raise _missing(name)
-            column.append(numbers)
-        tell("reading the file", 0.15 * column.size / source.count)
-    return columns
+            columns[name].append(numbers)
+        for name in labels:
+            columns[name].append(found[name].codes(batch.column(name)))
+            if len(found[name].rows) > MOST_LEVELS:
+                check_cells("public", [name], np.array(found[name].rows), 0)
+        tell("reading the file", 0.15 * min(columns[names[0]].size / source.count, 1.0))
+    return columns, found
 
 
 def _missing(name: str) -> DataError:
@@ -132,8 +154,6 @@ def _check_columns(table: DiskTable, look: Scan) -> None:
         check_values(role, name, NOTHING, low, high)
         if number in missing:
             raise _missing(name)
-        if number < table.public and low == high:
-            raise DataError(f"public: column '{name}' is constant", "leave it out of public")
 
 
 def _check_codes(table: DiskTable, look: Scan) -> None:
@@ -166,36 +186,18 @@ def _known(dictionary: Dictionary, table: DiskTable) -> Knowledge:
         raise ParameterError(
             "rules: with rows in blocks, a dictionary of the columns can declare sums only", "use engine='memory'"
         )
-    place = {name: j for j, name in enumerate(table.confidential_names)}
-    rules = []
-    for entry in dictionary.sums:
-        if not {entry.total, *entry.parts} <= place.keys():
-            raise ParameterError(
-                f"rules: the sum for '{entry.total}' has columns that are not protected", "protect all of them, or none"
-            )
-        rule = LinearRule(place[entry.total], {place[name]: 1.0 for name in entry.parts})
-        if rule.worst_error(table.confidential.columns) > HOLDS:
-            raise DataError(
-                f"rules: '{entry.total}' is not the sum of its parts in every row", "correct the rows or the rules"
-            )
-        rules.append(rule)
-    return Knowledge(sums=rules)
+    columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
+    return Knowledge(sums=declared_rules(dictionary, columns), watched=watched_rules(dictionary, columns))
 
 
 def dependence_of(plan: Plan, table: DiskTable, look: Scan, known: Knowledge) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
     varying = [j - table.public for j in look.varying() if j >= table.public]
-    if not varying:
-        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
-    values = table.confidential.select(varying)
-    summary = look.moments.select([table.public + j for j in varying])
-    if table.weights is not None:
-        summary = moments(values.piece, table.count)  # a rule is about rows: each counts once
-    place, back = {j: at for at, j in enumerate(varying)}, dict(enumerate(varying))
-    declared = [rule.renumbered(place) for rule in known.sums if {rule.column, *rule.terms} <= place.keys()]
-    found = find_dependence(values, summary, declared, ordered=plan.decompose.ordered)
-    rules = [rule.renumbered(back) for rule in found.rules]
-    return Dependence([back[j] for j in found.independent], rules)
+    # A rule is about rows: each counts once.
+    summary = None if table.weights is not None else look.moments.select([table.public + j for j in varying])
+    return dependence_among(
+        table.confidential, varying, None, known.sums, summary=summary, ordered=plan.decompose.ordered
+    )
 
 
 @dataclass(frozen=True, repr=False)

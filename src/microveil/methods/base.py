@@ -54,6 +54,9 @@ class Plan:
     given_draws: Mapping[str, Any]
     """Arrays that stand in for random draws: for tests only, and secret, as they undo a release."""
 
+    needs: tuple[str, ...] = ()
+    """Parameters that were given as tables, which no recipe holds."""
+
     @property
     def named_columns(self) -> dict[str, dict[str, Any]]:
         """Columns that parameters of the method name: those that group records, and those that are regressed on."""
@@ -160,6 +163,7 @@ class Method:
             parameters={name: value for name, value in values.items() if name not in kept_out},
             other=next((values[name] for name in tables), None),
             given_draws={name: values[name] for name in for_tests if values[name] is not None},
+            needs=tuple(sorted(name for name in kept_out if values[name] is not None)),
         )
 
     def parameters(self) -> list[ParameterGroup]:

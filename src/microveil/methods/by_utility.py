@@ -75,7 +75,7 @@ class WhileUseful(Selection):
         BeforeValidator(_opened),
         Field(
             description="for utility='mos': how opinions follow from a measure, as fitted to those of observers",
-            json_schema_extra={"allowed": "a link, or the path of a file that `microveil mos fit` wrote"},
+            json_schema_extra={"allowed": "a link, or the path of a file that `microveil mos fit` wrote", "path": True},
         ),
     ] = None
 

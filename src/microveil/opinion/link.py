@@ -17,9 +17,8 @@ from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, one_of
-from microveil.core.strict import Strict
+from microveil.core.strict import Strict, checked, read_strictly
 from microveil.core.threads import single_threaded_blas
-from microveil.opinion.files import checked, read_strictly
 from microveil.opinion.ratings import SCALE, Kind
 from microveil.opinion.score import CONFIDENCE, Opinion, OpinionScores
 

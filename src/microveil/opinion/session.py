@@ -38,8 +38,8 @@ from microveil.core.arrays import Mask
 from microveil.core.atomic import shown
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
-from microveil.core.strict import Strict
-from microveil.opinion.files import Id, checked, read_strictly
+from microveil.core.strict import Strict, checked, read_strictly
+from microveil.opinion.files import Id
 
 SESSION_VERSION = 1
 HINT = "`microveil mos session` writes one"

@@ -24,7 +24,7 @@ OtherTable = Annotated[
         repr=False,
         description="the confidential columns as another masker released them, row by row: an array or a frame, or the "
         "path of a file",
-        json_schema_extra={"allowed": "a table like the data, or the path of one", "data": True},
+        json_schema_extra={"allowed": "a table like the data, or the path of one", "data": True, "path": True},
     ),
 ]
 

@@ -1,6 +1,19 @@
 """Reports: the account of a release or of a study in one self-contained HTML file, with a JSON twin."""
 
-from microveil.report.html import Texts, release_texts, study_texts, twin, write_texts
-from microveil.report.material import Audit, Compared, File, Material
+from microveil.report.html import Texts, release_texts, study_map, study_texts, table_texts, twin, write_texts
+from microveil.report.material import Compared, File, Material
+from microveil.report.tables import ReportedTable
 
-__all__ = ["Audit", "Compared", "File", "Material", "Texts", "release_texts", "study_texts", "twin", "write_texts"]
+__all__ = [
+    "Compared",
+    "File",
+    "Material",
+    "ReportedTable",
+    "Texts",
+    "release_texts",
+    "study_map",
+    "study_texts",
+    "table_texts",
+    "twin",
+    "write_texts",
+]

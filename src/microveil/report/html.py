@@ -8,18 +8,19 @@ what it costs; `public.py` says what that leaves out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from microveil.core.atomic import atomic_targets
-from microveil.core.errors import ParameterError
+from microveil.core.errors import ParameterError, one_of
 from microveil.report import plots
 from microveil.report.internal import internal_contents
 from microveil.report.material import Compared, Material, strict
 from microveil.report.public import public_contents
-from microveil.report.study import study_report
+from microveil.report.study import map_picture, study_report
+from microveil.report.tables import ReportedTable, table_report
 
 NO_PICTURES = "altair and vl-convert-python, which draw pictures, are not installed"
 
@@ -51,9 +52,43 @@ def study_texts(study: Compared) -> Texts:
     return _texts("study.html.j2", study_report(study))
 
 
-def write_texts(texts: Texts, path: Path, beside: Path | None = None) -> None:
-    """Write a report and its twin, both or neither."""
-    with atomic_targets([path, twin(path) if beside is None else beside]) as (page, data):
+def study_map(study: Compared, path: Path | None, risk: str | None, loss: str | None) -> Any:
+    """The map of risk and loss as an altair chart; and as a picture in a file, if one is named."""
+    found = map_picture(study, risk, loss)
+    if found["absent"]:
+        raise ParameterError(f"there is no map: {found['absent']}", "compare with measures of both kinds")
+    if path is not None:
+        with atomic_targets([path]) as (temporary,):
+            temporary.write_text(_PICTURE_FILES[_picture_suffix(path)](found), encoding="utf-8")
+    return plots.chart("ru_map", found["rows"])
+
+
+def _picture_suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in _PICTURE_FILES:
+        raise ParameterError(f"path: a picture cannot be a '{suffix}' file", f"name one {one_of(_PICTURE_FILES)}")
+    return suffix
+
+
+def _svg(found: Mapping[str, Any]) -> str:
+    return plots.as_file(plots.draw("ru_map", found["title"], found["description"], found["rows"]))
+
+
+_PICTURE_FILES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    ".svg": _svg,
+    ".html": lambda found: _page("picture.html.j2", {"title": found["title"], "plots": {"ru_map": found}}),
+}
+
+
+def table_texts(table: ReportedTable) -> Texts:
+    """The report of a suppressed table."""
+    return _texts("table.html.j2", table_report(table))
+
+
+def write_texts(texts: Texts, path: Path, beside: Path | None = None, *, private: bool = False) -> None:
+    """Write a report and its twin, both or neither; if `private`, for their owner only."""
+    both = [path, twin(path) if beside is None else beside]
+    with atomic_targets(both, private=both if private else ()) as (page, data):
         page.write_text(texts.html, encoding="utf-8")
         data.write_text(texts.json, encoding="utf-8")
 

@@ -12,11 +12,11 @@ from dataclasses import asdict
 from typing import Any
 
 from microveil.core.assessment import Assessment
-from microveil.core.results import EXACTLY, Release
+from microveil.core.results import EXACTLY, Audit, Release
+from microveil.core.strict import toml_text
 from microveil.report import portrait
 from microveil.report.material import (
     KIND_MEANING,
-    Audit,
     Material,
     heading,
     kept,
@@ -192,34 +192,43 @@ def _risk_of_statistics(release: Release) -> list[str]:
 def _replay(material: Material) -> dict[str, Any]:
     """How to make the same release again from the same data."""
     recipe = material.release.recipe(include_seed=True)
-    given = recipe["parameters"].get("perturb") == "other" and "other" not in recipe["parameters"]
+    needs = ", ".join(recipe.get("needs", ()))
     return {
         "seed": recipe["seed"],
         "recipe": recipe,
         "command": _command(material, recipe),
-        "note": "The output of the other masker, which the method started from, is to be added as other."
-        if given
+        # A command has no place for rules that were not in a file: it names the recipe, which has.
+        "file": toml_text(recipe) if isinstance(recipe["rules"], Mapping) else "",
+        "note": f"Tables that the method was given are in no recipe, and have to be given again: {needs}."
+        if needs
         else "",
     }
 
 
 def _command(material: Material, recipe: Mapping[str, Any]) -> str:
     names = {which: material.files[which].name if which in material.files else "" for which in ("original", "released")}
-    words = ["microveil", "protect", names["original"] or "INPUT", "-o", names["released"] or "OUTPUT"]
-    words += ["--method", recipe["method"]]
+    source, output = names["original"] or "INPUT", names["released"] or "OUTPUT"
+    if isinstance(recipe["rules"], Mapping):
+        return shlex.join(["microveil", "run", "recipe.toml", "--input", source, "--output", output])
+    words = ["microveil", "protect", source, "-o", output, "--method", recipe["method"]]
     for name, value in recipe["parameters"].items():
         if value is not None:
-            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    for role in ("confidential", "public", "strata", "weight"):
-        those = recipe[role]
-        if those:
-            formula = isinstance(those, str) and role == "public"
-            words += [f"--{role}", those if formula or role == "weight" else _listed(those)]
+            words += ["--set", f"{name}={_typed(value)}"]
+    for role in ("confidential", "public", "strata", "weight", "unit", "drop"):
+        those = recipe.get(role)
+        if those:  # a text is a formula, or the one column that there can be
+            words += [f"--{role}", those if isinstance(those, str) else _listed(those)]
+    words += ["--shuffle-rows"] if recipe.get("shuffle_rows") else []
     rules = recipe["rules"]
     if rules != "infer":
-        words += ["--rules", rules if isinstance(rules, str) else "RULES.toml"]
-    words += ["--engine", recipe["engine"], "--seed", str(recipe["seed"])]
-    return shlex.join(words)
+        words += ["--rules", rules]
+    return shlex.join([*words, *material.options, "--engine", recipe["engine"], "--seed", str(recipe["seed"])])
+
+
+def _typed(value: Any) -> str:
+    """A value as `--set` reads it: JSON, but for a formula or a word, which is taken as it is."""
+    word = isinstance(value, str) and (value.isidentifier() or value.startswith("~"))
+    return value if word and value not in ("true", "false", "null", "NaN", "Infinity") else json.dumps(value)
 
 
 def _listed(names: list[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from microveil.core.assessment import Assessment, Entry
 from microveil.core.measure import plain
-from microveil.core.results import Release
+from microveil.core.results import Audit, Release
 from microveil.core.table import Matrix
 from microveil.report import portrait
 from microveil.report.portrait import Row
@@ -54,15 +54,6 @@ class Compared(Protocol):
 
 
 @dataclass(frozen=True)
-class Audit:
-    """A rule, and in how many places it does not hold."""
-
-    rule: str
-    before: int
-    after: int
-
-
-@dataclass(frozen=True)
 class File:
     """A file by its name, and the SHA-256 of its bytes."""
 
@@ -100,6 +91,9 @@ class Material:
     reference: str = ""
     assessment: Assessment | None = None
     measured: str = ""
+    options: Sequence[str] = ()
+    """Of the command, beside the settings: how the files are read and written."""
+
     study: Compared | None = None
     names: Sequence[str] = ()
     before: Matrix | None = None
@@ -147,6 +141,7 @@ def kept(release: Release) -> list[dict[str, Any]]:
     meanings = statistic_meanings(
         weighted=release.settings["weight"] is not None, by_stratum=bool(release.settings["strata"])
     )
+    meanings |= {f"{name} of units": f"{meaning}; each unit counts once" for name, meaning in meanings.items()}
     return [
         {"statistic": name, "difference": error, "exactly": name in release.kept_exactly, "meaning": meanings[name]}
         for name, error in release.kept.items()
@@ -161,6 +156,8 @@ def roles(release: Release) -> dict[str, list[str]]:
         "public": settings["public"],
         "strata": settings["strata"],
         "weight": settings["weight"],
+        "unit": settings.get("unit"),
+        "dropped": settings.get("drop"),
     }
     return {role: [those] if isinstance(those, str) else list(those) for role, those in given.items() if those}
 

@@ -10,6 +10,7 @@ from typing import Any
 Row = Mapping[str, Any]
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#c2570c", "#8a8a8a"
+NAME_SPACE = "http://www.w3.org/2000/svg"
 WIDTH = 620
 FACET = 185
 
@@ -18,8 +19,17 @@ def draw(name: str, title: str, description: str, rows: Sequence[Row]) -> str:
     """The picture of that name as an SVG element with a title and a description for those who cannot see it."""
     import vl_convert
 
-    specification = _CHARTS[name](list(rows)).configure(aria=False, font="sans-serif").to_dict()
-    return _inline(vl_convert.vegalite_to_svg(specification), name, title, description)
+    return _inline(vl_convert.vegalite_to_svg(chart(name, rows).to_dict()), name, title, description)
+
+
+def chart(name: str, rows: Sequence[Row]) -> Any:
+    """The picture of that name as altair knows it, for notebooks."""
+    return _CHARTS[name](list(rows)).configure(aria=False, font="sans-serif")
+
+
+def as_file(svg: str) -> str:
+    """An element of a page as a file of its own, which has to say what it is."""
+    return svg.replace("<svg", f'<svg xmlns="{NAME_SPACE}"', 1) + "\n"
 
 
 def _inline(svg: str, name: str, title: str, description: str) -> str:
@@ -229,7 +239,26 @@ def _map(rows: list[Row]) -> Any:
     )
 
 
+def _intervals(rows: list[Row]) -> Any:
+    """A line from end to end for each cell, with its value and the decimals in its place."""
+    import altair as alt
+
+    verdicts = ["exactly determined", "nearly determined", "protected"]
+    order = [row["cell"] for row in rows]
+    y = alt.Y("cell:N", title=None, sort=order, axis=alt.Axis(labelLimit=220))
+    scale = alt.Scale(domain=verdicts, range=["#1a1a1a", ORANGE, BLUE])
+    colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="top"))
+    base = alt.Chart(_data(rows)).encode(y=y)
+    lines = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", title="value"), x2="high:Q", color=colour)
+    ends = [base.mark_tick(thickness=2).encode(x=f"{end}:Q", color=colour) for end in ("low", "high")]
+    true = base.mark_point(filled=True, size=40, color="#1a1a1a", opacity=1).encode(x="value:Q")
+    decimals = base.mark_point(shape="cross", size=50, color="#1a1a1a", opacity=1).encode(x="filled:Q")
+    marks = [lines, *ends, true] + ([decimals] if any(row["filled"] is not None for row in rows) else [])
+    return alt.layer(*marks).properties(width=WIDTH - 220, height=alt.Step(18))
+
+
 _CHARTS: dict[str, Callable[[list[Row]], Any]] = {
+    "intervals": _intervals,
     "ru_map": _map,
     "losses": _losses,
     "correlations": _correlations,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from microveil.core.errors import ParameterError, did_you_mean
 from microveil.report.material import Compared, heading, picture
 from microveil.report.portrait import Row
 
@@ -37,13 +38,17 @@ def study_contents(study: Compared) -> dict[str, Any]:
     }
 
 
-def map_axes(study: Compared) -> tuple[str, str] | None:
-    """A measure of risk and one of loss that every method has; None where there are not both."""
+def map_axes(study: Compared, risk: str | None = None, loss: str | None = None) -> tuple[str, str] | None:
+    """A measure of risk and one of loss that every method has, those asked for or others; None without both."""
     common = [m for m in study.measures if all(all(m in release for release in of) for of in study.figures.values())]
+    for asked in (risk, loss):
+        if asked is not None and asked not in common:
+            raise ParameterError(f"'{asked}' was not measured of every method", did_you_mean(asked, common))
     kinds = {name: study.entries[name].kind for name in common if name in study.entries}
     risks = [WORST_ATTACK] * (WORST_ATTACK in common) + [name for name, kind in kinds.items() if kind == "risk"]
     losses = [LOSS] * (LOSS in common) + [name for name, kind in kinds.items() if kind == "utility"]
-    return (risks[0], losses[0]) if risks and losses and study.figures else None
+    along, upwards = risk or next(iter(risks), None), loss or next(iter(losses), None)
+    return (along, upwards) if along and upwards and study.figures else None
 
 
 def _rejected(study: Compared, axes: tuple[str, str], frontier: list[str]) -> dict[str, str]:
@@ -64,9 +69,9 @@ def _cost(study: Compared, label: str, measure: str) -> float:
     return -mean if entry is not None and entry.better == "high" else mean
 
 
-def map_picture(study: Compared | None) -> dict[str, Any]:
+def map_picture(study: Compared | None, risk: str | None = None, loss: str | None = None) -> dict[str, Any]:
     """Risk and loss of every method, with where 95 % of their releases lie."""
-    axes = None if study is None else map_axes(study)
+    axes = None if study is None else map_axes(study, risk, loss)
     return picture(
         "Risk and loss of the methods",
         "Mean risk and mean loss of each method over its releases; lines hold 95 % of the releases. A method on the "

@@ -5,7 +5,7 @@ from microveil.restore.calibrate import Correction, ExactMoments, Root, correcti
 from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.marginals import Marginal, Marginals
 from microveil.restore.missing import completed, recalibrated, with_means
-from microveil.restore.rules import Enforcement, enforced
+from microveil.restore.rules import Enforcement, cost_of, enforced, ordered
 
 __all__ = [
     "Correction",
@@ -20,9 +20,11 @@ __all__ = [
     "calibrate",
     "completed",
     "correction",
+    "cost_of",
     "enforced",
     "mapped",
     "new_residuals",
+    "ordered",
     "recalibrated",
     "with_means",
 ]

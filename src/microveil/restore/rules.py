@@ -1,4 +1,4 @@
-"""Rules of single columns, enforced on the release: bounds, step, and the share of zeros.
+"""Rules of single columns, enforced on the release: bounds, step, and the share of zeros; and orders of two columns.
 
 What is learnt from the data gives way to statistics that the method keeps exactly; what the user declares does not.
 Either way the cost shows: the moments of the release are measured after this step.
@@ -6,7 +6,7 @@ Either way the cost shows: the moments of the release are measured after this st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.domain import Domain
 from microveil.core.moments import moments
+from microveil.core.orders import OrderRule
 from microveil.core.table import Matrix
 
 ROUND_OFF = 1e-12
@@ -40,31 +41,89 @@ class Enforcement:
 
 
 def enforced(
-    columns: Sequence[Array], domains: Sequence[Domain], present: Mask | None, weights: Array | None
+    columns: Sequence[Array],
+    domains: Sequence[Domain],
+    present: Mask | None,
+    weights: Array | None,
+    orders: Sequence[OrderRule] = (),
 ) -> tuple[list[Array], Enforcement | None]:
     """The columns with values that their domains allow: rounded, cut off, and with as many zeros as there were.
 
-    With it comes the cost, or None if all values were allowed already. Cells that are not `present` are left alone.
+    Then, where `orders` say so, one is not above another. With it comes the cost, or None if all values were allowed
+    already. Cells that are not `present` are left alone.
     """
-    if all(domain == Domain() for domain in domains):
+    if not orders and all(domain == Domain() for domain in domains):
         return list(columns), None
     there = [None] * len(columns) if present is None else list(present.T)
     new = [_where_there(*those) for those in zip(columns, domains, there, strict=True)]
+    new = ordered(new, domains, orders, range(len(columns)), present)
+    return new, cost_of(columns, new, weights)
+
+
+def cost_of(columns: Sequence[Array], new: Sequence[Array], weights: Array | None) -> Enforcement | None:
+    """What it cost to turn the columns into the new ones, without holes in either; None if nothing moved."""
     moved = [
         int(np.count_nonzero(np.abs(after - before) > ROUND_OFF * np.abs(after)))
         for before, after in zip(columns, new, strict=True)
     ]
     if not any(moved):
-        return new, None
+        return None
     count = columns[0].size
     old_moments, new_moments = (moments(Matrix(those).piece, count, weights=weights) for those in (columns, new))
     sd = np.where(old_moments.sd > 0, old_moments.sd, 1.0)
-    return new, Enforcement(
+    return Enforcement(
         columns=frozenset(np.flatnonzero(moved).tolist()),
         cells=sum(moved),
         mean=float(np.abs((new_moments.mean - old_moments.mean) / sd).max()),
         covariance=float(np.abs((new_moments.covariance - old_moments.covariance) / np.outer(sd, sd)).max()),
     )
+
+
+def ordered(
+    columns: Sequence[Array],
+    domains: Sequence[Domain],
+    orders: Sequence[OrderRule],
+    free: Collection[int],
+    present: Mask | None = None,
+) -> list[Array]:
+    """The columns with every order kept that `free` columns can keep: the lower is cut down to the upper.
+
+    Where its own domain ends above it, or only the upper is free, the upper is raised. Orders that build on each other
+    take as many rounds as there are links.
+    """
+    new = list(columns)
+    for _ in range(len(orders) + 1):
+        before = list(new)
+        for rule in orders:
+            low, high = rule.lower, rule.upper
+            rows = rule.broken_rows(new)
+            if present is not None:
+                rows &= present[:, low] & present[:, high]
+            if rows.any() and low in free:
+                new[low] = _replaced(new[low], rows, _at_most(new[high][rows], domains[low]))
+                rows &= rule.broken_rows(new)
+            if rows.any() and high in free:
+                new[high] = _replaced(new[high], rows, _at_least(new[low][rows], domains[high]))
+        if all(old is column for old, column in zip(before, new, strict=True)):
+            break
+    return new
+
+
+def _replaced(column: Array, rows: Mask, values: Array) -> Array:
+    out = column.copy()
+    out[rows] = values
+    return out
+
+
+def _at_most(limits: Array, domain: Domain) -> Array:
+    """The largest value of the domain that is not above each limit; its least value where there is none."""
+    values = domain.allowed(limits)
+    return values if domain.step is None else np.where(values > limits, domain.allowed(values - domain.step), values)
+
+
+def _at_least(limits: Array, domain: Domain) -> Array:
+    values = domain.allowed(limits)
+    return values if domain.step is None else np.where(values < limits, domain.allowed(values + domain.step), values)
 
 
 def _where_there(column: Array, domain: Domain, there: Mask | None) -> Array:

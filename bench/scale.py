@@ -1,0 +1,159 @@
+"""Time and memory of the streaming engine on its own files, beside a plain pass that reads and writes the same file.
+
+    python bench/scale.py [rows ...]        5,000,000 and 20,000,000 by default
+
+Writes bench/scale.json and prints rows x columns x seconds x peak GB, and the ratio to the plain pass in the same run.
+Each run is a process of its own, so that its peak memory is its own; runs alternate, and ratios are medians, because a
+noisy machine slows both. CPU time counts, of all threads. Exit code 1 if a limit is exceeded, or if the cost of the
+larger file is off by more than GROWTH from growing with its rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).with_name("scale.json")
+
+COLUMNS = 10
+ROWS = (5_000_000, 20_000_000)
+REPEATS = 3
+METHODS = {"ipso": 3.0, "pca": 8.0}
+"""Methods, and how many times the plain pass they may take."""
+
+MOST_GB = 1.5
+GROWTH = 0.15
+ROWS_AT_ONCE = 2**20
+
+
+def make(rows: int, target: Path) -> None:
+    """A Parquet file of amounts, lognormal and correlated, each column with an offset of its own."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    rng = np.random.default_rng(1)
+    mixing = rng.normal(size=(COLUMNS, COLUMNS))
+    schema = pa.schema([(f"amount {j}", pa.float64()) for j in range(COLUMNS)])
+    with pq.ParquetWriter(target, schema) as writer:
+        for start in range(0, rows, ROWS_AT_ONCE):
+            values = rng.lognormal(0, 0.5, (min(ROWS_AT_ONCE, rows - start), COLUMNS)) @ mixing
+            columns = [np.ascontiguousarray(values[:, j] + 100.0 * j) for j in range(COLUMNS)]
+            writer.write_table(pa.table(columns, schema=schema))
+
+
+def plain(source: Path, target: Path) -> dict[str, float]:
+    """Read and write, nothing else."""
+    from pyarrow import parquet as pq
+
+    with pq.ParquetFile(source) as file, pq.ParquetWriter(target, file.schema_arrow) as writer:
+        for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
+            writer.write_batch(batch)
+    return {}
+
+
+def ours(method: str, source: Path, target: Path) -> dict[str, float]:
+    from microveil.large import protect_file
+
+    release = protect_file(source, target, method, seed=1, memory="1GB")
+    return dict(release.kept)
+
+
+def measured(which: str, source: Path, target: Path) -> dict[str, float]:
+    """One run in this process: seconds, CPU seconds, the peak of its memory, and what was kept."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    kept = plain(source, target) if which == "plain" else ours(which, source, target)
+    return {
+        "seconds": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+        **kept,
+    }
+
+
+def in_process(*arguments: object) -> Any:
+    command = [sys.executable, __file__, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def sized(rows: int, folder: Path) -> dict[str, Any]:
+    """All runs on one file."""
+    source, target = folder / "in.parquet", folder / "out.parquet"
+    make(rows, source)
+    repeats = REPEATS if rows <= max(ROWS) else 1
+    runs = {which: [] for which in ("plain", *METHODS)}
+    for _ in range(repeats):
+        for which, found in runs.items():
+            found.append(in_process("run", which, source, target))
+    source.unlink()
+    middle = {
+        which: {key: statistics.median(run[key] for run in found) for key in found[0]} for which, found in runs.items()
+    }
+    for which in METHODS:
+        pairs = zip(runs[which], runs["plain"], strict=True)
+        middle[which]["ratio"] = statistics.median(one["cpu"] / other["cpu"] for one, other in pairs)
+    return {"rows": rows, "columns": COLUMNS, **middle}
+
+
+def line(rows: int, which: str, found: dict[str, float]) -> str:
+    ratio = f"{found['ratio']:5.2f} x plain (at most {METHODS[which]:.0f})" if which in METHODS else ""
+    kept = f"covariance to {found['covariance']:.0e}" if "covariance" in found else ""
+    return (
+        f"{rows:>12,} x {COLUMNS}  {which:<6} {found['seconds']:7.1f} s  {found['cpu']:7.1f} CPU s  "
+        f"{found['peak GB']:5.2f} GB  {ratio}  {kept}"
+    )
+
+
+def broken(sizes: list[dict[str, Any]]) -> list[str]:
+    """What is over a limit."""
+    said = []
+    for size in sizes:
+        for which, limit in METHODS.items():
+            if size[which]["ratio"] > limit:
+                said.append(f"{which} at {size['rows']:,} rows: {size[which]['ratio']:.2f} times the plain pass")
+            if size[which]["peak GB"] > MOST_GB:
+                said.append(f"{which} at {size['rows']:,} rows: {size[which]['peak GB']:.2f} GB")
+    for small, large in pairwise(sizes):
+        times = large["rows"] / small["rows"]
+        for which in METHODS:
+            growth = large[which]["cpu"] / small[which]["cpu"] / times
+            if abs(growth - 1) > GROWTH:
+                said.append(f"{which}: {times:.0f} times the rows cost {growth * times:.2f} times as much")
+    return said
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["run"]:
+        print(json.dumps(measured(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))))
+        return 0
+    rows = [int(text.replace(",", "").replace("_", "")) for text in sys.argv[1:]] or list(ROWS)
+    sizes = []
+    for count in rows:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("MICROVEIL_TEMPORARY")) as folder:
+            sizes.append(sized(count, Path(folder)))
+        for which in ("plain", *METHODS):
+            print(line(count, which, sizes[-1][which]), flush=True)
+    known = json.loads(RESULTS.read_text())["sizes"] if RESULTS.exists() else []
+    sizes_of_all = {size["rows"]: size for size in [*known, *sizes]}
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    RESULTS.write_text(
+        json.dumps({"machine": machine, "sizes": [sizes_of_all[k] for k in sorted(sizes_of_all)]}, indent=1) + "\n"
+    )
+    problems = broken(sizes)
+    print("\n".join(problems) or "all within their limits")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

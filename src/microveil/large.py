@@ -1,0 +1,247 @@
+"""Files that are larger than the memory: the wiring of the streaming engine.
+
+A file is protected into another without ever being held: read once onto a disk, protected there, and written batch by
+batch. What is shown of it in reports comes from a sample of its rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil import api
+from microveil.core.atomic import atomic_target, shown
+from microveil.core.errors import FileError, MicroveilError, ParameterError
+from microveil.core.results import Release
+from microveil.core.rng import Streams
+from microveil.core.roles import Choice, ColumnId, resolve_roles
+from microveil.core.shelf import BYTES, Shelf, memory_in_bytes, temporary_folder
+from microveil.core.table import Matrix, Table
+from microveil.core.threads import single_threaded_blas
+from microveil.data.blocks import open_blocks
+from microveil.data.formats import Reading
+from microveil.data.frames import open_frame
+from microveil.data.intake import Intake, Rules
+from microveil.engines import Outcome, Progress
+from microveil.engines.disk import DiskTable
+from microveil.engines.disk_marginals import with_marginals
+from microveil.engines.distributions import Restored
+from microveil.engines.memory import altered_variance, places_of
+from microveil.engines.scale import Beside, FarOutcome, MadeRows, check_eligible, run_far
+from microveil.engines.stream import Written, dependence_of, take_in_blocks, write_blocks
+from microveil.methods import DEFAULT_METHOD, Plan, method_named
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MEMORY = "1GB"
+
+HELD = 12
+"""Copies of a table that a run in memory may take, with those of the libraries that read and write it."""
+
+SAMPLE = 10_000
+"""Rows that reports are drawn from."""
+
+
+def protect_file(
+    source: str | Path,
+    output: str | Path,
+    method: str = DEFAULT_METHOD,
+    *,
+    confidential: Choice = None,
+    public: Choice = None,
+    weight: ColumnId | None = None,
+    seed: int | None = None,
+    rules: Rules = "infer",
+    memory: int | str = MEMORY,
+    progress: Progress | None = None,
+    **params: Any,
+) -> Release:
+    """Protect a file that may be larger than the memory, into another of the same kind.
+
+    The release is the same as that of `protect` with the same seed, to the last bit. `release.data` is the path of the
+    output, and `release.sample` has some of the rows, before and after.
+
+    Args:
+        source: a Parquet or CSV file.
+        output: the file to write; it appears when it is complete.
+        method: the id of a method that can go through rows block by block; others say so.
+        confidential: columns to protect; by default all numeric columns.
+        public: columns of numbers that stay as they are and are regressed on.
+        weight: the column of survey weights.
+        seed: a whole number for a result that can be repeated. Keep it secret.
+        rules: as for `protect`; a dictionary of the columns may declare sums.
+        memory: how much memory to take, about: "1GB".
+        progress: called with the name of the step and the share done.
+        **params: the method's parameters.
+    """
+    target = Path(output)
+    with atomic_target(target) as temporary:
+        return stream_file(
+            Path(source),
+            target,
+            method,
+            into=temporary,
+            confidential=confidential,
+            public=public,
+            weight=weight,
+            seed=seed,
+            rules=rules,
+            memory=memory,
+            progress=progress,
+            **params,
+        )
+
+
+def stream_file(
+    source: Path,
+    target: Path,
+    method: str,
+    *,
+    into: Path,
+    confidential: Choice,
+    public: Choice,
+    weight: ColumnId | None,
+    seed: int | None,
+    rules: Rules,
+    memory: int | str,
+    progress: Progress | None,
+    reading: Reading | None = None,
+    **params: Any,
+) -> Release:
+    """The same, into the caller's temporary file, which is going to take the place of the target."""
+    api.check_seed(seed)
+    plan = method_named(method).plan(params)
+    check_streams(plan, rules)
+    size, tell = memory_in_bytes(memory), progress or (lambda *_: None)
+    _check_kind(source, target)
+    with (
+        single_threaded_blas(),
+        closing(open_blocks(source, reading)) as file,
+        Shelf(temporary_folder(target), size) as shelf,
+    ):
+        head = open_frame(file.head())
+        if confidential is None:
+            api.check_nothing_slips_through(head)
+        numeric = {name: file.is_numeric(name) for name in file.names}
+        roles = resolve_roles(numeric, confidential=confidential, public=public, strata=None, weight=weight)
+        intake = take_in_blocks(file, roles, rules, shelf, tell)
+        api.check_fits(plan, intake)
+        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
+        sensitive = api.sensitive_columns(plan, file.names, intake)
+        found = _protected(plan, intake, sensitive, streams, tell)
+        with into.open("wb") as out:
+            written = write_blocks(file, intake, found, _sampled(streams, intake.table.count), out, tell)
+        outcome = outcome_of(plan, intake, found, written)
+        settings = api.settings_of(plan, roles, rules, "stream")
+        before, after = _shown(intake.table, written)
+        writer = api.reporter_of(plan, before, intake, outcome)
+        about = (intake, outcome, written.proof, settings, streams.seed, target, writer)
+        release = api.told(plan, head, roles, *about, rounded=written.rounded)
+        remarks = [found.remark] if found.remark else []
+    tell("done", 1.0)
+    return replace(release, sample=(before, after), warnings=[*release.warnings, *remarks])
+
+
+def check_streams(plan: Plan, rules: Rules) -> None:
+    """Refuse what needs all rows at once."""
+    check_eligible(plan, "stream")
+    if rules is not None and rules != "none" and not plan.promises_moments:
+        raise ParameterError(
+            f"engine: 'stream' cannot run {plan.method} with rules: values that a column cannot have are looked for in "
+            "whole columns",
+            "use rules='none', exact=True, or engine='memory'",
+        )
+
+
+def of_sample(release: Release) -> tuple[Any, Release]:
+    """The rows that are kept of a file, and the release of these alone."""
+    if release.sample is None:
+        raise TypeError("a release in memory is there whole")
+    before, after = release.sample
+    return before, replace(release, data=after, rows=after.height, sample=None)
+
+
+def engine_for(path: Path, method: str, parameters: Mapping[str, Any], rules: Rules) -> str:
+    """The engine that `auto` stands for: streaming where the table would not fit into the memory."""
+    try:
+        check_streams(method_named(method).plan(parameters), rules)
+        with closing(open_blocks(path)) as file:
+            cells = file.count * len(file.names)
+    except MicroveilError:
+        return "memory"
+    return "stream" if cells * BYTES * HELD > _free_memory() else "memory"
+
+
+def _free_memory() -> int:
+    """Bytes that are free; a machine that does not tell is taken for one with 8 GB."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 8 * 10**9
+
+
+def _check_kind(source: Path, target: Path) -> None:
+    if source.suffix.lower() != target.suffix.lower():
+        raise FileError(
+            f"{shown(target)} is not of the kind of {shown(source)}, and blocks are written as they are read",
+            f"name it ...{source.suffix}, or use engine='memory'",
+        )
+
+
+def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Streams, tell: Progress) -> FarOutcome:
+    """What to make of the rows."""
+    table = intake.table
+    if not isinstance(table, DiskTable):
+        raise TypeError("rows in blocks go onto a disk")
+    tell("looking for rules", 0.18)
+    dependence = dependence_of(plan, table, intake.look, intake.known)
+    places = places_of(sensitive, dependence, (), table.confidential_names)
+    found = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=tell)
+    return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
+
+
+def _sampled(streams: Streams, count: int) -> NDArray[np.intp]:
+    """Rows that are kept for reports, in order."""
+    if count <= SAMPLE:
+        return np.arange(count)
+    return np.sort(streams.stream("shown rows").generator().choice(count, SAMPLE, replace=False, shuffle=False))
+
+
+def _shown(table: Table, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the sample, before and after."""
+    import polars as pl
+
+    after = np.vstack([written.before[: table.public], written.after])
+    first, second = (pl.DataFrame(dict(zip(table.names, cells, strict=True))) for cells in (written.before, after))
+    return first, second
+
+
+def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) -> Outcome:
+    """What happened on the way, as of a table in memory; the released columns are made again where they are needed."""
+    table, spectrum, dependence = intake.table, found.spectrum, found.dependence
+    width = len(table.confidential_names)
+    columns = list(MadeRows(found.table, found.released).columns(width))
+    mapped = isinstance(found.released.perturbed, Beside) and plan.maps_values
+    return Outcome(
+        columns=columns,
+        perturbed=dependence.independent,
+        rules=dependence.rules,
+        spectrum=spectrum,
+        altered=altered_variance(spectrum, dependence, width) * table.count,
+        variance=intake.look.moments.variance[table.public :] * table.count,
+        determined=[dependence.independent[j] for j in spectrum.determined],
+        leverage=spectrum.leverage,
+        untouched=spectrum.untouched,
+        single=spectrum.axes.count == 1,
+        restored=Restored(columns, None) if mapped else None,
+        odd=written.odd,
+        shown=(Matrix(list(written.before[table.public :])), Matrix(list(written.after))),
+    )

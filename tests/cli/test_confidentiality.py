@@ -1,0 +1,255 @@
+"""The tool itself tells nothing: values planted in every column are looked for in everything it writes.
+
+Over runs that succeed and runs that fail, with --json and without: standard output and error, reports, recipes, the
+folder for temporary files, caches. And the source has nothing that could run what it reads.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import microveil
+from microveil.cli.main import main
+
+SOURCE = Path(microveil.__file__).parent
+
+# Each column has a value of one record that stands nowhere else, in digits that no figure has by accident.
+PLANTED = {
+    "wages": "918273.64",
+    "rent": "5647382.91",
+    "age": "77616161",
+    "town": "Zyxwvutown",
+    "person_id": "4815162342",
+    "email": "quokka@sentinel.example",
+    "blank": "3141592.65",
+    "coded": "2718281.82",
+}
+
+
+def planted_file(folder: Path, rows: int = 120) -> Path:
+    """A file in which one record has nothing but planted values."""
+    rng = np.random.default_rng(11)
+    lines = [",".join(PLANTED)]
+    for i in range(rows):
+        wages, rent = rng.lognormal(7, 1), rng.lognormal(6, 1)
+        blank, coded = (
+            ("" if i % 5 == 0 else f"{rng.gamma(2, 9):.2f}"),
+            ("-9" if i % 6 == 0 else f"{rng.gamma(2, 9):.2f}"),
+        )
+        cells = [f"{wages:.2f}", f"{rent:.2f}", str(rng.integers(18, 90)), "abc"[i % 3], str(i * 7919 % 100_003)]
+        lines.append(",".join([*cells, f"p{i}@example.org", blank, coded]))
+    lines[rows // 2] = ",".join(PLANTED.values())
+    path = folder / "in.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def forms(value: str) -> set[str]:
+    """A value as it is, rounded, without its decimals, and with signs of thousands."""
+    if not value.replace(".", "").isdigit():
+        return {value}
+    number = float(value)
+    return {value, f"{number:g}", f"{number:.6g}", f"{number:,.2f}", repr(number), str(int(number))} - {f"{number:.0e}"}
+
+
+SECRETS = {form for value in PLANTED.values() for form in forms(value) if len(form) >= 6}
+
+
+def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own, with its own folders for temporary files, caches and a home."""
+    private = {name: str(folder / name.lower()) for name in ("TMPDIR", "XDG_CACHE_HOME", "HOME", "NUMBA_CACHE_DIR")}
+    for place in private.values():
+        Path(place).mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "microveil", *map(str, arguments)]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **private, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def leaks(texts: Sequence[str]) -> set[str]:
+    return {secret for secret in SECRETS for text in texts if secret in text}
+
+
+def written(folder: Path, released: Sequence[str]) -> list[str]:
+    """The names and contents of all files but the input and the released tables."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in ("in.csv", *released)]
+    return [str(path) + path.read_bytes().decode("latin-1") for path in files]
+
+
+SUCCESS = {
+    "describe": ["describe", "in.csv", "-o", "d.toml"],
+    "describe as json": ["describe", "in.csv", "-o", "d.json", "--json"],
+    "protect": ["protect", "in.csv", "-o", "out.csv", "--report", "r.html", "--public-report", "p.html",
+                "--save-recipe", "recipe.toml", "--seed", "5"],
+    "protect as json": ["protect", "in.csv", "-o", "out.csv", "--json", "--method", "pca", "--include-seed",
+                        "--save-recipe", "recipe.toml", "--shuffle-rows", "--drop-identifiers"],
+    "assess": ["assess", "in.csv", "in.csv", "--measures", "dbrl,pil"],
+    "assess as json": ["assess", "in.csv", "in.csv", "--measures", "dbrl,pil", "--json"],
+}  # fmt: skip
+
+PROTECT = ["protect", "in.csv", "-o", "out.csv"]
+FAILURE = {
+    "an unknown column": [*PROTECT, "--confidential", "wages,nix"],
+    "text in a numeric role": [*PROTECT, "--confidential", "wages,town"],
+    "text as weight": [*PROTECT, "--weight", "town"],
+    "a weight below zero": [*PROTECT, "--weight", "coded", "--confidential", "wages,rent"],
+    "small strata": [*PROTECT, "--strata", "email", "--confidential", "wages,rent"],
+    "a label of its own": [*PROTECT, "--public", "town", "--confidential", "wages,rent"],
+    "holes in a public column": [*PROTECT, "--public", "blank", "--confidential", "wages,rent"],
+    "an unknown method": [*PROTECT, "--method", "pcaa"],
+    "a parameter out of range": [*PROTECT, "--method", "pca", "--set", "components=99"],
+    "rules that are the data": [*PROTECT, "--rules", "in.csv"],
+    "rules that do not hold": [*PROTECT, "--rules", "rules.toml"],
+    "a recipe that is the data": ["run", "in.csv"],
+    "a policy that is the data": [*PROTECT, "--policy", "in.csv"],
+    "an output that is the input": ["protect", "in.csv", "-o", "in.csv"],
+    "another unit": [*PROTECT, "--unit", "email", "--strata", "person_id"],
+    "a list of columns that is a record": [*PROTECT, "--drop", "nobody"],
+    "an unknown measure": ["assess", "in.csv", "in.csv", "--measures", "nix"],
+    "a policy that is not met": [*PROTECT, "--policy", "policy.toml", "--report", "r.html"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    planted_file(tmp_path)
+    (tmp_path / "rules.toml").write_text('[[sums]]\ntotal = "wages"\nparts = ["rent", "age"]\n')
+    (tmp_path / "policy.toml").write_text('[policy]\nname = "p"\nversion = 1\n[limits]\npil = {at_most = 0.0}\n')
+    return tmp_path
+
+
+def test_the_search_finds_what_is_there(folder: Path) -> None:
+    assert leaks([(folder / "in.csv").read_text()]) >= set(PLANTED.values())
+
+
+@pytest.mark.parametrize("case", SUCCESS)
+def test_a_run_that_succeeds_tells_no_value(case: str, folder: Path) -> None:
+    done = run(folder, *SUCCESS[case])
+    assert done.returncode == 0, done.stderr
+    if "as json" in case:
+        json.loads(done.stdout)
+    assert leaks([done.stdout, done.stderr, *written(folder, ["out.csv"])]) == set()
+    assert list((folder / "tmpdir").rglob("*")) == [], "nothing temporary is left"
+    assert not list(folder.glob(".microveil-*"))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("case", FAILURE)
+def test_a_run_that_fails_tells_no_value(
+    case: str, as_json: bool, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    before = set(folder.rglob("*"))
+    with pytest.raises(SystemExit) as ended:
+        main([*FAILURE[case], *(["--json"] if as_json else [])])
+    said = capfd.readouterr()
+    assert ended.value.code in (1, 2), said.err
+    assert leaks([said.out, said.err, *written(folder, [])]) == set()
+    assert "Traceback" not in said.err
+    assert set(folder.rglob("*")) == before, "nothing is left"
+
+
+@pytest.mark.parametrize("place", ["microveil.api.protect", "microveil.api.read_table", "microveil.api.write_table"])
+def test_a_fault_nobody_foresaw_tells_no_value(place: str, folder: Path) -> None:
+    """Not its message, which may quote data, nor a traceback, nor a file of a crash."""
+    module = place.rpartition(".")[0]
+    broken = (
+        f"import {module}, sys\n"
+        f"def fail(*a, **k): raise ValueError('could not convert ' + ' '.join({sorted(PLANTED.values())!r}))\n"
+        f"{place} = fail\n"
+        "from microveil.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    script = folder / "home-made.py"
+    script.write_text(broken)
+    environment = {**os.environ, "PYTHONFAULTHANDLER": "1", "TMPDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, script, *PROTECT], capture_output=True, text=True, check=False, cwd=folder, env=environment
+    )
+    script.unlink()
+    assert done.returncode == 3
+    assert "internal fault: ValueError at" in done.stderr
+    assert leaks([done.stdout, done.stderr, *written(folder, [])]) == set()
+
+
+# --- What holds the seed is for its owner only
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_holds_the_seed_is_private(folder: Path) -> None:
+    os.chmod(folder, 0o755)  # noqa: PTH101 - as a shared folder is
+    (folder / "r.html").write_text("old, for all to read")
+    (folder / "r.html").chmod(0o644)
+    reports = ["--report", "r.html", "--public-report", "p.html", "--save-recipe", "recipe.toml", "--include-seed"]
+    done = run(folder, *PROTECT, *reports, "--seed", "20301", "--method", "pca")
+    assert done.returncode == 0, done.stderr
+    with_seed = {path.name for path in folder.iterdir() if path.is_file() and "20301" in path.read_text()}
+    assert with_seed == {"r.html", "r.json", "recipe.toml"}
+    assert {name: mode(folder / name) for name in with_seed} == dict.fromkeys(with_seed, 0o600)
+    assert mode(folder / "p.html") == mode(folder / "out.csv") == 0o666 & ~_umask()
+
+
+def test_reports_from_python_are_private_too(tmp_path: Path) -> None:
+    data = np.random.default_rng(1).lognormal(size=(60, 3))
+    release = microveil.protect(data, seed=1)
+    for audience, expected in (("internal", 0o600), ("public", 0o666 & ~_umask())):
+        release.report(tmp_path / f"{audience}.html", audience=audience)
+        assert mode(tmp_path / f"{audience}.html") == mode(tmp_path / f"{audience}.json") == expected
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+# --- Nothing runs what it reads
+
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "code", "codeop"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_OPTIONS = {"allow_pickle", "shell"}
+
+
+def forbidden(tree: ast.AST) -> list[str]:
+    found = []
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        found += [name for name in names if name.split(".")[0] in FORBIDDEN_MODULES]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
+            found.append(node.func.id)
+        if isinstance(node, ast.Call):
+            found += [key.arg for key in node.keywords if key.arg in FORBIDDEN_OPTIONS]
+            attribute = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            found += [attribute] if attribute in ("read_pickle", "to_pickle", "eval", "system", "popen") else []
+    return found
+
+
+@pytest.mark.parametrize("text", ["import pickle", "eval('1')", "f.eval('x')", "np.load(f, allow_pickle=True)"])
+def test_the_search_of_the_source_finds_what_is_there(text: str) -> None:
+    assert forbidden(ast.parse(text)) != []
+
+
+def test_the_source_evaluates_no_text_and_loads_no_pickle() -> None:
+    bad = {str(path): found for path in SOURCE.rglob("*.py") if (found := forbidden(ast.parse(path.read_text())))}
+    assert bad == {}

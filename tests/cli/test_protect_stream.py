@@ -1,0 +1,118 @@
+"""`microveil protect --engine stream`: the same bytes as from memory, with everything that goes with a release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from microveil import large
+from microveil.cli.main import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return int(stopped.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    amounts = rng.lognormal(2, 0.6, (20_000, 3)) @ np.array([[1, 0.3, 0], [0, 1, 0.2], [0, 0, 1]])
+    frame = pl.DataFrame(amounts, schema=["sales", "costs", "wages"]).with_columns(
+        region=pl.Series(rng.choice(["north", "south"], 20_000))
+    )
+    frame.write_parquet(tmp_path / "in.parquet")
+    return tmp_path / "in.parquet"
+
+
+OPTIONS = ("--method", "ipso", "--public", "region", "--seed", "5")
+
+
+def test_it_writes_what_memory_writes(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for engine in ("memory", "stream"):
+        output = source.with_name(f"{engine}.parquet")
+        code, printed, _ = run(capsys, "protect", source, "-o", output, *OPTIONS, "--engine", engine, "--json")
+        assert code == 0
+        found[engine] = json.loads(printed)
+    one, other = (pl.read_parquet(source.with_name(f"{engine}.parquet")) for engine in found)
+    assert one.equals(other)
+    assert found["stream"]["kept"].keys() == found["memory"]["kept"].keys()
+    assert any("sample of 10,000 rows" in said for said in found["stream"]["warnings"])
+
+
+def test_reports_and_a_recipe_that_runs(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = source.parent
+    files = ("--report", folder / "r.html", "--public-report", folder / "p.html", "--save-recipe", folder / "r.toml")
+    stream = ("--engine", "stream", "--memory", "150MB")
+    code, _, said = run(
+        capsys, "protect", source, "-o", folder / "one.parquet", *OPTIONS, *stream, *files, "--include-seed", "--quiet"
+    )
+    assert (code, said) == (0, "")
+    assert 'engine = "stream"' in (folder / "r.toml").read_text()
+    assert 'memory = "150MB"' in (folder / "r.toml").read_text()
+    assert "on a sample of rows" in json.loads((folder / "r.json").read_text())["measured"]
+    public = (folder / "p.html").read_text()
+    original = pl.read_parquet(source)
+    assert not any(repr(value) in public for name in ("sales", "costs") for value in original[name].top_k(3).to_list())
+    code, _, _ = run(capsys, "run", folder / "r.toml", "--output", folder / "two.parquet", "--quiet")
+    assert code == 0
+    assert (folder / "one.parquet").read_bytes() == (folder / "two.parquet").read_bytes()
+
+
+def test_a_policy_that_is_not_met_leaves_nothing(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = source.with_name("policy.toml")
+    policy.write_text('[policy]\nname = "ours"\nversion = 1\n[limits]\npil = {at_most = 0.0}\n')
+    before = {path.name for path in source.parent.iterdir()}
+    code, _, said = run(
+        capsys, "protect", source, "-o", source.with_name("out.parquet"), *OPTIONS, "--engine", "stream",
+        "--policy", policy, "--report", source.with_name("r.html"),
+    )  # fmt: skip
+    assert code == 1
+    assert "nothing was written" in said
+    assert {path.name for path in source.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--method", "veil"), "engine='memory'"),
+        (("--method", "ipso", "--strata", "region"), "takes no strata"),
+        (("--method", "ipso", "--shuffle-rows"), "takes no strata"),
+        (("--method", "ipso", "--memory", "1"), "at least 100MB"),
+        (("--method", "ipso", "--delimiter", ";"), "means nothing for Parquet"),
+    ],
+)
+def test_what_it_cannot_do_is_said(
+    source: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str
+) -> None:
+    output = source.with_name("out.parquet")
+    code, _, said = run(capsys, "protect", source, "-o", output, "--engine", "stream", *options)
+    assert code == 2
+    assert words in " ".join(said.split())
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("free", "method", "sampled"), [(10**6, "ipso", 1), (10**12, "ipso", 0), (10**6, "shuffle", 0)]
+)
+def test_auto_streams_what_does_not_fit(
+    source: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    method: str,
+    sampled: int,
+) -> None:
+    monkeypatch.setattr(large, "_free_memory", lambda: free)
+    code, printed, _ = run(
+        capsys, "protect", source, "-o", source.with_name("out.parquet"), "--method", method, "--json"
+    )
+    assert code == 0
+    assert sum("a sample of 10,000 rows" in said for said in json.loads(printed)["warnings"]) == sampled
