@@ -226,12 +226,12 @@ def _about_others(frame: Frame, roles: Roles) -> list[str]:
     said = [f"not protected, released as it is: {_listed(others)}"] if others else []
     reasons = {name: identifier_reason(frame, name) for name in frame.names}
     said += [
-        f"column '{name}' is different in every row: drop it (drop) if it names or numbers the records"
+        f"column '{name}' is different in every row: leave it out (drop) if it names or numbers the records"
         for name in others
         if not reasons[name] and frame.is_unique(name)
     ]
     said += [
-        f"column '{name}' looks like an identifier ({reason}): drop it (drop), unless it is none"
+        f"column '{name}' looks like an identifier ({reason}): leave it out (drop), unless it is none"
         for name, reason in reasons.items()
         if reason
     ]

@@ -232,10 +232,8 @@ def protect_in_blocks(
             **request.parameters,
         )
         frame, shown = large.of_sample(release)
-        word = f"risk and utility are those of a sample of {shown.rows:,} rows"
-        release = replace(
-            release, warnings=[*notes, *release.warnings, f"{word}; `microveil assess` takes whole files"]
-        )
+        sampled = [f"risk and utility are those of a sample of {shown.rows:,} rows"] * (shown.rows < release.rows)
+        release = replace(release, warnings=[*notes, *release.warnings, *sampled])
         risk = None if quiet else api.quick_risk(frame, shown)
         judged = None
         if policy is not None:
