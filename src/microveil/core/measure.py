@@ -14,22 +14,30 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.in_order import pieces_of
 from microveil.core.table import Matrix
-from microveil.core.threads import single_threaded_blas
+from microveil.core.threads import in_threads, segments, single_threaded_blas
 
 Better = Literal["low", "high", "neither"]
 Cost = Literal["fast", "slow"]
 """`fast` grows like n log n and takes seconds for a million rows; `slow` searches, fits or simulates."""
 
 ROUND_OFF = 1e-9
+
+SMALL = 1_000_000
+"""Cells that are not worth a thread."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,10 @@ class Gauge:
     def __call__(self, original: Matrix, released: Matrix, **options: Any) -> Measure:
         """Measure."""
         check_comparable(original, released, paired=self.paired)
+        return self.take(original, released, **options)
+
+    def take(self, original: Matrix, released: Matrix, **options: Any) -> Measure:
+        """Measure tables that were found comparable before."""
         with single_threaded_blas():  # figures must not depend on the number of threads
             found = self.function(original, released, **options)
         low, high = (found.value if end is None else end for end in (found.low, found.high))
@@ -152,6 +164,15 @@ def registry(*gauges: Gauge) -> dict[str, Gauge]:
 
 def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> None:
     """Two tables that can be held beside each other: same columns, some rows, nothing infinite."""
+    check_shapes(original, released, paired=paired)
+    for which, table in (("original", original), ("released", released)):
+        for number, column in enumerate(table.columns):
+            if np.isinf(column).any():
+                raise DataError(f"column {number} (from 0) of the {which} file has infinite cells", "remove them")
+
+
+def check_shapes(original: Matrix, released: Matrix, *, paired: bool) -> None:
+    """Same columns, some rows; and as many, if records are compared one by one."""
     (rows, columns), (new_rows, new_columns) = original.shape, released.shape
     if columns != new_columns:
         raise DataError(f"the files have {columns} and {new_columns} columns", "compare the same columns of both")
@@ -162,23 +183,43 @@ def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> Non
             f"the files have {rows} and {new_rows} rows, and this measure compares records one by one",
             "give both files in the same order of rows, or choose a measure that compares distributions",
         )
-    for which, table in (("original", original), ("released", released)):
-        for number, column in enumerate(table.columns):
-            if np.isinf(column).any():
-                raise DataError(f"column {number} (from 0) of the {which} file has infinite cells", "remove them")
 
 
-def standardised(reference: Matrix, other: Matrix) -> tuple[Array, Array]:
+def standardised(
+    reference: Matrix, other: Matrix, rows: NDArray[np.intp] | None = None, others: NDArray[np.intp] | None = None
+) -> tuple[Array, Array]:
     """Both files in standard deviations (divisor n) of the reference from its mean; missing cells stay NaN.
 
-    Columns that are constant in the reference have no scale, and are left out of both.
+    Columns that are constant in the reference have no scale, and are left out of both. Of each file some `rows` may be
+    asked for (the same of both, unless `others` are named); the scale is that of all.
     """
     found = scales(reference, needed=True)
+    asked = ((reference, rows), (other, rows if others is None else others))
     first, second = (
-        np.column_stack([(table.columns[j] - mean) / sd for j, (mean, sd) in found.items()])
-        for table in (reference, other)
+        np.column_stack([(_some(table, j, some) - mean) / sd for j, (mean, sd) in found.items()])
+        for table, some in asked
     )
     return first, second
+
+
+def _some(table: Matrix, column: int, rows: NDArray[np.intp] | None) -> Array:
+    return table.columns[column] if rows is None else table.columns[column][rows]
+
+
+def over_rows(reference: Matrix, other: Matrix, of: Callable[[Array, Array], Answer]) -> list[Answer]:
+    """What is made of the rows of two files of one length, piece by piece.
+
+    Pieces are columns x rows, in standard deviations of the reference, as `standardised` has the whole.
+    """
+    found = scales(reference, needed=True)
+    both = [table.select(list(found)) for table in (reference, other)]
+    mean, sd = (np.array(values)[:, None] for values in zip(*found.values(), strict=True))
+
+    def made(pieces: list[slice]) -> list[Answer]:
+        return [of(*((table.piece(piece) - mean) / sd for table in both)) for piece in pieces]
+
+    runs = segments(reference.shape[0], 2 * len(found))
+    return [answer for run in in_threads([partial(made, run) for run in runs]) for answer in run]
 
 
 def varying(reference: Matrix, other: Matrix) -> list[tuple[Array, Array]]:
@@ -188,16 +229,41 @@ def varying(reference: Matrix, other: Matrix) -> list[tuple[Array, Array]]:
 
 def scales(table: Matrix, *, needed: bool = False) -> dict[int, tuple[float, float]]:
     """Mean and standard deviation (divisor n) of each column that is not constant, by its number."""
-    found = {}
-    for number, column in enumerate(table.columns):
-        present = column[~np.isnan(column)]
-        if present.size and present.max() > present.min():
-            mean, span = float(present.mean()), float(np.ptp(present))
-            # By the span first: squares of very small or very large numbers are no numbers any more.
-            found[number] = mean, span * float(np.sqrt(np.square((present - mean) / span).mean()))
+    looks = table.remember(
+        "scales", lambda: in_threads([partial(scale_of, c) for c in table.columns], small=_few(table))
+    )
+    found = {number: scale for number, scale in enumerate(looks) if scale is not None}
     if needed and not found:
         raise DataError("every column is constant", "there is nothing to measure; check the data")
     return found
+
+
+def _few(table: Matrix) -> bool:
+    """So few cells that threads are not worth their start."""
+    return table.shape[0] * table.shape[1] < SMALL
+
+
+def scale_of(column: Array) -> tuple[float, float] | None:
+    """Mean and standard deviation (divisor n) of the cells that are there; None for a constant column."""
+    looks = [(there.size, float(there.sum()), there.min(), there.max()) for there in _present(column)]
+    if not looks:
+        return None
+    count, total = sum(look[0] for look in looks), math.fsum(look[1] for look in looks)
+    mean, low, high = total / count, float(min(look[2] for look in looks)), float(max(look[3] for look in looks))
+    if not high > low:
+        return None
+    # By the span first: squares of very small or very large numbers are no numbers any more.
+    span = high - low
+    squares = math.fsum(float(np.square((there - mean) / span).sum()) for there in _present(column))
+    return mean, span * math.sqrt(squares / count)
+
+
+def _present(column: Array) -> Iterator[Array]:
+    """The cells that are there, piece by piece."""
+    for piece in pieces_of(column):
+        there = piece[~np.isnan(piece)]
+        if there.size:
+            yield there
 
 
 def plain(value: Any) -> Any:

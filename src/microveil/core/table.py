@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.in_order import in_order
 from microveil.core.moments import Moments, Pieces, moments
 from microveil.core.threads import in_threads, segments
+
+Answer = TypeVar("Answer")
 
 RowMap = Callable[[Array, slice], Array]
 """What is made of rows one by one: a *columns x rows* piece of a table and the numbers of its rows in, an array out.
@@ -63,6 +67,14 @@ class Matrix:
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Matrix:
         """Some of the rows, copied."""
         return Matrix([column[rows] for column in self.columns])
+
+    def remember(self, what: Hashable, make: Callable[[], Answer]) -> Answer:  # noqa: ARG002 - kept by other tables
+        """What is made of all rows; a table for which that is a long way keeps it, by its name."""
+        return make()
+
+    def in_order(self, column: int) -> Array:
+        """The cells of a column that are there, in ascending order."""
+        return in_order(self.columns[column])
 
 
 @dataclass(frozen=True, repr=False)

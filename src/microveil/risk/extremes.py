@@ -28,9 +28,12 @@ def extreme_disclosure(original: Matrix, released: Matrix) -> Reading:
     scores 1. There is no chance level: what luck gives depends on the tails.
     """
     hits = tries = 0
-    for old, new in zip(original.columns, released.columns, strict=True):
-        true, told = (np.sort(column[~np.isnan(column)]) for column in (old, new))
-        for found, asked in (_given_away(true[::-1], told[::-1]), _given_away(-true, -told)):
+    for j in range(original.shape[1]):
+        true, told = original.in_order(j), released.in_order(j)
+        count = min(AT_EACH_END, true.size // 2)  # of a short column, no more than half of its values are at an end
+        largest = true[true.size - count - 1 : true.size][::-1], told[max(told.size - count, 0) : told.size][::-1]
+        smallest = -true[: count + 1], -told[:count]
+        for found, asked in (_given_away(*both) for both in (largest, smallest) if count):
             hits, tries = hits + found, tries + asked
     note = "" if tries else "every extreme value is shared by several records"
     return share_of(hits, tries, chance=None, note=note)
@@ -39,11 +42,10 @@ def extreme_disclosure(original: Matrix, released: Matrix) -> Reading:
 def _given_away(true: Array, told: Array) -> tuple[int, int]:
     """How many of the first few values are told within the tolerance, and how many were there to be told.
 
-    Both come in descending order. A column shorter than two handfuls has no more than half of its values at each end.
+    Both come in descending order; of the true values there is one more, to see whether it equals the last.
     """
-    count = min(AT_EACH_END, true.size // 2)
-    own = np.array([np.count_nonzero(true == value) == 1 for value in true[:count]], dtype=bool)
-    guesses = told[:count]
-    near = np.zeros(count, dtype=bool)
-    near[: guesses.size] = np.abs(guesses - true[: guesses.size]) <= WITHIN * np.abs(true[: guesses.size])
+    apart = true[:-1] != true[1:]
+    own = apart & np.concatenate([[True], apart[:-1]])
+    near = np.zeros(own.size, dtype=bool)
+    near[: told.size] = np.abs(told - true[: told.size]) <= WITHIN * np.abs(true[: told.size])
     return int((near & own).sum()), int(own.sum())

@@ -5,12 +5,16 @@ Columns that are constant in the original hold no secret, and are left out.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.measure import Reading, standardised, varying
+from microveil.core.in_order import pieces_of
+from microveil.core.measure import Reading, scale_of, scales, standardised
 from microveil.core.table import Matrix
+from microveil.core.threads import in_threads, segments
 from microveil.risk.linkage import links_of
 from microveil.risk.neighbours import Index
 from microveil.risk.shares import attack, sampled_rows, share_of
@@ -73,16 +77,29 @@ def interval_disclosure_sd(
     """
     if not widths or min(widths) < 0:
         raise ParameterError("widths: must be shares of a standard deviation, at least one", "give for example 0.05")
-    hits, cells = 0, 0
-    whole, known = np.ones((len(widths), original.shape[0]), dtype=bool), np.zeros(original.shape[0], dtype=bool)
-    for old, new in varying(original, released):
-        there, seen = new[~np.isnan(new)], ~np.isnan(old)
-        sd = there.std(ddof=1) if there.size > 1 else 0.0
-        inside = np.abs(old - new) <= sd * np.array(widths)[:, None]
-        hits, cells = hits + int(inside.sum()), cells + int(seen.sum())
-        whole &= inside | ~seen
-        known |= seen
-    return Reading(hits / (len(widths) * max(cells, 1)), parts={"whole records": float((whole & known).mean())})
+    before, after = (table.select(list(scales(original, needed=True))) for table in (original, released))
+    reach = np.multiply.outer(np.array(widths), [_sample_sd(column) for column in after.columns])[:, :, None]
+
+    def inside(pieces: list[slice]) -> Array:
+        total = np.zeros(3)
+        for piece in pieces:
+            old, new = before.piece(piece), after.piece(piece)
+            seen, near = ~np.isnan(old), np.abs(old - new) <= reach
+            whole = (near | ~seen).all(axis=1) & seen.any(axis=0)
+            total += near.sum(), seen.sum(), whole.sum()
+        return total
+
+    runs = segments(original.shape[0], len(widths) * before.shape[1])
+    hits, cells, whole = np.sum(in_threads([partial(inside, run) for run in runs]), axis=0)
+    share = float(whole) / (len(widths) * original.shape[0])
+    return Reading(float(hits) / (len(widths) * max(float(cells), 1.0)), parts={"whole records": share})
+
+
+def _sample_sd(column: Array) -> float:
+    """The standard deviation with divisor n - 1; 0 for a constant column."""
+    count = sum(int(np.count_nonzero(~np.isnan(piece))) for piece in pieces_of(column))
+    _, sd = scale_of(column) or (0.0, 0.0)
+    return sd * float(np.sqrt(count / max(count - 1, 1)))
 
 
 def disclosed(original: Matrix, released: Matrix, tried: Index, linked: Index) -> Reading:
@@ -91,23 +108,43 @@ def disclosed(original: Matrix, released: Matrix, tried: Index, linked: Index) -
     For the interval of the figure a record counts as one try, as its values are not independent of each other.
     """
     hits, known, chances = 0.0, 0, []
-    for old, new in varying(original, released):
-        ordered, rank = _ordered(new)
-        known += int(np.count_nonzero(~np.isnan(old[tried])))
+    for j in scales(original, needed=True):
+        values, ordered = original.columns[j][tried], released.in_order(j)[:]
+        known += int(np.count_nonzero(~np.isnan(values)))
         if ordered.size:
-            hits += _inside(old[tried], ordered, rank[linked])
-            chances.append(_by_luck(old, ordered))
+            hits += _inside(values, ordered, _ranks(released.columns[j], ordered, linked))
+            chances.append(_by_luck(original.in_order(j)[:], ordered))
     chance = float(np.mean(chances)) if chances else None
     return share_of(hits / max(known, 1) * tried.size, tried.size, chance=chance, of=original.shape[0])
 
 
-def _ordered(column: Array) -> tuple[Array, Index]:
-    """The values that are there in ascending order, and the rank of each cell from 0 (-1 where it is missing)."""
-    order = np.argsort(column, kind="stable")
-    there = order[: column.size - np.count_nonzero(np.isnan(column))]  # missing cells are sorted to the end
-    rank = np.full(column.size, -1, dtype=np.intp)
-    rank[there] = np.arange(there.size)
-    return column[there], rank
+def _ranks(column: Array, ordered: Array, rows: Index) -> Index:
+    """Ranks of some cells from 0 (-1 where one is missing); equal cells have theirs in the order of the rows."""
+    if isinstance(column, np.ndarray):
+        rank = np.full(column.size, -1, dtype=np.intp)
+        rank[np.argsort(column, kind="stable")[: ordered.size]] = np.arange(ordered.size)  # missing cells come last
+        return rank[rows]
+    cells = column[rows]
+    first = np.searchsorted(ordered, cells, "left")
+    tied = np.flatnonzero(np.searchsorted(ordered, cells, "right") > first + 1)
+    if tied.size:
+        first[tied] += _equals_before(column, cells[tied], rows[tied])
+    return np.where(np.isnan(cells), -1, first)
+
+
+def _equals_before(column: Array, cells: Array, rows: Index) -> Index:
+    """How many equal cells come before some, of a column that is read in pieces."""
+    values, which = np.unique(cells, return_inverse=True)
+    passed, before, start = np.zeros(values.size, dtype=np.intp), np.zeros(rows.size, dtype=np.intp), 0
+    for piece in pieces_of(column):
+        place = np.minimum(np.searchsorted(values, piece), values.size - 1)
+        group = np.where(values[place] == piece, place, values.size)
+        for asked in np.flatnonzero((rows >= start) & (rows < start + piece.size)):
+            own = which[asked]
+            before[asked] = passed[own] + np.count_nonzero(group[: rows[asked] - start] == own)
+        passed += np.bincount(group, minlength=values.size + 1)[:-1]
+        start += piece.size
+    return before
 
 
 def _bounds(ordered: Array, rank: Index, percent: int) -> tuple[Array, Array]:
@@ -126,8 +163,10 @@ def _inside(values: Array, ordered: Array, rank: Index) -> float:
 
 
 def _by_luck(values: Array, ordered: Array) -> float:
-    """The share of (value, released record) pairs with the value in the interval; of some records if there are many."""
-    values = np.sort(values[~np.isnan(values)])
+    """The share of (value, released record) pairs with the value in the interval; of some records if there are many.
+
+    Both come in ascending order.
+    """
     rank = np.linspace(0, ordered.size - 1, min(ordered.size, MOST_RANKS)).astype(np.intp)
     hits = 0
     for percent in PERCENTS:

@@ -88,14 +88,15 @@ def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = No
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
-    view = plain_view(original, released)
     rows = sampled_rows(original.shape[0], seed, pairs=0, fewest=MOST_ASSIGNED)
     # Equal costs are decided by position; in their own order the records would all be hits.
     order = Streams.from_seed(seed).stream("order of the release").generator().permutation(rows.size)
-    before, after = view.before[rows], view.after[rows]
+    before, after = standardised(original, released, rows)
+    known = known_together(before, after)
+    before, after = np.nan_to_num(before), np.nan_to_num(after)
     _, chosen = linear_sum_assignment(cdist(before, after[order], "sqeuclidean"))
     _, record, copies = np.unique(after, axis=0, return_inverse=True, return_counts=True)
-    right = (record[order[chosen]] == record) & view.known[rows]
+    right = (record[order[chosen]] == record) & known
     hits = float((right / copies[record]).sum())
     return share_of(hits, rows.size, chance=1 / rows.size, of=original.shape[0])
 

@@ -62,7 +62,12 @@ def known_together(before: Array, after: Array) -> Mask:
 
 def whitening_axes(values: Array) -> Array:
     """Axes on which centred columns have unit variance and no correlation; those that are round-off are left out."""
-    variances, vectors = sorted_eigen(values.T @ values / len(values))
+    return axes_of(values.T @ values / len(values))
+
+
+def axes_of(covariance: Array) -> Array:
+    """The same from the covariance of these columns."""
+    variances, vectors = sorted_eigen(covariance)
     rank = rank_of(variances)
     axes: Array = vectors[:, :rank] / np.sqrt(variances[:rank])
     return axes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from microveil.core.arrays import Array
@@ -36,20 +37,27 @@ def classifier_auc(original: Matrix, released: Matrix, *, seed: int | None = Non
     McNeil's (1982) at 95 %. Of more than 10,000 records a random sample takes part.
     """
     streams = Streams.from_seed(seed)
-    before, after = standardised(original, released)
-    order = streams.stream("records").generator().permutation(max(len(before), len(after)))
-    old, new = (side[order[order < len(side)][:MOST_ROWS]] for side in (before, after))
+    counts = original.shape[0], released.shape[0]
+    stream = streams.stream("records")  # one for both: the same rows of files of one length
+    old, new = standardised(original, released, *(_drawn(count, stream) for count in counts))
     raw = _area(old, new, streams.stream("classifier"))
     half = len(old) // 2
     null = _area(old[:half], old[half : 2 * half], streams.stream("null")) if half >= FOLDS else 0.5
     area, margin = max(raw, 0.5), 1.96 * _standard_error(max(raw, 1 - raw), len(old), len(new))
-    sampled = max(len(before), len(after)) > MOST_ROWS
+    sampled = max(counts) > MOST_ROWS
     notes = [f"from {len(old)} and {len(new)} records drawn at random"] if sampled else []
     if raw < 0.5:
         notes.append("it was below one half: many values of the original stand in the release")
     return Reading(
         area, max(area - margin, 0.5), min(area + margin, 1.0), null, note="; ".join(notes), parts={"raw": raw}
     )
+
+
+def _drawn(count: int, stream: Stream) -> NDArray[np.intp]:
+    """All rows, or a random sample of them when there are many, in a random order."""
+    if count <= MOST_ROWS:
+        return stream.generator().permutation(count)
+    return stream.generator().choice(count, MOST_ROWS, replace=False)
 
 
 def _area(old: Array, new: Array, stream: Stream) -> float:

@@ -8,12 +8,13 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.measure import Reading, gauge, standardised, varying
+from microveil.core.in_order import pieces_of
+from microveil.core.measure import Reading, gauge, scales, standardised, varying
 from microveil.core.moments import moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.table import Matrix
 from microveil.utility.moments import bias, relative_bias
-from microveil.utility.sides import Side, both_sides, gaps
+from microveil.utility.sides import Side, both_sides, gaps, side_of
 
 
 def upper(matrix: Array) -> Array:
@@ -162,8 +163,19 @@ def _described(
     width = original.shape[1]
     if sensitive is not None and (not len(sensitive) or min(sensitive) < 0 or max(sensitive) >= width):
         raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
-    # Constant columns count as columns without correlation here, so that numbers stay what they are.
     groups = [[p] for p in range(width)] if sensitive is None else [list(sensitive)]
-    before, after = (Side.of(np.column_stack(list(table.columns))).correlation() for table in (original, released))
+    before, after = (side_of(table, _own_units(table)).correlation() for table in (original, released))
     old, new = (float(np.mean([figure(matrix, group) for group in groups])) for matrix in (before, after))
     return Reading(old, parts={"released": new})
+
+
+def _own_units(table: Matrix) -> dict[int, tuple[float, float]]:
+    """A unit for each column. Constant ones count as columns without correlation, so that numbers stay the same."""
+    found = scales(table)
+    constant = {j: (_first_value(column), 1.0) for j, column in enumerate(table.columns) if j not in found}
+    return dict(sorted({**found, **constant}.items()))
+
+
+def _first_value(column: Array) -> float:
+    """The first cell that is there; 0 if none is."""
+    return next((float(there[0]) for piece in pieces_of(column) if (there := piece[~np.isnan(piece)]).size), 0.0)

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.measure import Reading, gauge, standardised
+from microveil.core.in_order import first_above, first_at, pieces_of, quantiles
+from microveil.core.measure import Reading, gauge, scale_of, scales
 from microveil.core.table import Matrix
-from microveil.utility.sides import Side, gaps
+from microveil.utility.sides import Side, both_sides, gaps
 
 QUANTILES = np.arange(5, 100, 5) / 100
 GROUPS = ("means", "variances", "covariances", "correlations", "quantiles", "skewness", "kurtosis")
+
+FAR = 9
+"""Widths of a kernel at which it is below 3e-18: less than the round-off of a sum that has the value itself in it."""
 
 OF_TWO_SAMPLES = 2 / np.pi * np.arctan(np.sqrt(2))
 """E[2 Φ(|d| / sd) - 1] when d is the difference of two independent samples' statistics, with variance 2 sd²."""
@@ -32,7 +36,7 @@ def pil(original: Matrix, released: Matrix) -> Reading:
     original. A group counts as much as another however many statistics it has; groups are in the parts. Statistics
     that are kept to round-off lose nothing. No sampling is involved; chance is that of two independent samples.
     """
-    return _mean_of_groups(*standardised(original, released), shape=False)
+    return _mean_of_groups(original, released, shape=False)
 
 
 @gauge(
@@ -43,14 +47,14 @@ def pil(original: Matrix, released: Matrix) -> Reading:
 )
 def pil7(original: Matrix, released: Matrix) -> Reading:
     """`pil` with two more groups, skewness and kurtosis (Calviño, Aldeguer and Domingo-Ferrer 2017, §2)."""
-    return _mean_of_groups(*standardised(original, released), shape=True)
+    return _mean_of_groups(original, released, shape=True)
 
 
-def _mean_of_groups(before: Array, after: Array, *, shape: bool) -> Reading:
-    old, new = Side.of(before), Side.of(after)
+def _mean_of_groups(original: Matrix, released: Matrix, *, shape: bool) -> Reading:
+    old, new = both_sides(original, released)
     values, moved = statistics_of(old, shape=shape), statistics_of(new, shape=shape)
     groups = {name: _loss(values[name], moved[name], variance) for name, variance in variances_of(old, shape=shape)}
-    groups["quantiles"] = _quantile_group(before, after)
+    groups["quantiles"] = _quantile_group(original, released)
     parts = {name: float(groups[name].mean()) for name in GROUPS if name in groups and groups[name].size}
     return Reading(float(np.mean(list(parts.values()))), chance=float(OF_TWO_SAMPLES), parts=parts)
 
@@ -100,28 +104,36 @@ def variances_of(side: Side, *, shape: bool) -> Iterator[tuple[str, Array]]:
         )
 
 
-def _quantile_group(before: Array, after: Array) -> Array:
+def _quantile_group(original: Matrix, released: Matrix) -> Array:
     losses = []
-    for old, new in zip(before.T, after.T, strict=True):
-        there, released = old[~np.isnan(old)], new[~np.isnan(new)]
-        if released.size:
-            at = np.quantile(there, QUANTILES)
-            losses.append(_loss(at, np.quantile(released, QUANTILES), quantile_variances(there, at)))
+    for j, (mean, sd) in scales(original, needed=True).items():
+        old, new = original.in_order(j), released.in_order(j)
+        if new.size:
+            at, moved = quantiles(old, QUANTILES), quantiles(new, QUANTILES)
+            losses.append(_loss((at - mean) / sd, (moved - mean) / sd, quantile_variances(old, at) / sd**2))
     return np.concatenate(losses) if losses else np.empty(0)
 
 
-def quantile_variances(values: Array, at: Array) -> Array:
-    """Var(Q_q) = q (1 - q) / (n f(Q_q)²), the density f by a Gaussian kernel."""
+def quantile_variances(ordered: Array, at: Array) -> Array:
+    """Var(Q_q) = q (1 - q) / (n f(Q_q)²), the density f of a column in ascending order by a Gaussian kernel."""
     with np.errstate(divide="ignore"):  # where there is no density, a quantile may be anywhere
-        variances: Array = QUANTILES * (1 - QUANTILES) / (values.size * _density(values, at) ** 2)
+        variances: Array = QUANTILES * (1 - QUANTILES) / (ordered.size * _density(ordered, at) ** 2)
     return variances
 
 
-def _density(values: Array, at: Array) -> Array:
+def _density(ordered: Array, at: Array) -> Array:
     """A Gaussian kernel density with the rule-of-thumb width of R's `bw.nrd0`."""
-    sd = values.std(ddof=1) if values.size > 1 else 0.0
-    low, high = np.quantile(values, [0.25, 0.75])
-    width = 0.9 * (min(sd, (high - low) / 1.34) or sd or 1.0) * values.size**-0.2
-    kernels = [np.exp(-(((values - point) / width) ** 2) / 2).mean() for point in at]
-    density: Array = np.array(kernels) / (width * np.sqrt(2 * np.pi))
+    count, (_, sd) = ordered.size, scale_of(ordered) or (0.0, 0.0)
+    sd *= np.sqrt(count / max(count - 1, 1))
+    low, high = quantiles(ordered, np.array([0.25, 0.75]))
+    width = 0.9 * (min(sd, (high - low) / 1.34) or sd or 1.0) * count**-0.2
+    kernels = np.array([_kernels(ordered, float(point), width) for point in at])
+    density: Array = kernels / (count * width * np.sqrt(2 * np.pi))
     return density
+
+
+def _kernels(ordered: Array, point: float, width: float) -> float:
+    """The sum of the kernels at a point; those of values that are too far away to count are left out."""
+    start, stop = first_at(ordered, point - FAR * width), first_above(ordered, point + FAR * width)
+    near = pieces_of(ordered, start, stop)
+    return float(sum(np.exp(-(((values - point) / width) ** 2) / 2).sum() for values in near))

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.measure import Reading, gauge, scales, standardised, varying
+from microveil.core.in_order import pieces_of, side_by_side
+from microveil.core.measure import Reading, gauge, over_rows, scales
 from microveil.core.table import Matrix
 from microveil.utility.sides import both_sides, gaps
 
@@ -77,7 +78,7 @@ def ks(original: Matrix, released: Matrix) -> Reading:
     No sampling is involved; chance is the mean for two large independent samples of a continuous population,
     sqrt(π/2) ln 2 sqrt(1/n + 1/m).
     """
-    found = [_largest_gap(old, new) for old, new in varying(original, released)]
+    found = [_largest_gap(original.in_order(j), released.in_order(j)) for j in scales(original, needed=True)]
     chance = np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / original.shape[0] + 1 / released.shape[0])
     worst = int(np.argmax(found))
     return Reading(
@@ -102,9 +103,11 @@ def marginal_distance(original: Matrix, released: Matrix) -> Reading:
     column without released values is infinitely far. No sampling is involved; chance is the mean for two large
     independent samples, sqrt(2/π (1/n + 1/m)) ∫ sqrt(F (1 - F)) dx.
     """
-    before, after = standardised(original, released)
-    found = [_moved(old, new) for old, new in zip(before.T, after.T, strict=True)]
-    chance = [_moved_by_luck(old, new) for old, new in zip(before.T, after.T, strict=True)]
+    found, chance = [], []
+    for j, (_, sd) in scales(original, needed=True).items():
+        old, new = original.in_order(j), released.in_order(j)
+        found.append(_moved(old, new) / sd)
+        chance.append(_moved_by_luck(old, new) / sd)
     worst = int(np.argmax(found))
     return Reading(
         float(np.mean(found)),
@@ -126,37 +129,58 @@ def il1s(original: Matrix, released: Matrix) -> Reading:
 
     Means are over the cells that are there in both files. No sampling is involved.
     """
-    before, after = standardised(original, released)
+    changed, known, present = np.sum(over_rows(original, released, _changes), axis=0)
+    changed *= np.sqrt((present - 1) / present) / np.sqrt(2)
+    return Reading(float(changed.sum() / max(known.sum(), 1.0)))
+
+
+def _changes(before: Array, after: Array) -> Array:
+    """Of each column: the sum of the changes, the cells that are there in both files, and those in the first."""
     change = np.abs(after - before)
-    present = (~np.isnan(before)).sum(axis=0)
-    change *= np.sqrt((present - 1) / present) / np.sqrt(2)
     known = ~np.isnan(change)
-    return Reading(float(change[known].mean()) if known.any() else 0.0)
+    return np.array([np.where(known, change, 0.0).sum(axis=1), known.sum(axis=1), (~np.isnan(before)).sum(axis=1)])
 
 
-def _largest_gap(old: Array, new: Array) -> float:
-    """Sup |F - G| over the values that are there; 1 if there are none in the release."""
-    before, after = (np.sort(column[~np.isnan(column)]) for column in (old, new))
+def _largest_gap(before: Array, after: Array) -> float:
+    """Sup |F - G| of columns in ascending order; 1 if there is nothing in the release."""
     if not after.size:
         return 1.0
-    at = np.concatenate([before, after])
-    shares = [np.searchsorted(side, at, "right") / side.size for side in (before, after)]
-    return float(np.abs(shares[0] - shares[1]).max())
+    worst = 0.0
+    for old, new, passed, released in side_by_side(before, after):
+        first = _shares_at(old, new, passed, released, before.size, after.size)
+        second = _shares_at(new, old, released, passed, after.size, before.size)
+        worst = max(worst, *(float(np.abs(own - other).max(initial=0.0)) for own, other in (first, second)))
+    return worst
 
 
-def _moved(old: Array, new: Array) -> float:
-    """∫ |F - G| dx over the values that are there."""
-    before, after = (np.sort(column[~np.isnan(column)]) for column in (old, new))
+def _shares_at(here: Array, there: Array, own: int, other: int, size: int, other_size: int) -> tuple[Array, Array]:
+    """Both distribution functions at the different values of one column; `own` and `other` values came before."""
+    last = np.flatnonzero(np.append(here[1:] != here[:-1], True)[: here.size])  # of each run of equal values
+    return (own + last + 1) / size, (other + np.searchsorted(there, here[last], "right")) / other_size
+
+
+def _moved(before: Array, after: Array) -> float:
+    """∫ |F - G| dx of columns in ascending order."""
     if not after.size:
         return float(np.inf)
-    at = np.sort(np.concatenate([before, after]))
-    shares = [np.searchsorted(side, at[:-1], "right") / side.size for side in (before, after)]
-    return float(np.abs(shares[0] - shares[1]) @ np.diff(at))
+    total, last, gap = 0.0, 0.0, 0.0
+    for old, new, passed, released in side_by_side(before, after):
+        at = np.sort(np.concatenate([old, new]))
+        shares = [
+            (passed + np.searchsorted(old, at, "right")) / before.size,
+            (released + np.searchsorted(new, at, "right")) / after.size,
+        ]
+        gaps_here = np.abs(shares[0] - shares[1])
+        total += gap * (float(at[0]) - last) + float(gaps_here[:-1] @ np.diff(at))
+        last, gap = float(at[-1]), float(gaps_here[-1])
+    return total
 
 
-def _moved_by_luck(old: Array, new: Array) -> float:
+def _moved_by_luck(before: Array, after: Array) -> float:
     """The mean of the same for two samples of the first file's distribution: |F - G| is that of a normal there."""
-    before, others = np.sort(old[~np.isnan(old)]), max(int(np.count_nonzero(~np.isnan(new))), 1)
-    share = np.arange(1, before.size) / before.size
-    spread = np.sqrt(share * (1 - share)) @ np.diff(before)
-    return float(np.sqrt(2 / np.pi * (1 / before.size + 1 / others)) * spread)
+    spread, done, last = 0.0, 0, before[:0]
+    for piece in pieces_of(before):
+        share = np.arange(max(done, 1), done + piece.size) / before.size
+        spread += float(np.sqrt(share * (1 - share)) @ np.diff(np.concatenate([last, piece])))
+        done, last = done + piece.size, piece[-1:]
+    return float(np.sqrt(2 / np.pi * (1 / before.size + 1 / max(after.size, 1)))) * spread

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.measure import Reading, gauge, standardised
+from microveil.core.measure import Reading, gauge, scales, standardised
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
@@ -65,17 +65,16 @@ def propensity_3(original: Matrix, released: Matrix, *, seed: int | None = None)
 
 
 def _propensity(original: Matrix, released: Matrix, degree: int, seed: int | None) -> Reading:
-    before, after = (np.nan_to_num(side) for side in standardised(original, released))
-    width = before.shape[1]
+    width, counts = len(scales(original, needed=True)), (original.shape[0], released.shape[0])
     most = max(MOST_CELLS // (width * (width + 5)), 1_000)
     stream = Streams.from_seed(seed).stream("propensity")  # one for both: the same rows of files of one length
-    rows = [_sample(len(side), most, stream) for side in (before, after)]
-    pooled = np.vstack([before[rows[0]], after[rows[1]]])
+    rows = [_sample(count, most, stream) for count in counts]
+    pooled = np.nan_to_num(np.vstack(standardised(original, released, *rows)))
     labels = np.repeat([0.0, 1.0], [rows[0].size, rows[1].size])
     design = _orthonormal(pooled, degree)
     probability, converged, remark = _fitted(design, labels)
     share = labels.mean()
-    sampled = len(before) + len(after) > len(pooled)
+    sampled = sum(counts) > len(pooled)
     notes = [f"from {rows[0].size} and {rows[1].size} records drawn at random"] if sampled else []
     return Reading(
         float(np.square(probability - share).mean() / (share * (1 - share))),

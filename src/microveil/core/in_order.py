@@ -1,0 +1,64 @@
+"""Columns in ascending order, in memory or on a disk, and what is read off them piece by piece."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+import numpy as np
+
+from microveil.core.arrays import Array
+
+STEP = 2**18
+"""Values that are looked at together."""
+
+
+def in_order(column: Array) -> Array:
+    """The cells that are there, in ascending order."""
+    ascending: Array = np.sort(column[~np.isnan(column)])
+    return ascending
+
+
+def first_at(ordered: Array, value: float) -> int:
+    """How many values are below this one."""
+    return bisect_left(range(ordered.size), value, key=lambda place: float(ordered[place : place + 1][0]))
+
+
+def first_above(ordered: Array, value: float) -> int:
+    """How many values are not above this one."""
+    return bisect_right(range(ordered.size), value, key=lambda place: float(ordered[place : place + 1][0]))
+
+
+def pieces_of(column: Array, start: int = 0, stop: int | None = None) -> Iterator[Array]:
+    """A column, or some of its rows, a piece at a time."""
+    end = column.size if stop is None else stop
+    for at in range(start, end, STEP):
+        yield column[at : min(at + STEP, end)]
+
+
+def quantiles(ordered: Array, shares: Array) -> Array:
+    """Values below which lie these shares, between two values in proportion (as numpy's `quantile`)."""
+    place = shares * (ordered.size - 1)
+    below = np.floor(place).astype(np.intp)
+    low, high = ordered[below], ordered[np.minimum(below + 1, ordered.size - 1)]
+    found: Array = low + (high - low) * (place - below)
+    return found
+
+
+def side_by_side(first: Array, second: Array) -> Iterator[tuple[Array, Array, int, int]]:
+    """Two ordered columns in step: the next values of both up to a common bound, and how many came before.
+
+    Equal values come together, so that both distribution functions are known at each value.
+    """
+    places = [0, 0]
+    columns = (first, second)
+    while places[0] < first.size or places[1] < second.size:
+        ends = [
+            float(column[end - 1 : end][0])
+            for column, place in zip(columns, places, strict=True)
+            if place < column.size
+            for end in (min(place + STEP, column.size),)
+        ]
+        stops = [first_above(column, min(ends)) for column in columns]
+        yield first[places[0] : stops[0]], second[places[1] : stops[1]], places[0], places[1]
+        places = stops
