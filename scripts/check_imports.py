@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "account": {"core", "data", "engines", "methods", "risk", "utility"},
     "tables": {"core", "data"},
     "measuring": {"core", "risk", "utility"},
+    "measuring_blocks": {"core", "data", "measuring", "risk", "utility"},
     "report": {"core"},
     "reporting": {"core", "data", "report"},
     "by_unit": {"core", "data"},

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.assessment import Entry, Kind, Sanity
@@ -49,6 +50,8 @@ DEFAULT = (
 SANITY_ROWS = 1_000
 """Original records the sanity lines are measured on; more would cost more than the figures themselves."""
 
+MANY_ROWS = 1_000_000
+
 BLIND = 1e-6
 """A second-degree propensity below this says that second moments are kept, and nothing else."""
 
@@ -58,6 +61,9 @@ REPORT_CELLS = 500_000
 GAUGES: dict[str, Gauge] = {**RISKS, **UTILITIES}
 
 Tell = Callable[[str, float], None]
+
+Figure = Callable[[str, Matrix, Matrix, Streams], Measure]
+"""Takes one measure of two tables, with random numbers of its own."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,22 +138,36 @@ def take_all(
     *,
     sanity: bool,
     tell: Tell,
+    figure: Figure | None = None,
 ) -> Taken:
-    """The figures of a release and, for the scale, those of the originals themselves and of a shuffle of them."""
+    """The figures of a release and, for the scale, those of the originals themselves and of a shuffle of them.
+
+    With another `figure`, that is how the release is measured, because its tables are not in memory; the lines for the
+    scale are of a few records, which are.
+    """
     share = 0.6 if sanity else 1.0  # of the work
-    figures, skipped = take(original, released, names, ids, streams, _part_of(tell, "", 0.0, share))
+    told = _part_of(tell, "", 0.0, share)
+    figures, skipped = take(original, released, names, ids, streams, told, figure)
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
     if not sanity:
         return Taken(figures, skipped, None)
-    rows = streams.stream("sanity rows").generator().permutation(original.shape[0])[:SANITY_ROWS]
+    rows = _some_rows(original.shape[0], streams)
     sample = original.take(np.sort(rows))
     shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
     ids = list(figures)
     identity, _ = take(sample, sample, names, ids, streams, _part_of(tell, " of the originals", share, 0.2))
     shuffle, _ = take(sample, shuffled, names, ids, streams, _part_of(tell, " of a shuffle", share + 0.2, 0.2))
     return Taken(figures, skipped, Sanity(identity, shuffle, rows.size, original.shape[0]))
+
+
+def _some_rows(count: int, streams: Streams) -> NDArray[np.intp]:
+    """Rows for the sanity lines; numbers of all rows would take more room than anything else, were there many."""
+    generator = streams.stream("sanity rows").generator()
+    if count > MANY_ROWS:
+        return generator.choice(count, SANITY_ROWS, replace=False)
+    return generator.permutation(count)[:SANITY_ROWS]
 
 
 def _part_of(tell: Tell, of: str, start: float, share: float) -> Tell:
@@ -159,7 +179,13 @@ def _shuffled(column: Array, streams: Streams, number: int) -> Array:
 
 
 def take(
-    original: Matrix, released: Matrix, names: Sequence[str], ids: Sequence[str], streams: Streams, tell: Tell
+    original: Matrix,
+    released: Matrix,
+    names: Sequence[str],
+    ids: Sequence[str],
+    streams: Streams,
+    tell: Tell,
+    figure: Figure | None = None,
 ) -> tuple[dict[str, Measure], dict[str, str]]:
     """The figures asked for, in that order; and those that these files do not allow, with the reason.
 
@@ -171,7 +197,7 @@ def take(
     for number, name in enumerate(needed):
         tell(name, number / len(needed))
         try:
-            found = _figure(GAUGES[name], original, released, streams)
+            found = (figure or figure_of)(name, original, released, streams)
             taken[name] = replace(found, note=_with_names(found.note, names))
         except DataError as error:
             skipped[name] = _with_names(error.problem, names)
@@ -188,9 +214,14 @@ def _with_names(sentence: str, names: Sequence[str]) -> str:
     return re.sub(r"column (\d+) \(from 0\)", lambda found: f"column '{names[int(found[1])]}'", sentence)
 
 
-def _figure(gauge: Gauge, original: Matrix, released: Matrix, streams: Streams) -> Measure:
-    seed = int(streams.stream("measure", gauge.id).generator().integers(2**63))
-    return gauge(original, released, **gauge.seeded(seed))
+def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams) -> Measure:
+    """One figure of tables in memory."""
+    return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)))
+
+
+def seed_of(name: str, streams: Streams) -> int:
+    """The seed of one measure."""
+    return int(streams.stream("measure", name).generator().integers(2**63))
 
 
 def notes(figures: Mapping[str, Measure]) -> list[str]:

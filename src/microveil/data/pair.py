@@ -5,8 +5,9 @@ Columns are matched by their names (by their numbers in arrays), rows by their p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +23,18 @@ from microveil.data.limits import LARGEST
 
 BEYOND = 1e15
 """Standard deviations of the original from its mean: a released value further off is in another unit, or broken."""
+
+
+class Columns(Protocol):
+    """A file as far as its columns go: their names, and what is in them."""
+
+    names: list[str]
+
+    def is_numeric(self, name: str) -> bool:
+        """Does the column hold numbers?"""
+
+    def looks_numeric(self, name: str) -> bool:
+        """Does a column of text look like one of numbers?"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,18 +58,14 @@ def pair_up(original: Frame, released: Frame, *, confidential: Choice, public: C
     numeric = {name: original.is_numeric(name) for name in original.names}
     known = regressed(numeric, "public", public).columns
     asked = confidential is not None
-    names = named(numeric, "confidential", confidential) if asked else _compared(original, released, known)
-    _check_columns(original, released, names, known)
+    names = named(numeric, "confidential", confidential) if asked else compared(original, released, known)
+    check_columns(original, released, names, known)
     codes = codes_in(original, names, rules)
     before, after = ([_values(frame, name, codes.get(name, ())) for name in names] for frame in (original, released))
     _check_values(names, before, after)
     notes = [
-        *([] if asked else _about_left_out(original, released)),
-        *(
-            f"column '{name}': {', '.join(f'{code:g}' for code in found)} taken for a code, not a value; such cells "
-            "enter no figure (rules=None if it is a value)"
-            for name, found in codes.items()
-        ),
+        *([] if asked else about_left_out(original, released)),
+        *about_codes(codes),
         *_about_same(names, before, after),
         *_about_public(original, released, known),
     ]
@@ -76,7 +85,7 @@ def _check_kinds(original: Frame, released: Frame) -> None:
             raise DataError(f"the {which} file has no rows", "check that it is the right one")
 
 
-def _compared(original: Frame, released: Frame, public: Sequence[str]) -> tuple[str, ...]:
+def compared(original: Columns, released: Columns, public: Sequence[str]) -> tuple[str, ...]:
     """The columns that are numeric in both files, in the order of the original."""
     shared = [name for name in original.names if name in released.names and name not in public]
     names = tuple(name for name in shared if original.is_numeric(name) and released.is_numeric(name))
@@ -86,7 +95,8 @@ def _compared(original: Frame, released: Frame, public: Sequence[str]) -> tuple[
     return names
 
 
-def _check_columns(original: Frame, released: Frame, names: Sequence[str], public: Sequence[str]) -> None:
+def check_columns(original: Columns, released: Columns, names: Sequence[str], public: Sequence[str]) -> None:
+    """Both files have these columns, and those to be compared are numbers in both."""
     if not names:
         raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
     for name in (*names, *public):
@@ -99,6 +109,15 @@ def _check_columns(original: Frame, released: Frame, names: Sequence[str], publi
             if not frame.is_numeric(name):
                 problem = f"confidential: column '{name}' of the {which} file is not numeric"
                 raise DataError(problem, "leave it out, or turn its cells into numbers first")
+
+
+def about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:
+    """Numbers that were taken for codes."""
+    return [
+        f"column '{name}': {', '.join(f'{code:g}' for code in found)} taken for a code, not a value; such cells "
+        "enter no figure (rules=None if it is a value)"
+        for name, found in codes.items()
+    ]
 
 
 def codes_in(original: Frame, names: Sequence[str], rules: Rules) -> dict[str, tuple[float, ...]]:
@@ -122,18 +141,28 @@ def _check_values(names: Sequence[str], before: Sequence[Array], after: Sequence
     """Infinite cells, columns in different units, and tables in which nothing varies."""
     for which, columns in (("original", before), ("released", after)):
         for name, values in zip(names, columns, strict=True):
-            if np.isinf(values).any():
-                problem = f"column '{name}' of the {which} file has infinite cells"
-                raise DataError(problem, "make them missing, or leave the column out")
-            if np.nanmax(np.abs(values), initial=0.0) > LARGEST:
-                problem = f"column '{name}' of the {which} file is too large in its unit to be squared"
-                raise DataError(problem, "give it in another unit, in both files")
+            check_size(which, name, float(np.nanmax(np.abs(values), initial=0.0)))
     for number, (mean, sd) in scales(Matrix(before), needed=True).items():
-        if np.nanmax(np.abs(after[number] - mean), initial=0.0) > BEYOND * sd:
-            raise DataError(f"column '{names[number]}' differs too much between the files", "give both in one unit")
+        check_unit(names[number], float(np.nanmax(np.abs(after[number] - mean), initial=0.0)) / sd)
 
 
-def _about_left_out(original: Frame, released: Frame) -> list[str]:
+def check_size(which: str, name: str, largest: float) -> None:
+    """A column whose values cannot be squared cannot be measured."""
+    if np.isinf(largest):
+        problem = f"column '{name}' of the {which} file has infinite cells"
+        raise DataError(problem, "make them missing, or leave the column out")
+    if largest > LARGEST:
+        problem = f"column '{name}' of the {which} file is too large in its unit to be squared"
+        raise DataError(problem, "give it in another unit, in both files")
+
+
+def check_unit(name: str, farthest: float) -> None:
+    """Released values so many standard deviations from the original's mean are in another unit."""
+    if farthest > BEYOND:
+        raise DataError(f"column '{name}' differs too much between the files", "give both in one unit")
+
+
+def about_left_out(original: Columns, released: Columns) -> list[str]:
     """Columns that nobody named, and that cannot be compared."""
     both = [name for name in original.names if name in released.names]
     numeric = {name: (original.is_numeric(name), released.is_numeric(name)) for name in both}
@@ -151,8 +180,12 @@ def _about_left_out(original: Frame, released: Frame) -> list[str]:
 def _about_same(names: Sequence[str], before: Sequence[Array], after: Sequence[Array]) -> list[str]:
     """Columns that should have changed, and did not."""
     columns = zip(names, before, after, strict=True)
-    same = [name for name, old, new in columns if np.array_equal(old, new, equal_nan=True)]
-    return [f"the same in both files, cell by cell: {', '.join(same)}"] if same else []
+    return told_same([name for name, old, new in columns if np.array_equal(old, new, equal_nan=True)])
+
+
+def told_same(names: Sequence[str]) -> list[str]:
+    """A word on columns that did not change."""
+    return [f"the same in both files, cell by cell: {', '.join(names)}"] if names else []
 
 
 def _about_public(original: Frame, released: Frame, public: Sequence[str]) -> list[str]:
@@ -163,6 +196,11 @@ def _about_public(original: Frame, released: Frame, public: Sequence[str]) -> li
         if original.is_numeric(name) and released.is_numeric(name)
         if not np.array_equal(original.numbers(name), released.numbers(name), equal_nan=True)
     ]
-    if not moved or original.count != released.count:
+    return told_moved(moved) if original.count == released.count else []
+
+
+def told_moved(names: Sequence[str]) -> list[str]:
+    """A word on public columns that did change."""
+    if not names:
         return []
-    return [f"public, but not the same in both files: {', '.join(moved)}; are the rows in the same order?"]
+    return [f"public, but not the same in both files: {', '.join(names)}; are the rows in the same order?"]

@@ -1,0 +1,180 @@
+"""Two files side by side that may be larger than the memory: the columns of both go onto a disk.
+
+What is compared, refused and told is the same as for two tables in memory (`pair`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.far import FarMatrix, sorted_on_disk
+from microveil.core.in_order import first_above, first_at, pieces_of
+from microveil.core.measure import scales
+from microveil.core.roles import Choice, named, regressed
+from microveil.core.shelf import BYTES, DiskColumn, Shelf
+from microveil.core.threads import in_threads
+from microveil.data.blocks import BlockSource
+from microveil.data.dictionary import REPEATS, find_codes
+from microveil.data.frames import open_frame
+from microveil.data.intake import Rules, dictionary_for
+from microveil.data.pair import (
+    Pair,
+    about_codes,
+    about_left_out,
+    check_columns,
+    check_size,
+    check_unit,
+    compared,
+    told_moved,
+    told_same,
+)
+
+Tell = Callable[[str, float], None]
+
+SHARE = 32
+"""Of the memory allowed, one part in so many is for a batch of rows: the reader holds some, and so do conversions."""
+
+CODES = 100
+"""Different values at each end of a column among which its codes are; there are not so many that look like one."""
+
+FEWEST_ROWS, MOST_ROWS = 2**12, 2**18
+
+
+class Shown:
+    """The columns of a file, and what its first rows look like."""
+
+    def __init__(self, source: BlockSource) -> None:
+        self.source, self.names = source, list(source.names)
+        self.first = open_frame(source.head())
+
+    def is_numeric(self, name: str) -> bool:
+        """Does the column hold numbers?"""
+        return self.source.is_numeric(name)
+
+    def looks_numeric(self, name: str) -> bool:
+        """Does a column of text look like one of numbers?"""
+        return self.first.looks_numeric(name)
+
+
+def pair_up_blocks(
+    original: BlockSource,
+    released: BlockSource,
+    *,
+    confidential: Choice,
+    public: Choice,
+    rules: Rules,
+    shelf: Shelf,
+    tell: Tell,
+) -> Pair:
+    """Match the columns of two files; by default those that are numeric in both and not public."""
+    shown = Shown(original), Shown(released)
+    numeric = {name: original.is_numeric(name) for name in original.names}
+    known = regressed(numeric, "public", public).columns
+    asked = confidential is not None
+    names = named(numeric, "confidential", confidential) if asked else compared(*shown, known)
+    check_columns(*shown, names, known)
+    beside = [name for name in known if numeric[name] and released.is_numeric(name)]
+    before = _read(original, [*names, *beside], shelf, lambda done: tell("reading the original", done / 2))
+    after = _read(released, [*names, *beside], shelf, lambda done: tell("reading the release", (1 + done) / 2))
+    changed = _differing(beside, before[len(names) :], after[len(names) :])
+    before, after = before[: len(names)], after[: len(names)]
+    codes = _codes(original, names, before, rules, shelf)
+    for name, found in codes.items():
+        for columns in (before, after):
+            _blank(columns[names.index(name)], found)
+    old, new = (FarMatrix(cast(Sequence[Array], columns), shelf=shelf) for columns in (before, after))
+    _check_values(names, old, new)
+    moved = set(_differing(names, before, after))
+    notes = [
+        *([] if asked else about_left_out(*shown)),
+        *about_codes(codes),
+        *told_same([name for name in names if name not in moved]),
+        *(told_moved(changed) if original.count == released.count else []),
+    ]
+    return Pair(names, old, new, notes)
+
+
+def _read(source: BlockSource, names: Sequence[str], shelf: Shelf, told: Callable[[float], None]) -> list[DiskColumn]:
+    """Some columns of a file as doubles on a disk, NaN where a cell is missing."""
+    columns = {name: shelf.column() for name in names}
+    rows = min(max(shelf.memory // SHARE // (BYTES * len(columns)), FEWEST_ROWS), MOST_ROWS)
+    for batch in source.batches(list(columns), rows):
+        for name, column in columns.items():
+            column.append(source.numbers(name, batch.column(name))[0])
+        told(min(column.size / source.count, 1.0))  # of a file of text, the rows are not known before
+    return list(columns.values())
+
+
+def _differing(names: Sequence[str], before: Sequence[DiskColumn], after: Sequence[DiskColumn]) -> list[str]:
+    """Columns that are not the same in both files, cell by cell."""
+    return [name for name, old, new in zip(names, before, after, strict=True) if not _same(old, new)]
+
+
+def _same(old: DiskColumn, new: DiskColumn) -> bool:
+    pairs = zip(old.pieces(), new.pieces(), strict=False)
+    return old.size == new.size and all(np.array_equal(first, second, equal_nan=True) for first, second in pairs)
+
+
+def _codes(
+    original: BlockSource, names: Sequence[str], columns: Sequence[DiskColumn], rules: Rules, shelf: Shelf
+) -> dict[str, tuple[float, ...]]:
+    """The special codes of each column: found in the original, or as the dictionary says."""
+    dictionary, inferred = dictionary_for(rules, original.names)
+    if not inferred:
+        return {name: dictionary.codes(name) for name in names if dictionary.codes(name)}
+    found = in_threads([partial(_codes_in, column, shelf) for column in columns], small=original.count < MOST_ROWS)
+    return {name: codes for name, codes in zip(names, found, strict=True) if codes}
+
+
+def _codes_in(column: DiskColumn, shelf: Shelf) -> tuple[float, ...]:
+    """Codes are the first or the last values in order, and the next ones tell them: all others need not be seen."""
+    low, high = _extremes(cast(Array, column))
+    if not find_codes(np.repeat([low, 0.0, high], REPEATS), low, high):
+        return ()  # not even with nothing but zeros between them
+    ordered = sorted_on_disk(cast(Array, column), shelf)
+    return find_codes(_both_ends(ordered), low, high)
+
+
+def _both_ends(ordered: Array) -> Array:
+    """The smallest and the largest values, each as often as it takes to be a code."""
+    found: list[Array] = []
+    start, stop = 0, ordered.size
+    while len(found) < CODES and start < stop:
+        end = first_above(ordered, float(ordered[start : start + 1][0]))
+        found.append(ordered[start : min(end, start + REPEATS)])
+        start = end
+    while len(found) < 2 * CODES and start < stop:
+        end = first_at(ordered, float(ordered[stop - 1 : stop][0]))
+        found.append(ordered[end : min(stop, end + REPEATS)])
+        stop = end
+    return np.concatenate(found)
+
+
+def _blank(column: DiskColumn, codes: Sequence[float]) -> None:
+    """Cells that hold a code become missing."""
+    start = 0
+    for piece in column.pieces():
+        column.write(start, np.where(np.isin(piece, codes), np.nan, piece))
+        start += piece.size
+
+
+def _check_values(names: Sequence[str], before: FarMatrix, after: FarMatrix) -> None:
+    """Infinite cells, columns in different units, and tables in which nothing varies."""
+    for which, table in (("original", before), ("released", after)):
+        small = table.shape[0] < MOST_ROWS
+        extremes = in_threads([partial(_extremes, column) for column in table.columns], small=small)
+        for name, ends in zip(names, extremes, strict=True):
+            check_size(which, name, max(map(abs, ends)))
+    for number, (mean, sd) in scales(before, needed=True).items():
+        check_unit(names[number], max(abs(end - mean) for end in extremes[number]) / sd)
+
+
+def _extremes(column: Array) -> tuple[float, float]:
+    """The least and the largest cell that is there; zeros if none is."""
+    ends = [(np.nanmin(piece), np.nanmax(piece)) for piece in pieces_of(column) if not np.isnan(piece).all()]
+    return (float(min(end[0] for end in ends)), float(max(end[1] for end in ends))) if ends else (0.0, 0.0)
