@@ -6,15 +6,16 @@ released parts. Candidates come from the correlation matrix; whether one really 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import RANK_TOLERANCE
 from microveil.core.moments import Moments, moments
-from microveil.core.table import Matrix
+from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import segments
 
 SUSPICIOUS = 1e-6
@@ -28,8 +29,6 @@ EXACT = 1e-12
 
 HOLDS = 1e-9
 """Share of the size of its terms by which a sum may be off and still holds: files are written in decimals."""
-
-FIRST_ROWS = 1_000
 
 ROWS_PER_COLUMN = 3
 """Rows without holes for each column that rules are looked for among."""
@@ -175,17 +174,11 @@ def find_dependence(
     independent = [j for j in range(width) if j not in left_out]
     if count > width:
         # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
-        varying = [j for j in independent if _varies(whole.columns[j])]
+        varying = [j for j in independent if whole.varies(j)]
         found = _search(values, whole, summary, varying, ordered=ordered)
         rules += found
         left_out |= {rule.column for rule in found}
     return Dependence([j for j in range(width) if j not in left_out], rules)
-
-
-def _varies(column: Array) -> bool:
-    """Is the column not constant? The first rows mostly tell."""
-    head = column[:FIRST_ROWS]
-    return bool(head.max() > head.min() or column.max() > column.min())
 
 
 def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int], *, ordered: bool) -> list[LinearRule]:
@@ -241,20 +234,25 @@ def _fitted(whole: Matrix, summary: Moments, basis: list[int], column: int, so_f
     sd = summary.sd[basis]
     correlations = summary.covariance[np.ix_(basis, basis)] / np.outer(sd, sd)
     left = LinearRule(column, dict(zip(basis, so_far.tolist(), strict=True)))
-    cross, spread, round_off = np.zeros(len(basis)), 0.0, 0.0
-    for piece in _pieces(whole, len(basis)):
-        misses, sizes = _misses(whole, left, piece)
-        misses = misses - (summary.mean[column] - so_far @ summary.mean[basis])
-        centred = np.array([whole.columns[j][piece] - summary.mean[j] for j in basis]) / sd[:, None]
-        cross += centred @ misses
-        spread += float(np.square(misses).sum())
-        round_off += float(np.square(8 * np.finfo(float).eps * sizes).sum())
+    own = left.renumbered({j: at for at, j in enumerate([column, *basis])})
+    constant = float(summary.mean[column] - so_far @ summary.mean[basis])
+    sums = whole.total(partial(_explained, own, summary.mean[basis], sd, constant), [column, *basis])
+    cross, spread, round_off = sums[2:], float(sums[0]), float(sums[1])
     if spread <= round_off:
         return np.zeros(len(basis))
     weights = np.linalg.lstsq(correlations, cross / summary.weight, rcond=1e-14)[0]
     weights[np.abs(weights) < 1e-6 * np.sqrt(spread / summary.weight)] = 0.0
     fitted: Array = weights / sd
     return fitted
+
+
+def _explained(left: LinearRule, means: Array, sd: Array, constant: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    """Squares of what a rule leaves of the first column, those of its round-off, and products with the others."""
+    misses, sizes = _misses(Matrix(list(cells)), left, slice(None))
+    misses = misses - constant
+    centred = (cells[1:] - means[:, None]) / sd[:, None]
+    squares = [np.square(misses).sum(), np.square(8 * np.finfo(float).eps * sizes).sum()]
+    return np.array([*squares, *(centred @ misses)])
 
 
 def _rules(column: int, basis: list[int], coefficients: Array, summary: Moments) -> list[LinearRule]:
@@ -282,18 +280,25 @@ def _misses(values: Matrix, rule: LinearRule, piece: slice) -> tuple[Array, Arra
 
 def _largest_miss(values: Matrix, rule: LinearRule) -> float:
     """The worst row, by the size of its own terms: a slip in a small record counts as much as in a large one."""
-    worst = 0.0
-    for piece in _pieces(values, len(rule.terms)):
-        misses, sizes = _misses(values, rule, piece)
-        present = np.isfinite(misses) & (sizes > 0)
-        if present.any():
-            worst = max(worst, float((np.abs(misses[present]) / sizes[present]).max()))
-    return worst
+    return float(values.largest(*_over_own(rule, _worst_share))[0])
 
 
 def _residual_norm(values: Matrix, rule: LinearRule) -> float:
-    total = 0.0
-    for piece in _pieces(values, len(rule.terms)):
-        misses, _ = _misses(values, rule, piece)
-        total += float(np.square(misses[np.isfinite(misses)]).sum())
-    return float(np.sqrt(total))
+    return float(np.sqrt(values.total(*_over_own(rule, _squared))[0]))
+
+
+def _over_own(rule: LinearRule, of: Callable[[LinearRule, Array, slice], Array]) -> tuple[RowMap, list[int]]:
+    """A row map of a rule, and the columns that it reads: the rule's own, in its order."""
+    columns = [rule.column, *rule.terms]
+    return partial(of, rule.renumbered({j: at for at, j in enumerate(columns)})), columns
+
+
+def _worst_share(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    misses, sizes = _misses(Matrix(list(cells)), rule, slice(None))
+    present = np.isfinite(misses) & (sizes > 0)
+    return np.array([(np.abs(misses[present]) / sizes[present]).max(initial=0.0)])
+
+
+def _squared(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    misses, _ = _misses(Matrix(list(cells)), rule, slice(None))
+    return np.array([np.square(misses[np.isfinite(misses)]).sum()])

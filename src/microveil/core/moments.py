@@ -6,7 +6,7 @@ mean of the first piece) is taken off before anything is squared (`shifted` belo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -98,6 +98,19 @@ def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shif
     total, first, second = add_up([partial(sums, pieces) for pieces in segments(count, shift.size)])
     offset = first / total
     comoment = second - total * np.outer(offset, offset)
+    return Moments(total, shift, offset, (comoment + comoment.T) / 2)
+
+
+def merged(parts: Sequence[Moments]) -> Moments:
+    """The moments of all rows from those of some and others (Chan, Golub & LeVeque 1983), in the order given."""
+    shift = parts[0].shift
+    weight = np.array([part.weight for part in parts])
+    # The shifts lie close together, so their differences have all the digits that the means have lost.
+    offsets = np.array([(part.shift - shift) + part.offset for part in parts])
+    total = float(weight.sum())
+    offset = weight @ offsets / total
+    apart = offsets - offset
+    comoment = np.sum([part.comoment for part in parts], axis=0) + (apart.T * weight) @ apart
     return Moments(total, shift, offset, (comoment + comoment.T) / 2)
 
 

@@ -24,6 +24,10 @@ It depends on these rows only, so an engine may call it wherever they are, in an
 """
 
 
+FIRST_ROWS = 1_000
+"""Rows that mostly tell whether a column varies."""
+
+
 @dataclass(frozen=True, repr=False)
 class Matrix:
     """Columns of equal length, held as one array or as separate ones, read piece by piece without copying the whole."""
@@ -63,6 +67,26 @@ class Matrix:
         if list(columns) == list(range(len(self.columns))):
             return self
         return Matrix([self.columns[j] for j in columns])
+
+    def total(self, of: RowMap, columns: Sequence[int]) -> Array:
+        """The sum over all pieces of what is made of some columns."""
+        return _added(self._made(of, columns))
+
+    def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
+        """The largest over all pieces of what is made of some columns."""
+        most: Array = np.max(self._made(of, columns), axis=0)
+        return most
+
+    def _made(self, of: RowMap, columns: Sequence[int]) -> list[Array]:
+        chosen = self.select(columns)
+        runs = segments(self.shape[0], len(columns)) or [[slice(0, 0)]]
+        return [of(chosen.piece(piece), piece) for run in runs for piece in run]
+
+    def varies(self, column: int) -> bool:
+        """Is the column not constant? The first rows mostly tell."""
+        values = self.columns[column]
+        head = values[:FIRST_ROWS]
+        return bool(head.max() > head.min() or values.max() > values.min())
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Matrix:
         """Some of the rows, copied."""
