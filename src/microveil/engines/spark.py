@@ -1,0 +1,262 @@
+"""The Spark engine: a Spark DataFrame or a Parquet dataset protected where its rows are, on the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.dependence import Dependence, LinearRule, find_dependence
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.evidence import Comparison
+from microveil.core.knowledge import Knowledge
+from microveil.core.rng import Streams
+from microveil.core.roles import Roles
+from microveil.core.scan import Scan
+from microveil.core.table import RowMap
+from microveil.core.threads import single_threaded_blas
+from microveil.data.dictionary import Dictionary, find_codes
+from microveil.data.intake import Intake, Rules, dictionary_for
+from microveil.data.limits import SMALLEST_TABLE, check_values
+from microveil.engines.pipeline import Progress
+from microveil.engines.scale import FarOutcome, check_eligible, run_far
+from microveil.engines.spark_frames import SparkSource
+from microveil.engines.spark_table import SparkTable, as_they_are
+from microveil.engines.stream import Written
+from microveil.methods import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HOLDS = 1e-9
+"""Share of the sizes of its terms to which a declared sum must hold."""
+
+CODES_FROM = 65_536
+"""Rows, evenly from all over a column, in which special codes are looked for."""
+
+NOTHING = np.empty(0)
+NO_ROWS = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, repr=False)
+class SparkRelease:
+    """A release on Spark. Its rows are made when they are asked for, from records that Spark keeps on its disks."""
+
+    data: DataFrame
+    intake: Intake
+    outcome: FarOutcome
+    written: Written
+    seed: int
+
+    def close(self) -> None:
+        """Give the workers' disks back. The data can still be read, but everything is then done once more."""
+        spark_table(self.intake).far.here.forget()
+
+
+def protect_spark(
+    plan: Plan,
+    source: SparkSource,
+    roles: Roles,
+    *,
+    rules: Rules = "infer",
+    seed: int | None = None,
+    sensitive: Sequence[str] = (),
+    sampled: NDArray[np.intp] = NO_ROWS,
+    progress: Progress = lambda *_: None,
+) -> SparkRelease:
+    """Protect a table on Spark; `sampled` are rows to be seen before and after, for a report."""
+    check_eligible(plan, "spark")
+    intake = take_in_spark(source, roles, rules, progress)
+    table = spark_table(intake)
+    with single_threaded_blas(), _forgotten_if_it_fails(table):
+        streams = Streams.from_seed(seed, intake.look.fingerprint)
+        dependence = dependence_on_spark(plan, table, intake.look, intake.known)
+        places = _places(sensitive, dependence, table.confidential_names)
+        outcome = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=progress)
+        progress("comparing", 0.8)
+        written = compared(source, intake, outcome, sampled)
+        return SparkRelease(source.released(table, outcome), intake, outcome, written, streams.seed)
+
+
+@contextmanager
+def _forgotten_if_it_fails(table: SparkTable) -> Iterator[None]:
+    """Records are kept for a release; without one, the workers get their disks back."""
+    try:
+        yield
+    except BaseException:
+        table.far.here.forget()
+        raise
+
+
+def take_in_spark(source: SparkSource, roles: Roles, rules: Rules, tell: Progress) -> Intake:
+    """The rows gathered on the workers, and checked as those of a table in memory are."""
+    _check_roles(roles)
+    tell("gathering rows", 0.0)
+    table = source.table(roles.confidential, roles.public.columns, roles.weight)
+    with _forgotten_if_it_fails(table):
+        if table.count < SMALLEST_TABLE:
+            raise DataError(f"data: has {table.count} rows", f"at least {SMALLEST_TABLE} are needed to hide one")
+        tell("measuring", 0.1)
+        look = table.look()
+        _check_columns(table, look)
+        dictionary, inferred = dictionary_for(rules, source.names)
+        if inferred:
+            _check_codes(table, look)
+        return Intake(table, look, {}, {}, dict.fromkeys(roles.confidential), _known(dictionary, table))
+
+
+def spark_table(intake: Intake) -> SparkTable:
+    """The table that was taken in."""
+    if not isinstance(intake.table, SparkTable):
+        raise TypeError("this engine protects tables on Spark")
+    return intake.table
+
+
+def _check_roles(roles: Roles) -> None:
+    """What rows on Spark cannot be asked for."""
+    if roles.strata:
+        raise ParameterError("strata: go with engine='memory' only", "protect a table for each stratum, or use memory")
+    if any(len(product) > 1 or product[0].labels for product in roles.public.products):
+        raise ParameterError(
+            "public: on Spark, only columns of numbers can be regressed on, and no products of them",
+            "use engine='memory', or add columns of 0 and 1 to the table",
+        )
+
+
+def _check_columns(table: SparkTable, look: Scan) -> None:
+    """Cells that are missing, infinite or cannot be squared; and public columns that say nothing."""
+    missing = set(look.missing())
+    for number, name in enumerate(table.names):
+        role = "public" if number < table.public else "confidential"
+        low, high = float(look.minimum[number]), float(look.maximum[number])
+        if np.isinf(low) or np.isinf(high):
+            raise DataError(f"{role}: column '{name}' has infinite cells", "make them numbers or leave the column out")
+        check_values(role, name, NOTHING, low, high)
+        if number in missing:
+            raise DataError(
+                f"{role}: column '{name}' has missing cells, and rows on Spark must be whole",
+                "use engine='memory', or leave the column out",
+            )
+        if role == "public" and low == high:
+            raise DataError(f"public: column '{name}' is constant", "leave it out of public")
+
+
+def _check_codes(table: SparkTable, look: Scan) -> None:
+    """A special code counts as missing, and rows on Spark must be whole; rows from all over tell."""
+    some = table.take(np.unique(np.linspace(0, table.count - 1, CODES_FROM).astype(np.intp)))
+    for number in range(table.public, len(table.names)):
+        found = find_codes(some.values.columns[number], float(look.minimum[number]), float(look.maximum[number]))
+        if found:
+            codes = ", ".join(f"{code:g}" for code in found)
+            problem = f"column '{table.names[number]}': {codes} looks like a code for missing"
+            raise DataError(
+                f"{problem}, and rows on Spark must be whole",
+                "use engine='memory', or rules=None if it is a value",
+            )
+
+
+def _known(dictionary: Dictionary, table: SparkTable) -> Knowledge:
+    """Sums that were declared; what else a dictionary can declare needs whole columns."""
+    if dictionary != Dictionary(sums=dictionary.sums):
+        raise ParameterError(
+            "rules: on Spark, a dictionary of the columns can declare sums only", "use engine='memory'"
+        )
+    place = {name: j for j, name in enumerate(table.confidential_names)}
+    rules = []
+    for entry in dictionary.sums:
+        if not {entry.total, *entry.parts} <= place.keys():
+            raise ParameterError(
+                f"rules: the sum for '{entry.total}' has columns that are not protected", "protect all of them, or none"
+            )
+        if entry.exceptions or not entry.enforce:
+            raise ParameterError(
+                f"rules: on Spark, the sum for '{entry.total}' must hold in every row and be kept",
+                "use engine='memory'",
+            )
+        coefficients = entry.coefficients or (1.0,) * len(entry.parts)
+        terms = {place[name]: factor for name, factor in zip(entry.parts, coefficients, strict=True)}
+        rule = LinearRule(place[entry.total], terms)
+        if table.confidential.largest(partial(_missed, rule), range(len(place)))[0] > HOLDS:
+            raise DataError(
+                f"rules: '{entry.total}' is not the sum of its parts in every row", "correct the rows or the rules"
+            )
+        rules.append(rule)
+    return Knowledge(sums=rules)
+
+
+def _missed(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    return np.array([rule.worst_error(list(cells))])
+
+
+def dependence_on_spark(plan: Plan, table: SparkTable, look: Scan, known: Knowledge) -> Dependence:
+    """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
+    varying = [j - table.public for j in look.varying() if j >= table.public]
+    if not varying:
+        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
+    values = table.confidential.select(varying)
+    summary = look.moments.select([table.public + j for j in varying])
+    if table.weights is not None:
+        # A rule is about rows: each counts once.
+        names = tuple(table.confidential_names[j] for j in varying)
+        summary = replace(table, values=values, names=names, public=0, weights=None).measure(as_they_are)
+    place, back = {j: at for at, j in enumerate(varying)}, dict(enumerate(varying))
+    declared = [rule.renumbered(place) for rule in known.sums if {rule.column, *rule.terms} <= place.keys()]
+    found = find_dependence(values, summary, declared, ordered=plan.decompose.ordered)
+    return Dependence([back[j] for j in found.independent], [rule.renumbered(back) for rule in found.rules])
+
+
+def _places(sensitive: Sequence[str], dependence: Dependence, names: Sequence[str]) -> list[int]:
+    """Sensitive columns by their place among the perturbed ones."""
+    place = {names[j]: at for at, j in enumerate(dependence.independent)}
+    for name in sensitive:
+        if name not in place:
+            raise DataError(
+                f"sensitive: column '{name}' is constant, or follows from others", "name columns it is made of"
+            )
+    return [place[name] for name in sensitive]
+
+
+@dataclass(frozen=True, repr=False)
+class Stored:
+    """Released columns with the digits that they are stored with."""
+
+    released: RowMap
+    single: Sequence[int]
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The released columns of some rows."""
+        values = self.released(cells, rows)
+        for number in self.single:
+            values[number] = values[number].astype(np.float32)
+        return values
+
+
+def compared(source: SparkSource, intake: Intake, outcome: FarOutcome, sampled: NDArray[np.intp]) -> Written:
+    """The released rows beside the original ones, in a pass of its own, and a sample of both."""
+    table, far = spark_table(intake), outcome.table
+    if not isinstance(far, SparkTable):
+        raise TypeError("this engine releases tables on Spark")
+    single = [j for j, name in enumerate(table.confidential_names) if name in source.single]
+    both, stored = table.beside(far), Stored(outcome.released, single)
+    comparison = Comparison(table, intake.look.moments)
+    proof, odd = comparison.conclusion(both.total(partial(_beside, comparison, stored, len(table.names))))
+    width = len(table.names)
+    before, after = np.empty((width, 0)), np.empty((width - table.public, 0))
+    if sampled.size:
+        seen = both.sampled(partial(_seen, stored, width), sampled)
+        before, after = seen[:width], seen[width:]
+    return Written(proof, odd, before, after, bool(single))
+
+
+def _beside(comparison: Comparison, released: RowMap, width: int, cells: Array, rows: slice) -> Array:
+    return comparison.sums(cells[:width], released(cells[width:], rows), rows)
+
+
+def _seen(released: RowMap, width: int, cells: Array, rows: slice) -> Array:
+    return np.vstack([cells[:width], released(cells[width:], rows)])
