@@ -57,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
 
 # Packages that may only be imported inside a function, because they are slow to load.
 LATE = {"formulaic", "numba", "pandas", "polars", "pyarrow", "scipy", "sklearn", "jinja2", "altair", "vl_convert"}
-LATE |= {"adbc_driver_postgresql", "adbc_driver_manager", "duckdb", "openpyxl", "pyreadstat"}
+LATE |= {"adbc_driver_postgresql", "adbc_driver_manager", "duckdb", "openpyxl", "pyreadstat", "pyspark"}
 LATE_EXEMPT = {*SOURCE.rglob("_*_kernels.py")}  # compiled loops: imported late themselves
 
 
