@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
         "utility",
     },
     "tabling": {"core", "data", "report", "tables"},
-    "large": {"api", "core", "data", "engines", "methods"},
+    "large": {"account", "api", "core", "data", "engines", "measuring", "measuring_blocks", "methods"},
     "mos": {"core", "data", "opinion", "utility"},
     "recipes": {"api", "core"},
     "studies": {"api", "core", "tables"},

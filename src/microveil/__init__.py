@@ -13,7 +13,7 @@ from microveil.api import (
 from microveil.core.assessment import Assessment, Sanity
 from microveil.core.policy import Policy, Verdict
 from microveil.core.results import ComponentTable, Dose, Release
-from microveil.large import protect_file
+from microveil.large import assess_files, protect_file, protect_spark
 from microveil.recipes import run
 from microveil.studies import Advice, Study, compare, recommend, reproduce
 
@@ -31,6 +31,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "assess",
+    "assess_files",
     "compare",
     "describe",
     "example_file",
@@ -39,6 +40,7 @@ __all__ = [
     "methods",
     "protect",
     "protect_file",
+    "protect_spark",
     "read_policy",
     "recommend",
     "reproduce",

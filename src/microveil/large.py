@@ -7,18 +7,19 @@ batch. What is shown of it in reports comes from a sample of its rows.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil import api
+from microveil import account, api, measuring, measuring_blocks
+from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_target, shown
 from microveil.core.errors import FileError, MicroveilError, ParameterError
+from microveil.core.policy import Policy
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, resolve_roles
@@ -34,7 +35,7 @@ from microveil.engines.disk import DiskTable
 from microveil.engines.disk_marginals import with_marginals
 from microveil.engines.distributions import Restored
 from microveil.engines.memory import altered_variance, places_of
-from microveil.engines.scale import Beside, FarOutcome, MadeRows, check_eligible, run_far
+from microveil.engines.scale import Beside, FarOutcome, MadeRows, check_eligible, run_far, shown_rows
 from microveil.engines.stream import Written, dependence_of, take_in_blocks, write_blocks
 from microveil.methods import DEFAULT_METHOD, Plan, method_named
 
@@ -45,9 +46,6 @@ MEMORY = "1GB"
 
 HELD = 12
 """Copies of a table that a run in memory may take, with those of the libraries that read and write it."""
-
-SAMPLE = 10_000
-"""Rows that reports are drawn from."""
 
 
 def protect_file(
@@ -138,7 +136,7 @@ def stream_file(
         sensitive = api.sensitive_columns(plan, file.names, intake)
         found = _protected(plan, intake, sensitive, streams, tell)
         with into.open("wb") as out:
-            written = write_blocks(file, intake, found, _sampled(streams, intake.table.count), out, tell)
+            written = write_blocks(file, intake, found, shown_rows(streams, intake.table.count), out, tell)
         outcome = outcome_of(plan, intake, found, written)
         settings = api.settings_of(plan, roles, rules, "stream")
         before, after = _shown(intake.table, written)
@@ -150,13 +148,99 @@ def stream_file(
     return replace(release, sample=(before, after), warnings=[*release.warnings, *remarks])
 
 
-def check_streams(plan: Plan, rules: Rules) -> None:
+def protect_spark(
+    data: Any,
+    method: str = DEFAULT_METHOD,
+    *,
+    confidential: Choice = None,
+    public: Choice = None,
+    weight: ColumnId | None = None,
+    seed: int | None = None,
+    rules: Rules = "infer",
+    progress: Progress | None = None,
+    **params: Any,
+) -> Release:
+    """Protect a table on Spark: a DataFrame, or a Parquet file or folder that Spark can read.
+
+    The release is the same as that of `protect` with the same seed, up to the last digits. `release.data` is a Spark
+    DataFrame with the columns of the data; its rows are made when they are asked for, and never come to the driver.
+
+    Args:
+        data: a Spark DataFrame, or the path of a Parquet file or folder.
+        method: the id of a method that can go through rows one by one; others say so.
+        confidential: columns to protect; by default all numeric columns.
+        public: columns of numbers that stay as they are and are regressed on.
+        weight: the column of survey weights.
+        seed: a whole number for a result that can be repeated. Keep it secret.
+        rules: as for `protect`; a dictionary of the columns may declare sums.
+        progress: called with the name of the step and the share done.
+        **params: the method's parameters.
+    """
+    from microveil.engines import spark
+    from microveil.engines.spark_frames import SparkSource
+
+    api.check_seed(seed)
+    plan = method_named(method).plan(params)
+    check_streams(plan, rules, "spark")
+    source = SparkSource.opened(data)
+    roles = resolve_roles(source.numeric, confidential=confidential, public=public, strata=None, weight=weight)
+    names = source.names
+    sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
+    tell = progress or (lambda *_: None)
+    found = spark.protect_spark(plan, source, roles, rules=rules, seed=seed, sensitive=sensitive, progress=tell)
+    # The account is taken on the rows that are shown; what it says of all rows has been measured on all of them.
+    before, after = _shown(found.intake.table, found.written)
+    table = found.intake.table
+    seen = replace(found.intake, table=Table(Matrix(list(found.written.before)), table.names, table.public))
+    outcome = outcome_of(plan, found.intake, found.outcome, found.written)
+    outcome = replace(outcome, columns=list(found.written.after))
+    settings = api.settings_of(plan, roles, rules, "spark")
+    writer = api.reporter_of(plan, before, seen, outcome)
+    about = (seen, outcome, found.written.proof, settings, found.seed, found.data, writer)
+    release = api.told(plan, open_frame(before), roles, *about, rounded=found.written.rounded)
+    tell("done", 1.0)
+    leakage = account.leakage(plan, found.intake, outcome)
+    return replace(release, rows=table.count, leakage=leakage, sample=(before, after))
+
+
+def write_dataset(release: Release, output: Path) -> None:
+    """Write a release on Spark as a folder of Parquet files, which appears when it is complete."""
+    from microveil.engines.spark_frames import write_dataset as write
+
+    write(release.data, str(output))
+
+
+def assess_files(
+    original: str | Path,
+    released: str | Path,
+    *,
+    policy: Policy | Mapping[str, Any] | str | Path | None = None,
+    measures: str | Sequence[str] = "default",
+    seed: int | None = None,
+    **options: Any,
+) -> Assessment:
+    """`assess` for files that may be larger than the memory.
+
+    Measures that are sums over rows, or need columns in order, are exact; linkages try a sample of originals against
+    all released records; what can only be had from a sample of rows says so, and what cannot be had is skipped with
+    the reason. The options are `confidential`, `public`, `rules`, `sanity` and `progress`, as for `assess`, `memory`
+    ("1GB"), `sample` (the originals that linkages try) and `reading`.
+    """
+    api.check_seed(seed)
+    limits = policy if policy is None or isinstance(policy, Policy) else api.read_policy(policy)
+    ids = measuring.chosen(measures, also=limits.measures if limits else ())
+    with single_threaded_blas():
+        found = measuring_blocks.assess_files(original, released, measures=ids, seed=seed, **options)
+    return found if limits is None else replace(found, verdict=limits.check(found))
+
+
+def check_streams(plan: Plan, rules: Rules, engine: str = "stream") -> None:
     """Refuse what needs all rows at once."""
-    check_eligible(plan, "stream")
+    check_eligible(plan, engine)
     if rules is not None and rules != "none" and not plan.promises_moments:
         raise ParameterError(
-            f"engine: 'stream' cannot run {plan.method} with rules: values that a column cannot have are looked for in "
-            "whole columns",
+            f"engine: '{engine}' cannot run {plan.method} with rules: values that a column cannot have are looked for "
+            "in whole columns",
             "use rules='none', exact=True, or engine='memory'",
         )
 
@@ -206,13 +290,6 @@ def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Stream
     places = places_of(sensitive, dependence, (), table.confidential_names)
     found = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=tell)
     return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
-
-
-def _sampled(streams: Streams, count: int) -> NDArray[np.intp]:
-    """Rows that are kept for reports, in order."""
-    if count <= SAMPLE:
-        return np.arange(count)
-    return np.sort(streams.stream("shown rows").generator().choice(count, SAMPLE, replace=False, shuffle=False))
 
 
 def _shown(table: Table, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:

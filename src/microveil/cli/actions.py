@@ -23,6 +23,7 @@ from microveil.core.results import Release
 from microveil.core.strict import toml_text
 
 DEFAULT_METHOD, MEMORY = api.DEFAULT_METHOD, large.MEMORY
+ELSEWHERE = ("stream", "spark")
 LONG = 500_000
 """Cells from which on a progress bar is shown; and bytes of a file, while it is read."""
 
@@ -147,14 +148,16 @@ class Inquiry:
     reading: api.Reading = field(default_factory=api.Reading)
     seed: int | None = None
     policy: Path | None = None
+    engine: str = "memory"
+    memory: str = MEMORY
 
 
 def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str] = ()) -> None:
     """Protect a file; either everything asked for is written, or nothing is. `notes` are told beside the warnings."""
     policy = None if request.policy is None else api.read_policy(request.policy)
     _check_targets(request)
-    if _engine(request) == "stream":
-        protect_in_blocks(request, policy, as_json=as_json, quiet=quiet, notes=notes)
+    if (engine := _engine(request)) in ELSEWHERE:
+        protect_elsewhere(request, engine, policy, as_json=as_json, quiet=quiet, notes=notes)
         return
     frame, file_format = _read(request.source, quiet, request.reading)
     api.check_target(request.output, frame=frame, replacing=request.replacing)
@@ -207,30 +210,19 @@ def _engine(request: Request) -> str:
     return large.engine_for(file, request.method, request.parameters, request.columns.rules)
 
 
-def protect_in_blocks(
-    request: Request, policy: Policy | None, *, as_json: bool, quiet: bool, notes: Sequence[str]
+def protect_elsewhere(
+    request: Request, engine: str, policy: Policy | None, *, as_json: bool, quiet: bool, notes: Sequence[str]
 ) -> None:
-    """The same for a file that may be larger than the memory; figures of risk come from a sample of its rows."""
-    source, output = _in_blocks(request)
-    targets = [*request.extras, output]
-    with (
-        atomic_targets(targets, point_of_no_return(), request.private) as temporaries,
-        _progress(LONG, quiet) as tell,
-    ):
-        place = dict(zip(targets, temporaries, strict=True))
-        roles = {name: value for name, value in request.columns.protected.items() if name != "strata"}
-        release = large.stream_file(
-            source,
-            output,
-            request.method,
-            into=place[output],
-            reading=request.reading,
-            **roles,
-            seed=request.seed,
-            memory=request.memory,
-            progress=tell,
-            **request.parameters,
-        )
+    """The same for what may be larger than the memory; figures of risk come from a sample of its rows."""
+    source, output = _in_blocks(request, engine)
+    targets = [*request.extras, *([output] if engine == "stream" else [])]
+    with ExitStack() as stack:
+        place: dict[Path, Path] = {}
+        if targets:
+            writing = atomic_targets(targets, point_of_no_return(), request.private)
+            place |= zip(targets, stack.enter_context(writing), strict=True)
+        tell = stack.enter_context(_progress(LONG, quiet))
+        release = _released_elsewhere(request, engine, source, output, place, tell)
         frame, shown = large.of_sample(release)
         sampled = [f"risk and utility are those of a sample of {shown.rows:,} rows"] * (shown.rows < release.rows)
         release = replace(release, warnings=[*notes, *release.warnings, *sampled])
@@ -238,24 +230,44 @@ def protect_in_blocks(
         judged = None
         if policy is not None:
             judged = api.assess_release(frame, shown, measures=(), policy=policy, sanity=False, progress=tell)
+        written: list[Any] = []
         if judged is None or judged.met:
             figures, measured = _account(request, frame, shown, policy, tell)
-            files = {"original": (source, source.name), "released": (place[output], output.name)}
-            _write_extras(
-                request, release, place, files, (figures, f"{measured} Measured on a sample of rows.".strip())
+            files = (
+                {"original": (source, source.name), "released": (place[output], output.name)}
+                if engine == "stream"
+                else {}
             )
-        _show(release, risk, judged, [] if judged and not judged.met else [output, *request.extras], as_json, quiet)
+            _write_extras(request, release, place, files, (figures, f"{measured} On a sample of rows.".strip()))
+            if engine == "spark":
+                tell("writing", None)
+                large.write_dataset(release, output)
+            written = [output, *request.extras]
+        _show(release, risk, judged, written, as_json, quiet)
         _end(judged, "; nothing was written")
 
 
-def _in_blocks(request: Request) -> tuple[Path, Path]:
+def _released_elsewhere(
+    request: Request, engine: str, source: Path, output: Path, place: Mapping[Path, Path], tell: show.Tell
+) -> Release:
+    """The release: of a stream it is written already, of Spark its rows are yet to be made."""
+    roles = {name: value for name, value in request.columns.protected.items() if name != "strata"}
+    options = {**roles, "seed": request.seed, "progress": tell, **request.parameters}
+    if engine == "spark":
+        return large.protect_spark(str(source), request.method, **options)
+    return large.stream_file(
+        source, output, request.method, into=place[output], reading=request.reading, memory=request.memory, **options
+    )
+
+
+def _in_blocks(request: Request, engine: str) -> tuple[Path, Path]:
     """The files, if nothing was asked for that needs all rows at once."""
     source, output = api.own_file(request.source), api.own_file(request.output)
     if source is None or output is None:
-        raise ParameterError("engine: 'stream' reads and writes files", "use engine='memory' for tables of databases")
+        raise ParameterError(f"engine: '{engine}' reads and writes files", "use engine='memory' for databases")
     if request.arrangement != Arrangement() or request.columns.strata is not None:
         raise ParameterError(
-            "engine: 'stream' takes no strata, units, dropped columns or shuffled rows", "use engine='memory'"
+            f"engine: '{engine}' takes no strata, units, dropped columns or shuffled rows", "use engine='memory'"
         )
     return source, output
 
@@ -353,19 +365,31 @@ def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
 
 
+def _own_file(place: api.Place) -> Path:
+    file = api.own_file(place)
+    if file is None:
+        raise ParameterError("engine: 'stream' reads files", "use engine='memory' for databases and sheets")
+    return file
+
+
 def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
     """Hold a released file against the original."""
     policy = None if inquiry.policy is None else api.read_policy(inquiry.policy)
-    frames = [_read(path, quiet, inquiry.reading)[0] for path in (inquiry.original, inquiry.released)]
+    options: dict[str, Any] = {
+        **inquiry.columns.compared,
+        "measures": _columns(inquiry.measures) or (),
+        "seed": inquiry.seed,
+    }
     with _progress(LONG, quiet) as tell:  # some attacks take a while on any file
-        judged = api.assess(
-            *frames,
-            **inquiry.columns.compared,
-            measures=_columns(inquiry.measures) or (),
-            seed=inquiry.seed,
-            policy=policy,
-            progress=tell,
-        )
+        if inquiry.engine not in ("memory", "stream"):
+            raise ParameterError(f"engine: '{inquiry.engine}' cannot assess", "use memory or stream")
+        if inquiry.engine == "stream":
+            files = [_own_file(place) for place in (inquiry.original, inquiry.released)]
+            options |= {"memory": inquiry.memory, "reading": inquiry.reading}
+            judged = large.assess_files(files[0], files[1], **options, policy=policy, progress=tell)
+        else:
+            frames = [_read(path, quiet, inquiry.reading)[0] for path in (inquiry.original, inquiry.released)]
+            judged = api.assess(*frames, **options, policy=policy, progress=tell)
     if as_json:
         _print_json(judged.to_dict())
     elif not quiet:

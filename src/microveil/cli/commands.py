@@ -45,6 +45,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors."
 Table = partial(typer.Argument, show_default=False)
 
 # How a table is to be read.
+Memory = Annotated[str, typer.Option(metavar="1GB", help="With --engine stream: about how much memory to take.")]
 Delimiter = Annotated[
     str | None, typer.Option(metavar="SIGN", help="Of a text file: comma, semicolon, tab or bar; by default found.")
 ]
@@ -178,11 +179,9 @@ def protect(
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(help="memory, stream (block by block, for files larger than the memory), or auto: by their size."),
+        typer.Option(help="memory, stream (block by block, for files larger than it), spark, or auto: by their size."),
     ] = "auto",
-    memory: Annotated[
-        str, typer.Option(metavar="1GB", help="With --engine stream: about how much memory to take.")
-    ] = actions.MEMORY,
+    memory: Memory = actions.MEMORY,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -268,6 +267,10 @@ def assess(
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Limits on the figures; exit code 1 if they are not met.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="memory, or stream: block by block, for files larger than the memory.")
+    ] = "memory",
+    memory: Memory = actions.MEMORY,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -283,6 +286,8 @@ def assess(
         reading=api.Reading(delimiter, decimal, encoding),
         seed=seed,
         policy=policy,
+        engine=engine,
+        memory=memory,
     )
     actions.assess(inquiry, as_json=json, quiet=quiet)
 

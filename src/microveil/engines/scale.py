@@ -19,6 +19,7 @@ from functools import partial
 from typing import Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.dependence import Dependence, LinearRule, in_order
@@ -281,6 +282,17 @@ class FarOutcome:
     dependence: Dependence
     spectrum: Spectrum
     remark: str = ""
+
+
+SHOWN = 10_000
+"""Rows that reports are drawn from."""
+
+
+def shown_rows(streams: Streams, count: int) -> NDArray[np.intp]:
+    """Rows that are kept for reports, in order."""
+    if count <= SHOWN:
+        return np.arange(count)
+    return np.sort(streams.stream("shown rows").generator().choice(count, SHOWN, replace=False, shuffle=False))
 
 
 def check_eligible(plan: Plan, engine: str) -> None:

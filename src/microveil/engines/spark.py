@@ -25,7 +25,7 @@ from microveil.data.dictionary import Dictionary, find_codes
 from microveil.data.intake import Intake, Rules, dictionary_for
 from microveil.data.limits import SMALLEST_TABLE, check_values
 from microveil.engines.pipeline import Progress
-from microveil.engines.scale import FarOutcome, check_eligible, run_far
+from microveil.engines.scale import FarOutcome, check_eligible, run_far, shown_rows
 from microveil.engines.spark_frames import SparkSource
 from microveil.engines.spark_table import SparkTable, as_they_are
 from microveil.engines.stream import Written
@@ -41,7 +41,6 @@ CODES_FROM = 65_536
 """Rows, evenly from all over a column, in which special codes are looked for."""
 
 NOTHING = np.empty(0)
-NO_ROWS = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,10 +66,10 @@ def protect_spark(
     rules: Rules = "infer",
     seed: int | None = None,
     sensitive: Sequence[str] = (),
-    sampled: NDArray[np.intp] = NO_ROWS,
+    sampled: NDArray[np.intp] | None = None,
     progress: Progress = lambda *_: None,
 ) -> SparkRelease:
-    """Protect a table on Spark; `sampled` are rows to be seen before and after, for a report."""
+    """Protect a table on Spark; `sampled` are rows to be seen before and after, instead of random ones."""
     check_eligible(plan, "spark")
     intake = take_in_spark(source, roles, rules, progress)
     table = spark_table(intake)
@@ -80,7 +79,7 @@ def protect_spark(
         places = _places(sensitive, dependence, table.confidential_names)
         outcome = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=progress)
         progress("comparing", 0.8)
-        written = compared(source, intake, outcome, sampled)
+        written = compared(source, intake, outcome, shown_rows(streams, table.count) if sampled is None else sampled)
         return SparkRelease(source.released(table, outcome), intake, outcome, written, streams.seed)
 
 
