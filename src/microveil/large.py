@@ -197,7 +197,7 @@ def protect_spark(
     settings = api.settings_of(plan, roles, rules, "spark")
     writer = api.reporter_of(plan, before, seen, outcome)
     about = (seen, outcome, found.written.proof, settings, found.seed, found.data, writer)
-    release = api.told(plan, open_frame(before), roles, *about, rounded=found.written.rounded)
+    release = api.told(plan, open_frame(source.head()), roles, *about, rounded=found.written.rounded)
     tell("done", 1.0)
     leakage = account.leakage(plan, found.intake, outcome)
     return replace(release, rows=table.count, leakage=leakage, sample=(before, after))

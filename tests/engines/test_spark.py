@@ -192,6 +192,24 @@ def killing(of, marker):
     return once
 
 
+def test_the_account_is_that_of_memory(spark, tmp_path):
+    frame = columns().with_columns(total=pl.col("a.b") + pl.col("b"))
+    chosen = ["a.b", "b", "total"]
+    release = mv.protect_spark(on_spark(spark, frame, 2), "ipso", confidential=chosen, public=["x"], seed=7)
+    inside = mv.protect(frame, "ipso", confidential=chosen, public=["x"], seed=7)
+    assert_same(as_frame(release.data), inside.data)
+    assert release.rows == inside.rows
+    assert release.rules == inside.rules == ["total = a.b + b"]
+    # Whether a column names records is told from the first rows here.
+    told, wanted = ([said for said in one.warnings if "(drop)" not in said] for one in (release, inside))
+    assert told == wanted
+    assert set(release.kept) == set(inside.kept)
+    assert max(release.kept.values()) < 1e-9
+    achieved = {name: dose.achieved for name, dose in inside.dose.items()}
+    assert {name: dose.achieved for name, dose in release.dose.items()} == pytest.approx(achieved, abs=1e-9)
+    release.report(tmp_path / "report.html")
+
+
 def test_a_killed_task_changes_nothing(spark, tmp_path):
     release = protected(on_spark(spark, columns(), 2), "pca", {})
     wanted = as_frame(release.data)

@@ -178,9 +178,10 @@ class Table:
         """Public and confidential columns, piece by piece."""
         return self.values.piece
 
-    def measure(self, of: RowMap) -> Moments:
-        """Moments of what is made of the rows."""
-        return moments(lambda piece: of(self.values.piece(piece), piece), self.count, weights=self.weights)
+    def measure(self, of: RowMap, first: int | None = None) -> Moments:
+        """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
+        values = self.values if first is None else self.values.select(range(first))
+        return moments(lambda piece: of(values.piece(piece), piece), self.count, weights=self.weights)
 
     def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
         """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""

@@ -69,16 +69,26 @@ class DiskTable(FarTable):
             yield slice(start, min(start + rows, self.count))
 
     def made(
-        self, of: RowMap, batch: slice, out: Array, watch: Callable[[Array, slice], Said] | None = None
+        self,
+        of: RowMap,
+        batch: slice,
+        out: Array,
+        watch: Callable[[Array, slice], Said] | None = None,
+        *,
+        first: int | None = None,
     ) -> list[Said]:
-        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` says of each."""
+        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` says of each.
+
+        If it needs no more than the `first` columns, no others are read.
+        """
         rows = rows_per_piece(self.values.shape[1])
+        read = self.values if first is None else self.values.select(range(first))
 
         def fill(starts: range) -> list[Said]:
             seen: list[Said] = []
             for start in starts:
                 piece = slice(start, min(start + rows, batch.stop))
-                values = of(self.values.piece(piece), piece)
+                values = of(read.piece(piece), piece)
                 out[:, piece.start - batch.start : piece.stop - batch.start] = values
                 if watch is not None:
                     seen.append(watch(values, piece))

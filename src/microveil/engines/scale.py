@@ -116,13 +116,27 @@ class Way:
     maps: tuple[tuple[Array, Array], ...] = ()
     """Matrices that public columns and scores go through, and constants that are added."""
 
+    @property
+    def reads(self) -> int | None:
+        """How many columns, counted from the first, it needs of a row; None if all.
+
+        Where every score is drawn anew, the old ones need not be known: public columns are all that is read.
+        """
+        drawn = [change for change in self.changes.values() if isinstance(change, ByRows) and change.perturb.replaces]
+        return self.centre.public if len(drawn) == self.across.shape[0] else None
+
     def scores(self, cells: Array, rows: slice) -> Array:
         """Public columns without their means, and scores."""
         public = self.centre.public
-        off_centre = centred(self.centre, cells[: self.centre.shift.size], rows)
-        beside = np.empty((public + self.across.shape[0], off_centre.shape[1]))
-        beside[:public] = off_centre[:public]
-        scores = np.matmul(self.across, off_centre[public:], out=beside[public:])
+        beside = np.empty((public + self.across.shape[0], rows.stop - rows.start))
+        scores = beside[public:]
+        if self.reads is None:
+            off_centre = centred(self.centre, cells[: self.centre.shift.size], rows)
+            beside[:public] = off_centre[:public]
+            np.matmul(self.across, off_centre[public:], out=scores)
+        elif public:
+            beside[:public] = cells[:public] - self.centre.shift[:public, None]
+            beside[:public] -= self.centre.offset[:public, None]
         for component, change in self.changes.items():
             scores[component] = change(scores[component], cells, rows)
         for matrix, constant in self.maps:
@@ -158,7 +172,7 @@ class LazyScores(Scores):
 
     def moments(self, task: Task) -> Moments:  # noqa: ARG002 - the way knows
         """Moments of the public columns and the scores."""
-        return self.table.measure(self.way.scores)
+        return self.table.measure(self.way.scores, self.way.reads)
 
     def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
         """Row by row, or by a permutation over all rows."""
@@ -197,6 +211,11 @@ class Joined:
     constant: Array
     shift: Array
 
+    @property
+    def reads(self) -> int | None:
+        """How many columns, counted from the first, it needs of a row; None if all."""
+        return self.way.reads
+
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The perturbed columns of some rows."""
         joined = mapped(self.way.scores(cells, rows), self.onto_data, self.constant)
@@ -210,6 +229,7 @@ class Beside:
 
     first: int
     count: int
+    reads: int | None = None
 
     def __call__(self, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - a row map hears of its rows
         """These columns of some rows."""
@@ -220,10 +240,15 @@ class Beside:
 class Released:
     """The last of the way: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
 
-    perturbed: RowMap
+    perturbed: Joined | Beside
     chosen: Sequence[int]
     rules: Sequence[LinearRule]
     constants: Mapping[int, float]
+
+    @property
+    def reads(self) -> int | None:
+        """How many columns, counted from the first, it needs of a row; None if all."""
+        return self.perturbed.reads
 
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The released confidential columns of some rows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -18,10 +20,13 @@ from microveil.engines.spark_rows import RECORD, FarColumn, Layout, Making, Pack
 from microveil.engines.spark_table import FarMatrix, Records, SparkTable, far_columns, on_disks
 
 if TYPE_CHECKING:
+    import polars as pl
     from pyspark.sql import Column, DataFrame, SparkSession
 
 RECORDS_AT_ONCE = 16
 """Records that Spark hands to a worker's Python process in one batch."""
+
+FIRST_ROWS = 1_000
 
 FILE, ROW = "_metadata.file_path", "_metadata.row_index"
 """What Spark knows of a row of a Parquet file: it says the same whatever task reads the row."""
@@ -46,13 +51,18 @@ class SparkSource:
                 raise ParameterError("data: DataFrames of Spark Connect are not supported", "use a classic session")
             return cls(source)
         from pyspark.errors import AnalysisException
-        from pyspark.sql import SparkSession
 
-        session = session or SparkSession.builder.getOrCreate()
+        session = session or _session()
         try:
             return cls(session.read.parquet(str(source)), from_files=True)
         except AnalysisException:
             raise FileError(f"Spark cannot read '{source}' as Parquet", "check the path and the format") from None
+
+    def head(self) -> pl.DataFrame:
+        """Some rows with all columns, to see what kind of columns they are."""
+        import polars as pl
+
+        return pl.DataFrame(pl.from_arrow(self.frame.limit(FIRST_ROWS).toArrow()))
 
     @property
     def names(self) -> list[str]:
@@ -163,6 +173,20 @@ def write_dataset(frame: DataFrame, target: str) -> None:
             raise FileError(f"'{target}' cannot be written", "is there a folder to put it in?")
     finally:
         files.delete(beside, True)
+
+
+def _session() -> SparkSession:
+    """The session there is; else one whose workers run this Python, and which shows nothing to the network."""
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        return there
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # where pyspark looks, and nowhere else
+    builder = SparkSession.builder.appName("microveil")
+    master = os.environ.get("MICROVEIL_SPARK_MASTER")
+    builder = builder if master is None else builder.master(master)
+    return builder.config("spark.ui.enabled", "false").getOrCreate()
 
 
 def _column(name: str) -> Column:

@@ -163,7 +163,7 @@ class SparkTable(FarTable):
         """Moments, extremes and the fingerprint of all rows, in one pass."""
         return as_scan(self.far.here.reduced(Making(as_they_are, self.far.places, self.weights).look, fold_looks))
 
-    def measure(self, of: RowMap) -> Moments:
+    def measure(self, of: RowMap, first: int | None = None) -> Moments:  # noqa: ARG002 - records are read whole
         """Moments of what is made of the rows."""
         return as_moments(self.far.here.reduced(Making(of, self.far.places, self.weights).moments, fold_moments))
 

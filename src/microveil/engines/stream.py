@@ -240,7 +240,7 @@ def write_blocks(
 
     def made(batch: slice) -> tuple[Array, list[Seen]]:
         values = np.empty((len(names), batch.stop - batch.start))
-        return values, far.made(stored, batch, values, watching.see)
+        return values, far.made(stored, batch, values, watching.see, first=outcome.released.reads)
 
     seen: list[Seen] = []
     with ThreadPoolExecutor(1) as ahead:
