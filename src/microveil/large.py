@@ -164,6 +164,7 @@ def protect_spark(
 
     The release is the same as that of `protect` with the same seed, up to the last digits. `release.data` is a Spark
     DataFrame with the columns of the data; its rows are made when they are asked for, and never come to the driver.
+    `release.close()` gives the workers' disks back when they have been written.
 
     Args:
         data: a Spark DataFrame, or the path of a Parquet file or folder.
@@ -200,7 +201,7 @@ def protect_spark(
     release = api.told(plan, open_frame(source.head()), roles, *about, rounded=found.written.rounded)
     tell("done", 1.0)
     leakage = account.leakage(plan, found.intake, outcome)
-    return replace(release, rows=table.count, leakage=leakage, sample=(before, after))
+    return replace(release, rows=table.count, leakage=leakage, sample=(before, after), forget=found.close)
 
 
 def write_dataset(release: Release, output: Path) -> None:

@@ -11,21 +11,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from command import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from microveil.cli.endings import Stopped
-from microveil.cli.main import main
 
 SENTINEL = "86420.97531"
 GOOD = f"a,b,t\n1,2.5,x\n3,4,y\n5,{SENTINEL},z\n7,7,w\n9,1,v\n"
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 def refused(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: object) -> str:

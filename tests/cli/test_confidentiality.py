@@ -239,7 +239,10 @@ def forbidden(tree: ast.AST) -> list[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
             found.append(node.func.id)
         if isinstance(node, ast.Call):
-            found += [key.arg for key in node.keywords if key.arg in FORBIDDEN_OPTIONS]
+            switched_on = [
+                key for key in node.keywords if not (isinstance(key.value, ast.Constant) and not key.value.value)
+            ]
+            found += [key.arg for key in switched_on if key.arg in FORBIDDEN_OPTIONS]
             attribute = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             found += [attribute] if attribute in ("read_pickle", "to_pickle", "eval", "system", "popen") else []
     return found

@@ -9,16 +9,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from command import run
 
 import microveil as mv
-from microveil.cli.main import main
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 @pytest.fixture

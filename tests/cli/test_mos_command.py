@@ -11,19 +11,12 @@ import numpy as np
 import observers
 import polars as pl
 import pytest
+from command import run
 
 import microveil as mv
 from microveil import mos
-from microveil.cli.main import main
 
 SEED = 918273645546372819
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 @pytest.fixture

@@ -11,17 +11,9 @@ import openpyxl
 import polars as pl
 import pyreadstat
 import pytest
-
-from microveil.cli.main import main
+from command import run
 
 PASSWORD = "Tr0ub4dor"
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 def firms() -> pl.DataFrame:

@@ -8,16 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from command import run
 
 from microveil import large
-from microveil.cli.main import main
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 @pytest.fixture
@@ -57,7 +50,7 @@ def test_reports_and_a_recipe_that_runs(source: Path, capsys: pytest.CaptureFixt
     assert (code, said) == (0, "")
     assert 'engine = "stream"' in (folder / "r.toml").read_text()
     assert 'memory = "150MB"' in (folder / "r.toml").read_text()
-    assert "on a sample of rows" in json.loads((folder / "r.json").read_text())["measured"]
+    assert "On a sample of rows" in json.loads((folder / "r.json").read_text())["measured"]
     public = (folder / "p.html").read_text()
     original = pl.read_parquet(source)
     assert not any(repr(value) in public for name in ("sales", "costs") for value in original[name].top_k(3).to_list())

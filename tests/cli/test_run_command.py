@@ -14,19 +14,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from command import run
 
 import microveil as mv
-from microveil.cli.main import main
 
 SEED = 918273645546372819
 STRANGE = ['net "income"', "Größe, in m²", "tax", "debt"]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 def people() -> pl.DataFrame:

@@ -9,20 +9,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-
-from microveil.cli.main import main
+from command import run
 
 COUNTS = [[3, 11, 32, 30], [1, 9, 13, 8], [12, 22, 2, 2], [18, 19, 16, 3]]
 HIDDEN = [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 3), (3, 4), (4, 1), (4, 4)]
 TABLE = ("--dimensions", "row,col", "--value", "n")
 RULE = (*TABLE, "--min-count", "4")
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 def written(path: Path, rows: list[list[Any]]) -> Path:

@@ -68,7 +68,8 @@ def parts_of(data: Array, *, public: int = 0, weights: Array | None = None, **pa
     source = pipeline._source(rows.Task(table, centre, axes, []), stream)
     scores = rows.scores_of(source, np.empty((axes.count, table.count))).T
     sd = centre.centred.sd
-    residuals = rows.centred(table, centre)(slice(0, table.count))[public:].T
+    whole = slice(0, table.count)
+    residuals = rows.centred(centre, table.pieces(whole), whole)[public:].T
     return Parts(
         z=residuals / sd,
         factors=scores[:, : axes.shared],

@@ -208,6 +208,7 @@ def test_the_account_is_that_of_memory(spark, tmp_path):
     achieved = {name: dose.achieved for name, dose in inside.dose.items()}
     assert {name: dose.achieved for name, dose in release.dose.items()} == pytest.approx(achieved, abs=1e-9)
     release.report(tmp_path / "report.html")
+    release.close()
 
 
 def test_a_killed_task_changes_nothing(spark, tmp_path):

@@ -105,7 +105,8 @@ def atomic_targets(
         check_place(path)
     targets = [_real(path) for path in paths]
     if paths and all(target in _at_work for target in targets):
-        yield tuple(targets)
+        with _told_about(paths[0]):
+            yield tuple(targets)
         return
     temporaries: list[Path] = []
     handles: list[int] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol
@@ -159,6 +159,9 @@ class Release:
     found: Mapping[str, float] = field(default_factory=dict)
     """Figures that the method had to find, by name: the alpha of a mixture and its limit, the number of clusters."""
 
+    forget: Callable[[], None] | None = None
+    """Where rows of the release are made when they are asked for: lets go of what they are made of."""
+
     sample: tuple[Any, Any] | None = None
     """Where the release is a file too large to be held: some of its rows, before and after."""
 
@@ -172,6 +175,11 @@ class Release:
             f"<Release by {self.method}: {self.kind}, {self.rows} rows, {len(self.dose)} columns protected, "
             f"kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
         )
+
+    def close(self) -> None:
+        """Give back what is kept for the release elsewhere, on the disks of Spark's workers; write its data first."""
+        if self.forget is not None:
+            self.forget()
 
     @property
     def kept_exactly(self) -> dict[str, float]:

@@ -21,9 +21,10 @@ from microveil.core.roles import Roles
 from microveil.core.scan import Scan
 from microveil.core.table import RowMap
 from microveil.core.threads import single_threaded_blas
-from microveil.data.dictionary import Dictionary, find_codes
+from microveil.data.dictionary import Dictionary
 from microveil.data.intake import Intake, Rules, dictionary_for
-from microveil.data.limits import SMALLEST_TABLE, check_values
+from microveil.engines.far_checks import check_codes, check_columns, check_count, check_declares_sums, check_roles
+from microveil.engines.memory import places_of
 from microveil.engines.pipeline import Progress
 from microveil.engines.scale import FarOutcome, check_eligible, run_far, shown_rows
 from microveil.engines.spark_frames import SparkSource
@@ -39,8 +40,6 @@ HOLDS = 1e-9
 
 CODES_FROM = 65_536
 """Rows, evenly from all over a column, in which special codes are looked for."""
-
-NOTHING = np.empty(0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +75,10 @@ def protect_spark(
     with single_threaded_blas(), _forgotten_if_it_fails(table):
         streams = Streams.from_seed(seed, intake.look.fingerprint)
         dependence = dependence_on_spark(plan, table, intake.look, intake.known)
-        places = _places(sensitive, dependence, table.confidential_names)
+        names = table.confidential_names
+        if not set(sensitive) <= set(names):
+            raise ParameterError("sensitive: a column is not confidential", "name protected columns only")
+        places = places_of([names.index(name) for name in sensitive], dependence, (), names)
         outcome = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=progress)
         progress("comparing", 0.8)
         written = compared(source, intake, outcome, shown_rows(streams, table.count) if sampled is None else sampled)
@@ -95,18 +97,21 @@ def _forgotten_if_it_fails(table: SparkTable) -> Iterator[None]:
 
 def take_in_spark(source: SparkSource, roles: Roles, rules: Rules, tell: Progress) -> Intake:
     """The rows gathered on the workers, and checked as those of a table in memory are."""
-    _check_roles(roles)
+    check_roles(roles)
+    _check_public(roles)
     tell("gathering rows", 0.0)
     table = source.table(roles.confidential, roles.public.columns, roles.weight)
     with _forgotten_if_it_fails(table):
-        if table.count < SMALLEST_TABLE:
-            raise DataError(f"data: has {table.count} rows", f"at least {SMALLEST_TABLE} are needed to hide one")
+        check_count(table.count)
         tell("measuring", 0.1)
         look = table.look()
-        _check_columns(table, look)
+        check_columns(table, look)
+        _check_varying(table, look)
         dictionary, inferred = dictionary_for(rules, source.names)
         if inferred:
-            _check_codes(table, look)
+            some = table.take(np.unique(np.linspace(0, table.count - 1, CODES_FROM).astype(np.intp)))
+            for number in range(table.public, len(table.names)):
+                check_codes(table.names[number], some.values.columns[number], look, number)
         return Intake(table, look, {}, {}, dict.fromkeys(roles.confidential), _known(dictionary, table))
 
 
@@ -117,55 +122,25 @@ def spark_table(intake: Intake) -> SparkTable:
     return intake.table
 
 
-def _check_roles(roles: Roles) -> None:
-    """What rows on Spark cannot be asked for."""
-    if roles.strata:
-        raise ParameterError("strata: go with engine='memory' only", "protect a table for each stratum, or use memory")
-    if any(len(product) > 1 or product[0].labels for product in roles.public.products):
+def _check_public(roles: Roles) -> None:
+    """Labels would be columns of 0 and 1, which the records do not have."""
+    if any(product[0].labels for product in roles.public.products):
         raise ParameterError(
-            "public: on Spark, only columns of numbers can be regressed on, and no products of them",
+            "public: on Spark, only columns of numbers can be regressed on",
             "use engine='memory', or add columns of 0 and 1 to the table",
         )
 
 
-def _check_columns(table: SparkTable, look: Scan) -> None:
-    """Cells that are missing, infinite or cannot be squared; and public columns that say nothing."""
-    missing = set(look.missing())
-    for number, name in enumerate(table.names):
-        role = "public" if number < table.public else "confidential"
-        low, high = float(look.minimum[number]), float(look.maximum[number])
-        if np.isinf(low) or np.isinf(high):
-            raise DataError(f"{role}: column '{name}' has infinite cells", "make them numbers or leave the column out")
-        check_values(role, name, NOTHING, low, high)
-        if number in missing:
-            raise DataError(
-                f"{role}: column '{name}' has missing cells, and rows on Spark must be whole",
-                "use engine='memory', or leave the column out",
-            )
-        if role == "public" and low == high:
-            raise DataError(f"public: column '{name}' is constant", "leave it out of public")
-
-
-def _check_codes(table: SparkTable, look: Scan) -> None:
-    """A special code counts as missing, and rows on Spark must be whole; rows from all over tell."""
-    some = table.take(np.unique(np.linspace(0, table.count - 1, CODES_FROM).astype(np.intp)))
-    for number in range(table.public, len(table.names)):
-        found = find_codes(some.values.columns[number], float(look.minimum[number]), float(look.maximum[number]))
-        if found:
-            codes = ", ".join(f"{code:g}" for code in found)
-            problem = f"column '{table.names[number]}': {codes} looks like a code for missing"
-            raise DataError(
-                f"{problem}, and rows on Spark must be whole",
-                "use engine='memory', or rules=None if it is a value",
-            )
+def _check_varying(table: SparkTable, look: Scan) -> None:
+    """A public column that is constant says nothing, and would stand in the way of a regression."""
+    for number in range(table.public):
+        if look.minimum[number] == look.maximum[number]:
+            raise DataError(f"public: column '{table.names[number]}' is constant", "leave it out of public")
 
 
 def _known(dictionary: Dictionary, table: SparkTable) -> Knowledge:
     """Sums that were declared; what else a dictionary can declare needs whole columns."""
-    if dictionary != Dictionary(sums=dictionary.sums):
-        raise ParameterError(
-            "rules: on Spark, a dictionary of the columns can declare sums only", "use engine='memory'"
-        )
+    check_declares_sums(dictionary)
     place = {name: j for j, name in enumerate(table.confidential_names)}
     rules = []
     for entry in dictionary.sums:
@@ -208,17 +183,6 @@ def dependence_on_spark(plan: Plan, table: SparkTable, look: Scan, known: Knowle
     declared = [rule.renumbered(place) for rule in known.sums if {rule.column, *rule.terms} <= place.keys()]
     found = find_dependence(values, summary, declared, ordered=plan.decompose.ordered)
     return Dependence([back[j] for j in found.independent], [rule.renumbered(back) for rule in found.rules])
-
-
-def _places(sensitive: Sequence[str], dependence: Dependence, names: Sequence[str]) -> list[int]:
-    """Sensitive columns by their place among the perturbed ones."""
-    place = {names[j]: at for at, j in enumerate(dependence.independent)}
-    for name in sensitive:
-        if name not in place:
-            raise DataError(
-                f"sensitive: column '{name}' is constant, or follows from others", "name columns it is made of"
-            )
-    return [place[name] for name in sensitive]
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.dependence import Dependence, dependence_among
-from microveil.core.errors import DataError, ParameterError
+from microveil.core.errors import DataError
 from microveil.core.evidence import Comparison, Evidence
 from microveil.core.knowledge import Knowledge
 from microveil.core.rng import ROWS_PER_BLOCK
@@ -21,11 +21,19 @@ from microveil.core.roles import Roles
 from microveil.core.scan import Scan, scan
 from microveil.core.shelf import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
 from microveil.data.blocks import BlockSource, Labels
-from microveil.data.dictionary import Dictionary, declared_rules, find_codes, watched_rules
+from microveil.data.dictionary import Dictionary, declared_rules, watched_rules
 from microveil.data.intake import Intake, Rules, dictionary_for
-from microveil.data.limits import SMALLEST_TABLE, check_values
+from microveil.data.limits import SMALLEST_TABLE
 from microveil.data.model_matrix import MOST_LEVELS, check_cells, check_room
 from microveil.engines.disk import SHARE, DiskTable
+from microveil.engines.far_checks import (
+    check_codes,
+    check_columns,
+    check_count,
+    check_declares_sums,
+    check_roles,
+    has_missing,
+)
 from microveil.engines.pipeline import Progress
 from microveil.engines.scale import FarOutcome
 from microveil.methods import Plan
@@ -36,20 +44,17 @@ if TYPE_CHECKING:
 BLOCK = 65_536
 """Rows from each end and the middle of a column in which special codes are looked for."""
 
-NOTHING = np.empty(0)
-
 MOST_ROWS = 2**20
 """Rows of a batch at most: more would make no difference to anything but the memory."""
 
 
 def take_in_blocks(source: BlockSource, roles: Roles, rules: Rules, shelf: Shelf, tell: Progress) -> Intake:
     """The columns that are needed onto a disk, checked as those of a table in memory are."""
-    _check_roles(roles)
+    check_roles(roles)
     numbers, labels = _public(roles)
     weight = () if roles.weight is None else (roles.weight,)
     columns, found = _read(source, [*numbers, *roles.confidential, *weight], labels, shelf, tell)
-    if source.count < SMALLEST_TABLE:
-        raise DataError(f"data: has {source.count} rows", f"at least {SMALLEST_TABLE} are needed to hide one")
+    check_count(source.count)
     regressors: list[tuple[str, DiskColumn | LabelColumn]] = [(name, columns[name]) for name in numbers]
     for name in labels:
         check_cells("public", [name], np.array(found[name].rows), SMALLEST_TABLE)
@@ -67,16 +72,9 @@ def take_in_blocks(source: BlockSource, roles: Roles, rules: Rules, shelf: Shelf
     table, look = _scanned(table)
     dictionary, inferred = dictionary_for(rules, source.names)
     if inferred:
-        _check_codes(table, look)
+        for number in range(table.public, len(table.names)):
+            check_codes(table.names[number], _some(table.values.columns[number]), look, number)
     return Intake(table, look, {}, {}, dict.fromkeys(roles.confidential), _known(dictionary, table))
-
-
-def _check_roles(roles: Roles) -> None:
-    """What rows that come in blocks cannot be asked for."""
-    if roles.strata:
-        raise ParameterError("strata: go with engine='memory' only", "protect a file for each stratum, or use memory")
-    if any(len(product) > 1 for product in roles.public.products):
-        raise ParameterError("public: products of columns go with engine='memory' only", "add them to the file")
 
 
 def _public(roles: Roles) -> tuple[list[str], list[str]]:
@@ -89,7 +87,7 @@ def _public(roles: Roles) -> tuple[list[str], list[str]]:
 def _scanned(table: DiskTable) -> tuple[DiskTable, Scan]:
     """The table without public columns that are constant, after a look at all rows."""
     look = scan(table)
-    _check_columns(table, look)
+    check_columns(table, look)
     flat = [number for number in range(table.public) if look.minimum[number] == look.maximum[number]]
     if not flat:
         return table, look
@@ -109,7 +107,7 @@ def _read(
         for name in names:
             numbers, missing = source.numbers(name, batch.column(name))
             if missing:
-                raise _missing(name)
+                raise has_missing(name)
             columns[name].append(numbers)
         for name in labels:
             columns[name].append(found[name].codes(batch.column(name)))
@@ -117,13 +115,6 @@ def _read(
                 check_cells("public", [name], np.array(found[name].rows), 0)
         tell("reading the file", 0.15 * min(columns[names[0]].size / source.count, 1.0))
     return columns, found
-
-
-def _missing(name: str) -> DataError:
-    return DataError(
-        f"column '{name}' has missing cells, and rows that come in blocks must be whole",
-        "use engine='memory', or leave the column out",
-    )
 
 
 def batch_rows(width: int, memory: int) -> int:
@@ -143,32 +134,6 @@ def _weights(columns: Mapping[str, DiskColumn], name: str | None) -> Array | Non
     return scaled
 
 
-def _check_columns(table: DiskTable, look: Scan) -> None:
-    """Cells that are missing, infinite or cannot be squared; and public columns that say nothing."""
-    missing = set(look.missing())
-    for number, name in enumerate(table.names):
-        role = "public" if number < table.public else "confidential"
-        low, high = _extremes(look, number)
-        if np.isinf(low) or np.isinf(high):
-            raise DataError(f"{role}: column '{name}' has infinite cells", "make them numbers or leave the column out")
-        check_values(role, name, NOTHING, low, high)
-        if number in missing:
-            raise _missing(name)
-
-
-def _check_codes(table: DiskTable, look: Scan) -> None:
-    """A special code counts as missing, and rows that come in blocks must be whole; some blocks of rows tell."""
-    for number in range(table.public, len(table.names)):
-        found = find_codes(_some(table.values.columns[number]), *_extremes(look, number))
-        if found:
-            codes = ", ".join(f"{code:g}" for code in found)
-            raise DataError(
-                f"column '{table.names[number]}': {codes} looks like a code for missing, and rows that come in blocks "
-                "must be whole",
-                "use engine='memory', or rules='none' if it is a value",
-            )
-
-
 def _some(column: Array) -> Array:
     """Rows from the beginning, the middle and the end of a column."""
     last = max(len(column) - BLOCK, 0)
@@ -176,16 +141,9 @@ def _some(column: Array) -> Array:
     return np.concatenate([column[start : start + BLOCK] for start in starts])
 
 
-def _extremes(look: Scan, number: int) -> tuple[float, float]:
-    return float(look.minimum[number]), float(look.maximum[number])
-
-
 def _known(dictionary: Dictionary, table: DiskTable) -> Knowledge:
     """Sums that were declared; what else a dictionary can declare needs whole columns."""
-    if dictionary != Dictionary(sums=dictionary.sums):
-        raise ParameterError(
-            "rules: with rows in blocks, a dictionary of the columns can declare sums only", "use engine='memory'"
-        )
+    check_declares_sums(dictionary)
     columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
     return Knowledge(sums=declared_rules(dictionary, columns), watched=watched_rules(dictionary, columns))
 

@@ -1,0 +1,75 @@
+"""What is refused of rows that are elsewhere, on a disk or on Spark, before anything is done with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.roles import Roles
+from microveil.core.scan import Scan
+from microveil.core.table import Table
+from microveil.data.dictionary import Dictionary, find_codes
+from microveil.data.limits import SMALLEST_TABLE, check_values
+
+NOTHING = np.empty(0)
+
+
+def check_roles(roles: Roles) -> None:
+    """Neither strata nor products of public columns."""
+    if roles.strata:
+        raise ParameterError("strata: go with engine='memory' only", "protect a file for each stratum, or use memory")
+    if any(len(product) > 1 for product in roles.public.products):
+        raise ParameterError("public: products of columns go with engine='memory' only", "add them to the data")
+
+
+def check_count(rows: int) -> None:
+    """Enough rows to hide one among others."""
+    if rows < SMALLEST_TABLE:
+        raise DataError(f"data: has {rows} rows", f"at least {SMALLEST_TABLE} are needed to hide one")
+
+
+def check_columns(table: Table, look: Scan) -> None:
+    """Cells that are missing, infinite or cannot be squared."""
+    missing = set(look.missing())
+    for number, name in enumerate(table.names):
+        role = "public" if number < table.public else "confidential"
+        low, high = extremes(look, number)
+        if np.isinf(low) or np.isinf(high):
+            raise DataError(f"{role}: column '{name}' has infinite cells", "make them numbers or leave the column out")
+        check_values(role, name, NOTHING, low, high)
+        if number in missing:
+            raise has_missing(name)
+
+
+def has_missing(name: str) -> DataError:
+    """The error for cells that are not there."""
+    return DataError(
+        f"column '{name}' has missing cells, and rows that are not in memory must be whole",
+        "use engine='memory', or leave the column out",
+    )
+
+
+def check_codes(name: str, some: Array, look: Scan, number: int) -> None:
+    """A special code counts as missing; `some` cells of a column tell whether it has any."""
+    found = find_codes(some, *extremes(look, number))
+    if found:
+        codes = ", ".join(f"{code:g}" for code in found)
+        raise DataError(
+            f"column '{name}': {codes} looks like a code for missing, and rows that are not in memory must be whole",
+            "use engine='memory', or rules='none' if it is a value",
+        )
+
+
+def check_declares_sums(dictionary: Dictionary) -> None:
+    """What else a dictionary can declare needs whole columns."""
+    if dictionary != Dictionary(sums=dictionary.sums):
+        raise ParameterError(
+            "rules: for rows that are not in memory, a dictionary of the columns can declare sums only",
+            "use engine='memory'",
+        )
+
+
+def extremes(look: Scan, number: int) -> tuple[float, float]:
+    """The least and the largest value of a column."""
+    return float(look.minimum[number]), float(look.maximum[number])
