@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import microveil as mv
@@ -255,3 +256,9 @@ def test_json_that_is_no_dictionary_is_refused(text: str, tmp_path: Path) -> Non
 def test_units_are_for_people() -> None:
     rules = {"columns": {"a": {"unit": "EUR"}}}
     assert mv.protect(frame(), rules=rules, seed=1).data.equals(mv.protect(frame(), rules={}, seed=1).data)
+
+
+def test_a_column_may_be_called_as_a_key_of_ours() -> None:
+    data = pl.DataFrame({"special_codes": [1.0, 5.0, 2.0, 7.0], "b": [4.0, 1.0, 3.0, 3.0]})
+    with pytest.raises(ParameterError, match=r"there is no key 'columns' in columns\.special_codes"):
+        mv.protect(data, "noise", rules={"columns": {"special_codes": {"columns": []}}})

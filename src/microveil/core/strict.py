@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -154,9 +154,13 @@ def _inside(where: Sequence[str]) -> str:
 
 def _keys(kind: type[Strict], place: Sequence[int | str]) -> list[str]:
     """The keys that there are at a place."""
+    chosen = False  # a key that the user chose may be called as one of ours
     for part in place:
-        if isinstance(part, str) and part in kind.model_fields:  # else it is a key that the user chose
-            inner = kind.model_fields[part].annotation
-            kinds = [inner, *getattr(inner, "__args__", ())]
-            kind = next(found for found in kinds if isinstance(found, type) and issubclass(found, Strict))
+        if chosen or not isinstance(part, str) or part not in kind.model_fields:
+            chosen = False
+            continue
+        inner = kind.model_fields[part].annotation
+        kinds = [inner, *getattr(inner, "__args__", ())]
+        kind = next((found for found in kinds if isinstance(found, type) and issubclass(found, Strict)), kind)
+        chosen = get_origin(inner) is dict
     return list(kind.model_fields)
