@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from microveil import api, large, mos, recipes, studies
 from microveil.cli import show
 from microveil.cli.endings import NotMet, point_of_no_return, say
+from microveil.cli.shared import check_different, names_in, print_json, progress
 from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_targets, check_place
 from microveil.core.errors import DataError, MicroveilError, ParameterError
@@ -163,7 +164,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
     api.check_target(request.output, frame=frame, replacing=request.replacing)
     size = frame.height * frame.width
     described = not quiet and request.columns.rules == "infer" and size <= MOST_DESCRIBED
-    with _progress(size, quiet) as tell:
+    with progress(size, quiet, LONG) as tell:
         findings = _Findings(frame, tell, shown=not as_json) if described else None
         release = api.protect(
             frame,
@@ -193,7 +194,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
         told: dict[str, Any] = {} if judged is None else {"assessment": judged.to_dict()}
         told |= {} if findings is None else {"described": findings.described.to_dict()}
         told |= {"read_as": file_format.told}
-        _print_json({"output": str(request.output) if written else None, **show.as_dict(release, risk), **told})
+        print_json({"output": str(request.output) if written else None, **show.as_dict(release, risk), **told})
     elif not quiet:
         show.release(release, risk, judged, written)
     _end(judged, "; nothing was written")
@@ -221,7 +222,7 @@ def protect_elsewhere(
         if targets:
             writing = atomic_targets(targets, point_of_no_return(), request.private)
             place |= zip(targets, stack.enter_context(writing), strict=True)
-        tell = stack.enter_context(_progress(LONG, quiet))
+        tell = stack.enter_context(progress(LONG, quiet, LONG))
         release = _released_elsewhere(request, engine, source, output, place, tell)
         frame, shown = large.of_sample(release)
         sampled = [f"risk and utility are those of a sample of {shown.rows:,} rows"] * (shown.rows < release.rows)
@@ -278,7 +279,7 @@ def _show(
     """What was done, for people or programs."""
     if as_json:
         told: dict[str, Any] = {} if judged is None else {"assessment": judged.to_dict()}
-        _print_json({"output": str(written[0]) if written else None, **show.as_dict(release, risk), **told})
+        print_json({"output": str(written[0]) if written else None, **show.as_dict(release, risk), **told})
     elif not quiet:
         show.release(release, risk, judged, written)
 
@@ -380,7 +381,7 @@ def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
         "measures": _columns(inquiry.measures) or (),
         "seed": inquiry.seed,
     }
-    with _progress(LONG, quiet) as tell:  # some attacks take a while on any file
+    with progress(LONG, quiet, LONG) as tell:  # some attacks take a while on any file
         if inquiry.engine not in ("memory", "stream"):
             raise ParameterError(f"engine: '{inquiry.engine}' cannot assess", "use memory or stream")
         if inquiry.engine == "stream":
@@ -391,7 +392,7 @@ def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
             frames = [_read(path, quiet, inquiry.reading)[0] for path in (inquiry.original, inquiry.released)]
             judged = api.assess(*frames, **options, policy=policy, progress=tell)
     if as_json:
-        _print_json(judged.to_dict())
+        print_json(judged.to_dict())
     elif not quiet:
         show.assessment(judged)
     _end(judged)
@@ -423,7 +424,7 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
     for path in pages:
         check_place(path, _files([asked.source, *([] if asked.store is None else [asked.store])]))
     frame, _ = _read(asked.source, quiet, asked.reading)
-    with _progress(LONG, quiet) as tell:
+    with progress(LONG, quiet, LONG) as tell:
         study = studies.compare(
             frame,
             methods,
@@ -439,7 +440,7 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
         with atomic_targets(pages, point_of_no_return()) as (page, twin):
             api.write_study_report(study, page, twin)
     if as_json:
-        _print_json({**study.to_dict(), "frontier": study.frontier(), **({"best": best} if limit else {})})
+        print_json({**study.to_dict(), "frontier": study.frontier(), **({"best": best} if limit else {})})
     elif not quiet:
         show.study(study, limit, best)
         show.written(pages)
@@ -452,14 +453,14 @@ def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: b
             raise ParameterError("--repeats: no table is named", "`microveil reproduce` alone lists them")
         known = [studies.about(entry) for entry in studies.ENTRIES.values()]
         if as_json:
-            _print_json({"tables": known})
+            print_json({"tables": known})
         elif not quiet:
             show.reproducible(known)
         return
-    with _progress(LONG, quiet) as tell:
+    with progress(LONG, quiet, LONG) as tell:
         found = studies.reproduce(table, repeats=repeats, progress=tell)
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
     elif not quiet:
         show.reproduction(found)
 
@@ -481,7 +482,7 @@ def recommend(
     if store is not None:
         check_place(store, _files([source]))
     frame, _ = _read(source, quiet, reading)
-    with _progress(LONG, quiet) as tell:
+    with progress(LONG, quiet, LONG) as tell:
         advice = studies.recommend(
             frame,
             sensitive=_columns(sensitive),
@@ -492,7 +493,7 @@ def recommend(
             progress=tell,
         )
     if as_json:
-        _print_json(advice.to_dict())
+        print_json(advice.to_dict())
     elif not quiet:
         show.advice(advice)
 
@@ -534,7 +535,7 @@ def describe(source: api.Place, save: Path | None, reading: api.Reading | None =
         with atomic_targets([save], point_of_no_return()) as (temporary,):
             temporary.write_text(text, encoding="utf-8")
     if as_json:
-        _print_json({**description.to_dict(), "read_as": file_format.told})
+        print_json({**description.to_dict(), "read_as": file_format.told})
     else:
         show.description(description, save)
 
@@ -543,13 +544,13 @@ def methods(name: str | None, *, as_json: bool) -> None:
     """List methods or parameters."""
     if name is None:
         if as_json:
-            _print_json(api.methods())
+            print_json(api.methods())
         else:
             show.methods(api.methods())
         return
     details = _without_test_parameters(api.method_details(name))
     if as_json:
-        _print_json(details)
+        print_json(details)
     else:
         show.method(details)
 
@@ -558,13 +559,13 @@ def measures(name: str | None, *, as_json: bool) -> None:
     """List measures, or tell of one."""
     if name is None:
         if as_json:
-            _print_json(api.measures())
+            print_json(api.measures())
         else:
             show.measures(api.measures())
         return
     details = api.measure_details(name)
     if as_json:
-        _print_json(details)
+        print_json(details)
     else:
         show.measure(details)
 
@@ -579,7 +580,7 @@ def mos_session(
     with atomic_targets([output], point_of_no_return()) as (temporary,):
         mos.write(session, temporary)
     if as_json:
-        _print_json(plain(session.to_dict()))
+        print_json(plain(session.to_dict()))
     else:
         show.session(session, output)
 
@@ -588,7 +589,7 @@ def mos_score(session: Path, ratings: Path, kind: str | None, *, screening: bool
     """Show mean opinion scores."""
     scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=screening)
     if as_json:
-        _print_json(scores.to_dict())
+        print_json(scores.to_dict())
     else:
         show.opinion_scores(scores)
 
@@ -603,7 +604,7 @@ def mos_fit(
     with atomic_targets([output], point_of_no_return()) as (temporary,):
         mos.write(link, temporary)
     if as_json:
-        _print_json({**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()})
+        print_json({**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()})
     else:
         show.link(link, scores, output)
 
@@ -614,7 +615,7 @@ def mos_predict(original: Path, released: Path, link: Path, confidential: str | 
     before, after = (_read(path, quiet=as_json)[0] for path in (original, released))
     found = mos.predict(before, after, curve, confidential=_columns(confidential))
     if as_json:
-        _print_json({"measures": {found.id: found.to_dict()}})
+        print_json({"measures": {found.id: found.to_dict()}})
     else:
         show.predicted(found)
 
@@ -661,8 +662,7 @@ def _check_targets(request: Request) -> None:
     targets = [*_files([request.output]), *request.extras]
     for path in request.extras:
         check_place(path, _files(request.inputs))
-    if len({path.resolve() for path in targets}) < len(targets):
-        raise ParameterError("two outputs have the same name", "give each a name of its own")
+    check_different(targets)
 
 
 def _files(places: Sequence[api.Place]) -> list[Path]:
@@ -674,7 +674,7 @@ def _read(source: api.Place, quiet: bool, reading: api.Reading | None = None) ->
     """The table in a file or database, and its format; what was found out about that is told."""
     file = api.file_of(source)
     size = file.stat().st_size if file is not None and file.is_file() else 0
-    with _progress(size, quiet) as tell:
+    with progress(size, quiet, LONG) as tell:
         tell("reading the file", None)
         frame, file_format = api.read_table(source, reading)
     if not quiet and not file_format.manner.is_plain:
@@ -754,18 +754,8 @@ def _recipe(request: Request, release: Release) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> list[str] | None:
-    """`a,b` as columns; a name with a comma in it goes in double quotes."""
-    if text is None:
-        return None
-    import csv
-
-    try:
-        names = next(csv.reader([text], skipinitialspace=True), [])
-    except csv.Error:
-        raise ParameterError(
-            "a list of columns cannot be read", "separate names by commas, quote those that have one"
-        ) from None
-    return [name for name in names if name.strip()]
+    """`a,b` as columns, if there are any."""
+    return None if text is None else names_in(text)
 
 
 def _columns_or_formula(text: str | None) -> list[str] | str | None:
@@ -802,17 +792,3 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError):
         return [_value(part.strip()) for part in text.split(",")] if "," in text else text
-
-
-def _print_json(content: Any) -> None:
-    print(json.dumps(content, indent=2, allow_nan=False))
-
-
-@contextmanager
-def _progress(size: int, quiet: bool) -> Iterator[show.Tell]:
-    """A bar on standard error for work that takes a while; nothing for the rest."""
-    if quiet or size < LONG:
-        yield lambda *_: None
-        return
-    with show.progress_bar() as tell:
-        yield tell

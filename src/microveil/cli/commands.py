@@ -11,6 +11,7 @@ import typer
 from microveil import api
 from microveil.cli import actions
 from microveil.cli.mos import app as mos_app
+from microveil.cli.shared import Json, Quiet, Seed
 from microveil.cli.tables import app as table_app
 
 app = typer.Typer(
@@ -33,7 +34,6 @@ else:
         """What the help calls a file or the table of a database; typer takes no union of types."""
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
 Input = Annotated[
     Place,
     typer.Argument(
@@ -41,7 +41,6 @@ Input = Annotated[
     ),
 ]
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 Table = partial(typer.Argument, show_default=False)
 
 # How a table is to be read.
@@ -70,7 +69,6 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the method; see `microveil methods ID`."),
 ]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")]
 Strata = Annotated[str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")]
 Weight = Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")]
 Rules = Annotated[str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from microveil.cli import actions
+from microveil.cli.shared import Json
 
 app = typer.Typer(
     name="mos",
@@ -15,7 +16,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
 SessionFile = Annotated[Path, typer.Argument(metavar="SESSION", help="What `mos session` wrote.", show_default=False)]
 RatingsFile = Annotated[
     Path,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ import typer
 from microveil import api, tables, tabling
 from microveil.cli import show
 from microveil.cli.endings import NotMet, point_of_no_return
+from microveil.cli.shared import Json, Quiet, Seed, check_different, names_in, print_json, progress
 from microveil.core.atomic import atomic_targets, check_place
 from microveil.core.errors import ParameterError
 from microveil.core.measure import plain
@@ -74,8 +74,6 @@ Pattern = Annotated[
 Report = Annotated[
     Path | None, typer.Option(metavar="FILE.html", help="Write the table as a picture, and FILE.json with it.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
 @app.command(epilog=HIERARCHIES)
@@ -151,9 +149,7 @@ def fill(
         list[str] | None,
         typer.Option("--sum", metavar="'A,B + C,D'", help="A sum of cells: its value, and if it can be published."),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")
-    ] = None,
+    seed: Seed = None,
     report: Report = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -161,7 +157,7 @@ def fill(
     """Put decimals that add up in the place of hidden cells. Exit code 1 if a hidden cell follows from the others."""
     asked = _asked(**_of(locals()))
     _check_places([output], report, asked)
-    others = [] if also is None else _names(also)
+    others = [] if also is None else names_in(also)
     if fitted and (others or residual_scale != 1 or residual_sd is not None or keep_variance or seed is not None):
         raise ParameterError(
             "--fitted: there are no residuals", "leave their options, further columns and the seed out"
@@ -250,7 +246,7 @@ def audit(
             nonnegative=not allow_negative,
             whole=whole,
             protection=protection,
-            sides=sides,  # type: ignore[arg-type]  # checked there
+            sides=sides,  # type: ignore[arg-type]  # any text is typed here, and checked there
             known=tabling.cells_from(known or [], asked.dimensions),
             at_least=at_least,
             at_most=at_most,
@@ -280,18 +276,12 @@ def _asked(**given: Any) -> tabling.Asked:
     return tabling.Asked(
         **{
             **given,
-            "dimensions": _names(given["dimensions"]),
-            "linked": None if not linked else [_names(text) for text in linked],
+            "dimensions": names_in(given["dimensions"]),
+            "linked": None if not linked else [names_in(text) for text in linked],
             "contributors": True if contributors == "rows" else contributors,
             "dominance": given["dominance"] or [],
         }
     )
-
-
-def _names(text: str) -> list[str]:
-    import csv
-
-    return [name for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
 
 
 def _summands(text: str, asked: tabling.Asked) -> list[Any]:
@@ -305,9 +295,7 @@ def _check_places(outputs: list[Path], report: Path | None, asked: tabling.Asked
     reports = [] if report is None else [report, api.report_twin(report)]
     for path in reports:
         check_place(path, asked.inputs)
-    targets = [*outputs, *reports]
-    if len({path.resolve() for path in targets}) < len(targets):
-        raise ParameterError("two outputs have the same name", "give each a name of its own")
+    check_different([*outputs, *reports])
 
 
 def _write(frames: Mapping[Path, Any], report: Path | None, reported: Any) -> None:
@@ -326,7 +314,7 @@ def _write(frames: Mapping[Path, Any], report: Path | None, reported: Any) -> No
 
 def _tell(told: Mapping[str, Any], written: list[Path], *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        print(json_module.dumps(plain({**told, "written": [str(path) for path in written]}), indent=2, allow_nan=False))
+        print_json(plain({**told, "written": [str(path) for path in written]}))
     elif not quiet:
         show.suppressed_table(told, written)
 
@@ -334,4 +322,4 @@ def _tell(told: Mapping[str, Any], written: list[Path], *, as_json: bool, quiet:
 def _progress(asked: tabling.Asked, quiet: bool) -> AbstractContextManager[show.Tell]:
     """A bar on standard error, where the file is large."""
     size = asked.source.stat().st_size if asked.source.is_file() else 0
-    return nullcontext(lambda *_: None) if quiet or size < LARGE else show.progress_bar()
+    return progress(size, quiet, LARGE)
