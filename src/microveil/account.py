@@ -156,7 +156,7 @@ def remarks(
     outcome: Outcome,
     kept: Mapping[str, float],
     dose: Mapping[str, Dose],
-    same_records: int,
+    same_records: float,
     *,
     rounded: bool,
 ) -> list[str]:
@@ -174,7 +174,7 @@ def remarks(
         *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments else []),
         *_about_doses(intake, outcome, dose),
         *_about_cells(plan, intake, outcome, dose),
-        *_about_records(intake, same_records),
+        *_about_records(same_records),
     ]
 
 
@@ -211,9 +211,8 @@ def _about_cells(plan: Plan, intake: Intake, outcome: Outcome, dose: Mapping[str
     return [f"cells that come back as they were, as {reason}: {_listed(shares)}"] if shares else []
 
 
-def _about_records(intake: Intake, same: int) -> list[str]:
+def _about_records(share: float) -> list[str]:
     """Whole records that came through."""
-    share = same / intake.table.count
     if share <= SAME_RECORDS:
         return []
     return [f"{share:.2%} of the records come back as they were, in all protected columns"]

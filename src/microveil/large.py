@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,11 +189,15 @@ def protect_spark(
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     tell = progress or (lambda *_: None)
-    found = spark.protect_spark(plan, source, roles, rules=rules, seed=seed, sensitive=sensitive, progress=tell)
+    fits = partial(api.check_fits, plan)
+    found = spark.protect_spark(
+        plan, source, roles, rules=rules, seed=seed, sensitive=sensitive, check=fits, progress=tell
+    )
     # The account is taken on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = _shown(found.intake.table, found.written)
     table = found.intake.table
-    seen = replace(found.intake, table=Table(Matrix(list(found.written.before)), table.names, table.public))
+    rows = Table(Matrix(list(found.written.before)), table.names, table.public, found.written.weights)
+    seen = replace(found.intake, table=rows)
     outcome = outcome_of(plan, found.intake, found.outcome, found.written)
     outcome = replace(outcome, columns=list(found.written.after))
     settings = api.settings_of(plan, roles, rules, "spark")

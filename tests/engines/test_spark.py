@@ -174,8 +174,9 @@ def test_weights_and_sums(spark):
     assert [rule.sentence(chosen) for rule in release.outcome.dependence.rules] == ["total = a.b + b"]
     assert release.written.before == pytest.approx(frame.select("x", *chosen).to_numpy()[rows].T, rel=1e-12)
     assert release.written.after == pytest.approx(found.select(chosen).to_numpy()[rows].T, rel=1e-6)
-    table = spark_table(release.intake)
-    assert table.take(rows).weights == pytest.approx(frame["w"].to_numpy()[rows] / frame["w"].mean(), rel=1e-12)
+    weights = pytest.approx(frame["w"].to_numpy()[rows] / frame["w"].mean(), rel=1e-12)
+    assert spark_table(release.intake).take(rows).weights == weights
+    assert release.written.weights == weights
     release.close()
 
 
@@ -208,6 +209,18 @@ def test_the_account_is_that_of_memory(spark, tmp_path):
     achieved = {name: dose.achieved for name, dose in inside.dose.items()}
     assert {name: dose.achieved for name, dose in release.dose.items()} == pytest.approx(achieved, abs=1e-9)
     release.report(tmp_path / "report.html")
+    release.close()
+
+
+def test_the_account_counts_all_rows(spark):
+    """It is taken on fewer rows than there are."""
+    rare = (pl.col("k") % 500 == 0).cast(float)
+    frame = columns().with_columns(b=rare, c=2 * rare)
+    roles = {"confidential": ["b", "c"], "rules": None, "seed": 7}
+    release, inside = (mv.protect_spark(on_spark(spark, frame, 2), "pca", **roles), mv.protect(frame, "pca", **roles))
+    told, wanted = ([said for said in one.warnings if "(drop)" not in said] for one in (release, inside))
+    assert told == wanted
+    assert any("99.60% of the records come back" in said for said in told)
     release.close()
 
 
@@ -261,6 +274,12 @@ def test_what_is_refused(spark):
         protected(on_spark(spark, frame, 1), "pca", {}, rules={"sums": [{"total": "c", "parts": ["a.b", "b"]}]})
     with pytest.raises(DataError, match="has 2 rows"):
         protected(on_spark(spark, frame[:2], 1), "pca", {})
+    with pytest.raises(DataError, match="'b' is alone"):
+        mv.protect_spark(on_spark(spark, frame, 1), "pca", confidential=["b"])
+    with pytest.raises(DataError, match="every column is constant"):
+        mv.protect_spark(on_spark(spark, frame.with_columns(b=pl.lit(1.0)), 1), "ipso", confidential=["b"])
+    with pytest.raises(ParameterError, match="keeps weighted moments only with exact"):
+        mv.protect_spark(on_spark(spark, frame, 1), "pca", confidential=["a.b", "b"], weight="w", exact=False)
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()  # nothing is left on the disks
     with pytest.raises(FileError, match="cannot read"):
         SparkSource.opened("/nowhere/at/all", spark)

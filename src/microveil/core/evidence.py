@@ -23,14 +23,14 @@ class Evidence:
     """Errors are in standard deviations: the worst mean, and the worst covariance over sd x sd.
 
     Covariances with public columns count too; `correlation` (with the original) and `changed` (share of cells) are
-    of the confidential columns. `same_records` came back as they were in all of these.
+    of the confidential columns. `same_records` is the share of records that came back as they were in all of these.
     """
 
     mean_error: float
     covariance_error: float
     correlation: Array
     changed: Array
-    same_records: int
+    same_records: float
 
 
 def evidence(original: Table, released: Sequence[Array], present: Mask | None, before: Moments) -> Evidence:
@@ -129,11 +129,11 @@ def _concluded(original: Table, before: Moments, same: float, firsts: Array, sec
     after[public:] = second / before.weight - np.outer(offset, np.concatenate([before.offset[:public], offset]))
     after[:public, public:] = after[public:, :public].T
     changed = firsts[2] / original.count
-    return _judged(offset - earlier, before.covariance, after, across, changed, int(same), public)
+    return _judged(offset - earlier, before.covariance, after, across, changed, same / original.count, public)
 
 
 def _judged(
-    mean_gap: Array, before: Array, after: Array, across: Array, changed: Array, same: int, public: int
+    mean_gap: Array, before: Array, after: Array, across: Array, changed: Array, same: float, public: int
 ) -> Evidence:
     """The worst errors; `before` and `after` have public columns first, the others are of confidential ones alone."""
     sd, sd_after = np.sqrt(np.diagonal(before)), np.sqrt(np.clip(np.diagonal(after), 0, None))
@@ -158,7 +158,7 @@ def _evidence_with_holes(original: Table, released: Sequence[Array], present: Ma
     changed = moved.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     mean_gap = both.mean[width:] - both.mean[:width]
     across = np.diagonal(both.covariance[:width, width:])
-    same = int(np.count_nonzero(present.any(axis=1) & ~moved[:, public:].any(axis=1)))
+    same = float(np.mean(present.any(axis=1) & ~moved[:, public:].any(axis=1)))
     return _judged(mean_gap[public:], old, new, across[public:], changed[public:], same, public)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -66,13 +66,18 @@ def protect_spark(
     seed: int | None = None,
     sensitive: Sequence[str] = (),
     sampled: NDArray[np.intp] | None = None,
+    check: Callable[[Intake], None] = lambda _: None,
     progress: Progress = lambda *_: None,
 ) -> SparkRelease:
-    """Protect a table on Spark; `sampled` are rows to be seen before and after, instead of random ones."""
+    """Protect a table on Spark; `sampled` are rows to be seen before and after, instead of random ones.
+
+    `check` refuses a table that the method is not for.
+    """
     check_eligible(plan, "spark")
     intake = take_in_spark(source, roles, rules, progress)
     table = spark_table(intake)
     with single_threaded_blas(), _forgotten_if_it_fails(table):
+        check(intake)
         streams = Streams.from_seed(seed, intake.look.fingerprint)
         dependence = dependence_on_spark(plan, table, intake.look, intake.known)
         names = table.confidential_names
@@ -171,8 +176,6 @@ def _missed(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG0
 def dependence_on_spark(plan: Plan, table: SparkTable, look: Scan, known: Knowledge) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
     varying = [j - table.public for j in look.varying() if j >= table.public]
-    if not varying:
-        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     values = table.confidential.select(varying)
     summary = look.moments.select([table.public + j for j in varying])
     if table.weights is not None:
@@ -210,16 +213,17 @@ def compared(source: SparkSource, intake: Intake, outcome: FarOutcome, sampled: 
     comparison = Comparison(table, intake.look.moments)
     proof, odd = comparison.conclusion(both.total(partial(_beside, comparison, stored, len(table.names))))
     width = len(table.names)
-    before, after = np.empty((width, 0)), np.empty((width - table.public, 0))
+    before, after, weights = np.empty((width, 0)), np.empty((width - table.public, 0)), np.empty((1, 0))
     if sampled.size:
-        seen = both.sampled(partial(_seen, stored, width), sampled)
-        before, after = seen[:width], seen[width:]
-    return Written(proof, odd, before, after, bool(single))
+        seen = both.sampled(partial(_seen, stored, width, table.weights), sampled)
+        before, after, weights = np.split(seen, [width, 2 * width - table.public])
+    return Written(proof, odd, before, after, bool(single), None if table.weights is None else weights[0])
 
 
 def _beside(comparison: Comparison, released: RowMap, width: int, cells: Array, rows: slice) -> Array:
     return comparison.sums(cells[:width], released(cells[width:], rows), rows)
 
 
-def _seen(released: RowMap, width: int, cells: Array, rows: slice) -> Array:
-    return np.vstack([cells[:width], released(cells[width:], rows)])
+def _seen(released: RowMap, width: int, weights: Array | None, cells: Array, rows: slice) -> Array:
+    beside = [] if weights is None else [weights[rows]]
+    return np.vstack([cells[:width], released(cells[width:], rows), *beside])

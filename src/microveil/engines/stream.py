@@ -169,6 +169,9 @@ class Written:
     rounded: bool
     """Is some column stored with fewer digits than it was computed with?"""
 
+    weights: Array | None = None
+    """Those of the sample, where they are not at hand with the table."""
+
 
 def write_blocks(
     source: BlockSource, intake: Intake, outcome: FarOutcome, sampled: NDArray[np.intp], file: IO[bytes], tell: Progress
