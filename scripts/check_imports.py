@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "engines": {"core", "data", "decompose", "methods", "perturb", "restore", "risk", "utility"},
     "account": {"core", "data", "engines", "methods", "risk", "utility"},
     "tables": {"core", "data"},
-    "measuring": {"core", "risk", "utility"},
+    "measuring": {"core", "data", "risk", "utility"},
     "measuring_blocks": {"core", "data", "measuring", "risk", "utility"},
     "report": {"core"},
     "reporting": {"core", "data", "report"},

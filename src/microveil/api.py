@@ -245,18 +245,8 @@ def assess(
     released = in_file_order(released) if isinstance(released, Release) else released
     both = pair_up(frame, open_frame(released), confidential=confidential, public=public, rules=rules)
     streams = Streams.from_seed(None if seed is None else int(seed))
-    taken = measuring.take_all(both.original, both.released, both.names, ids, streams, sanity=sanity, tell=tell)
+    found = measuring.assessment(both, ids, streams, like=frame, sanity=sanity, tell=tell)
     tell("done", 1.0)
-    found = Assessment(
-        figures=taken.figures,
-        entries=measuring.entries(),
-        columns=both.names,
-        rows=both.rows,
-        sanity=taken.sanity,
-        skipped=taken.skipped,
-        notes=[*both.notes, *measuring.notes(taken.figures)],
-        make_frame=partial(table_like, frame),
-    )
     return found if limits is None else dataclasses.replace(found, verdict=limits.check(found))
 
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.assessment import Entry, Kind, Sanity
+from microveil.core.assessment import Assessment, Entry, Kind, Sanity
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.measure import Gauge, Measure
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
+from microveil.data.frames import Frame, table_like
+from microveil.data.pair import Pair
 from microveil.risk import MEASURES as RISKS
 from microveil.utility import MEASURES as UTILITIES
 from microveil.utility import SCORES, Score
@@ -50,6 +53,9 @@ DEFAULT = (
 SANITY_ROWS = 1_000
 """Original records the sanity lines are measured on; more would cost more than the figures themselves."""
 
+SANITY_SHARE = 0.4
+"""Of the work."""
+
 MANY_ROWS = 1_000_000
 
 BLIND = 1e-6
@@ -64,15 +70,6 @@ Tell = Callable[[str, float], None]
 
 Figure = Callable[[str, Matrix, Matrix, Streams], Measure]
 """Takes one measure of two tables, with random numbers of its own."""
-
-
-@dataclass(frozen=True, repr=False)
-class Taken:
-    """Figures, what was skipped and why, and the sanity lines."""
-
-    figures: dict[str, Measure]
-    skipped: dict[str, str]
-    sanity: Sanity | None
 
 
 def entries() -> dict[str, Entry]:
@@ -129,37 +126,49 @@ def _affordable(entry: Entry) -> bool:
     return entry.id == "dbrl" or entry.cost == "fast"
 
 
-def take_all(
-    original: Matrix,
-    released: Matrix,
-    names: Sequence[str],
+def assessment(
+    both: Pair,
     ids: Sequence[str],
     streams: Streams,
     *,
+    like: Frame,
     sanity: bool,
     tell: Tell,
     figure: Figure | None = None,
-) -> Taken:
-    """The figures of a release and, for the scale, those of the originals themselves and of a shuffle of them.
+) -> Assessment:
+    """The figures of a release, which can be put into a table `like` the original.
 
-    With another `figure`, that is how the release is measured, because its tables are not in memory; the lines for the
-    scale are of a few records, which are.
+    With another `figure`, that is how the release is measured, because its tables are not in memory; the sanity lines
+    are of a few records, which are.
     """
-    share = 0.6 if sanity else 1.0  # of the work
+    share = 1.0 - SANITY_SHARE if sanity else 1.0
     told = _part_of(tell, "", 0.0, share)
-    figures, skipped = take(original, released, names, ids, streams, told, figure)
+    figures, skipped = take(both.original, both.released, both.names, ids, streams, told, figure)
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
-    if not sanity:
-        return Taken(figures, skipped, None)
-    rows = _some_rows(original.shape[0], streams)
-    sample = original.take(np.sort(rows))
+    return Assessment(
+        figures=figures,
+        entries=entries(),
+        columns=both.names,
+        rows=both.rows,
+        sanity=_sanity(both, list(figures), streams, tell) if sanity else None,
+        skipped=skipped,
+        notes=[*both.notes, *notes(figures)],
+        make_frame=partial(table_like, like),
+    )
+
+
+def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
+    """For the scale: the figures of the originals themselves and of a shuffle of them."""
+    rows = _some_rows(both.rows[0], streams)
+    sample = both.original.take(np.sort(rows))
     shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
-    ids = list(figures)
-    identity, _ = take(sample, sample, names, ids, streams, _part_of(tell, " of the originals", share, 0.2))
-    shuffle, _ = take(sample, shuffled, names, ids, streams, _part_of(tell, " of a shuffle", share + 0.2, 0.2))
-    return Taken(figures, skipped, Sanity(identity, shuffle, rows.size, original.shape[0]))
+    start, share = 1.0 - SANITY_SHARE, SANITY_SHARE / 2
+    identity, _ = take(sample, sample, both.names, ids, streams, _part_of(tell, " of the originals", start, share))
+    told = _part_of(tell, " of a shuffle", start + share, share)
+    shuffle, _ = take(sample, shuffled, both.names, ids, streams, told)
+    return Sanity(identity, shuffle, rows.size, both.rows[0])
 
 
 def _some_rows(count: int, streams: Streams) -> NDArray[np.intp]:

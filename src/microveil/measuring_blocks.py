@@ -28,7 +28,7 @@ from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.data.blocks import open_blocks
 from microveil.data.formats import Reading
-from microveil.data.frames import open_frame, table_like
+from microveil.data.frames import open_frame
 from microveil.data.intake import Rules
 from microveil.data.pair_blocks import pair_up_blocks
 from microveil.risk.passing import ATTACKS
@@ -132,28 +132,17 @@ def assess_files(
         )
         tell("sorting", READING)
         _sort(both.original, both.released, ids)
-        taken = measuring.take_all(
-            both.original,
-            both.released,
-            both.names,
+        found = measuring.assessment(
+            both,
             ids,
             streams,
+            like=open_frame(before.head()),
             sanity=sanity,
             tell=lambda step, done: tell(step, SORTED + (1 - SORTED) * done),
             figure=Passing(size, sample).figure,
         )
-        like = open_frame(before.head())
     tell("done", 1.0)
-    return Assessment(
-        figures=taken.figures,
-        entries=measuring.entries(),
-        columns=both.names,
-        rows=both.rows,
-        sanity=taken.sanity,
-        skipped=taken.skipped,
-        notes=[*both.notes, *measuring.notes(taken.figures)],
-        make_frame=partial(table_like, like),
-    )
+    return found
 
 
 def _folder(released: Path) -> Path:
