@@ -32,7 +32,7 @@ class Arrow(Format):
     name: ClassVar[str] = "arrow"
     default: ClassVar[ArrowManner] = ArrowManner()
 
-    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, ArrowManner]:  # noqa: ARG002
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, ArrowManner]:
         """Columns of any type, nested ones included."""
         import polars as pl
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MARK: Final = "'"
 # The wide forms of the signs are the same to some versions of these programs.
-_FORMULA: Final = "^[=+\\-@\\t\\r＝＋－＠]"  # noqa: RUF001
+_FORMULA: Final = "^[=+\\-@\\t\\r＝＋－＠]"  # noqa: RUF001 - meant
 # What has neither letters nor signs of functions cannot call anything: -5, +49 30 123, -1.5 %, and a lone dash.
 _HARMLESS: Final = r"^[+-][0-9 .,'%()/+-]*(?:[eE][+-]?[0-9]+)?$"
 

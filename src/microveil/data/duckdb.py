@@ -64,7 +64,7 @@ class DuckDb(Engine):
         kinds = {name: kind for name, kind, *_ in described}
         as_text = [name for name, kind in kinds.items() if kind not in _NATIVE]
         picked = (f"CAST({quoted(n)} AS VARCHAR) AS {quoted(n)}" if n in as_text else quoted(n) for n in kinds)
-        reader = connection.sql(f"SELECT {', '.join(picked)} FROM {source}").to_arrow_reader(ROWS)  # noqa: S608
+        reader = connection.sql(f"SELECT {', '.join(picked)} FROM {source}").to_arrow_reader(ROWS)  # noqa: S608 - quoted
         frame = joined([pl.DataFrame(pl.from_arrow(batch)) for batch in reader])
         numeric = [name for name, kind in kinds.items() if kind.startswith(("DECIMAL", "HUGEINT", "UHUGEINT"))]
         return from_text(frame, kinds, as_text, numeric)
@@ -86,7 +86,7 @@ class DuckDb(Engine):
         for start in range(0, cells.height, ROWS):
             batch = cells[start : start + ROWS].to_arrow(compat_level=pl.CompatLevel.oldest())
             connection.register("microveil_batch", batch)
-            connection.execute(f"INSERT INTO {table} SELECT {casts} FROM microveil_batch")  # noqa: S608
+            connection.execute(f"INSERT INTO {table} SELECT {casts} FROM microveil_batch")  # noqa: S608 - quoted
             connection.unregister("microveil_batch")
 
     def _commit(self, connection: Any) -> None:

@@ -69,7 +69,7 @@ class Format(ABC):
     def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:
         """Write into `path`, a private temporary file that is going to be `shown_as`."""
 
-    def adapted(self, manner: Any, extension: str, target: str) -> Any:  # noqa: ARG002
+    def adapted(self, manner: Any, extension: str, target: str) -> Any:
         """The manner for a target of another extension than the source had, both of this format."""
         return manner
 

@@ -32,7 +32,7 @@ class Parquet(Format):
     name: ClassVar[str] = "parquet"
     default: ClassVar[ParquetManner] = ParquetManner()
 
-    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, ParquetManner]:  # noqa: ARG002
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, ParquetManner]:
         """The table; it knows its types itself."""
         from pyarrow import parquet
 
@@ -40,7 +40,7 @@ class Parquet(Format):
         noted = (parquet.read_schema(path).metadata or {}).get(b"pandas")
         return frame, ParquetManner(None if noted is None else noted.decode(), dict(frame.schema))
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: ParquetManner, *, shown_as: Path) -> None:  # noqa: ARG002
+    def write(self, frame: pl.DataFrame, path: Path, manner: ParquetManner, *, shown_as: Path) -> None:
         """Write with zstd, which every reader of today knows and which is far smaller than the older default."""
         import polars as pl
         from pyarrow import parquet

@@ -98,7 +98,7 @@ class PostgreSql(Engine):
             kinds = short if query is not None else self._declared(cursor, place)
             as_text = [name for name, kind in short.items() if kind not in _NATIVE]
             picked = (f"{quoted(n)}::text AS {quoted(n)}" if n in as_text else quoted(n) for n in short)
-            cursor.execute(f"SELECT {', '.join(picked)} FROM {source}")  # noqa: S608
+            cursor.execute(f"SELECT {', '.join(picked)} FROM {source}")  # noqa: S608 - names are quoted
             frame = joined([pl.DataFrame(pl.from_arrow(batch)) for batch in cursor.fetch_record_batch()])
         return from_text(frame, kinds, as_text, [name for name, kind in short.items() if kind == "numeric"])
 
@@ -148,7 +148,7 @@ class PostgreSql(Engine):
         """The types of the columns with everything that was declared, such as numeric(10,2)."""
         table = _literal(quoted(*place.schema_and_name))
         cursor.execute(
-            "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "  # noqa: S608
+            "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "  # noqa: S608 - a literal
             f"WHERE attrelid = to_regclass({table}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
         )
         return dict(cursor.fetchall())

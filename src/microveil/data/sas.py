@@ -29,7 +29,7 @@ class Transport(Format):
     name: ClassVar[str] = "xport"
     default: ClassVar[StatManner] = StatManner("SAS transport", release=8)
 
-    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:  # noqa: ARG002
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:
         """Numbers are Float64, as SAS has no other."""
         with path.open("rb") as file:
             release = 8 if b"LIBV8" in file.read(80) else 5
@@ -53,15 +53,15 @@ class DataSet(Format):
 
     name: ClassVar[str] = "sas7bdat"
 
-    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:  # noqa: ARG002
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:
         """Numbers are Float64."""
         return read_stat("read_sas7bdat", path, "SAS", _clock, user_missing=True)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:  # noqa: ARG002
+    def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:
         """Never."""
         self.check_holds(frame, shown_as)
 
-    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:  # noqa: ARG002
+    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """Refuse to begin."""
         raise FileError(f"{shown(path)} cannot be written: only SAS writes such files", "write a .xpt file instead")
 

@@ -28,7 +28,7 @@ class Spss(Format):
     name: ClassVar[str] = "spss"
     default: ClassVar[StatManner] = StatManner("SPSS")
 
-    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:  # noqa: ARG002
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:
         """Numbers are Float64, as SPSS has no other."""
         return read_stat("read_sav", path, "SPSS", _clock, user_missing=True)
 

@@ -28,7 +28,7 @@ class Stata(Format):
     name: ClassVar[str] = "stata"
     default: ClassVar[StatManner] = StatManner("Stata", release=_USUAL)
 
-    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:  # noqa: ARG002
+    def read(self, path: Path, reading: Reading) -> tuple[pl.DataFrame, StatManner]:
         """Whole numbers and fractions are as narrow as in the file."""
         with path.open("rb") as file:
             start = file.read(64)

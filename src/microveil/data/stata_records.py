@@ -121,7 +121,7 @@ def _wanted(column: pl.Series, code: int, width: int, layout: _Layout) -> int:
     names = {"Int8": ["byte", "int", "long"], "Int16": ["int", "long"], "Int32": ["long"], "Float32": ["float"]}
     largest = column.max() if column.dtype.is_integer() else None
     for name in names.get(str(column.dtype), ()):
-        if largest is None or float(largest) <= TYPES[name].largest:  # type: ignore[arg-type]
+        if largest is None or float(largest) <= TYPES[name].largest:  # type: ignore[arg-type]  # a number
             return TYPES[name].old if layout.old else TYPES[name].code
     return code
 

@@ -67,7 +67,7 @@ class Remembered(Stream):
         block, skipped = divmod(start, ROWS_PER_BLOCK)
         if skipped + size > ROWS_PER_BLOCK:
             return super()._drawn(fill, size, start)
-        last: threading.local = self._last  # type: ignore[attr-defined]
+        last: threading.local = self._last  # type: ignore[attr-defined]  # a frozen class
         if getattr(last, "block", None) != (fill.__name__, block):
             last.values = np.empty(ROWS_PER_BLOCK)
             fill(block, last.values)

@@ -17,7 +17,7 @@ from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.threads import rows_per_piece
 from microveil.engines.scale import FarOutcome
 from microveil.engines.spark_rows import RECORD, FarColumn, Layout, Making, Packing, Releasing
-from microveil.engines.spark_table import FarMatrix, Records, SparkTable, far_columns, on_disks
+from microveil.engines.spark_table import FarMatrix, Records, SparkTable, far_columns, on_disks, on_workers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,7 +89,7 @@ class SparkSource:
             raise DataError("data: several columns have the same name, capitals aside", "rename them")
         columns = [*public, *confidential, *([] if weight is None else [weight])]
         packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files)
-        packed = self._chosen(columns, confidential).mapInArrow(packing, RECORD)  # type: ignore[arg-type]
+        packed = on_workers(self._chosen(columns, confidential), packing, RECORD)
         frame = _in_own_session(packed)
         packed.persist(on_disks())
         try:
@@ -161,7 +161,7 @@ class SparkSource:
 def write_dataset(frame: DataFrame, target: str) -> None:
     """Write Parquet files into a new folder, which has its name only when all of them are there."""
     session = frame.sparkSession
-    hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # a session has one
     goal = hadoop.Path(target)
     files = goal.getFileSystem(session._jsc.hadoopConfiguration())
     if files.exists(goal):

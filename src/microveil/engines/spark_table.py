@@ -86,7 +86,7 @@ class Records:
     def mapped(self, by: Callable[[Batches], Batches], schema: Any, *, whole: bool = False) -> DataFrame:
         """Records through a function on the workers; without the columns that are not numbers, unless `whole`."""
         columns = ["part", "at", "cells", *(["rest"] if whole else [])]
-        return self.frame.select(*columns).mapInArrow(by, schema)  # type: ignore[arg-type]  # any callable will do
+        return on_workers(self.frame.select(*columns), by, schema)
 
     def reduced(self, make: Make, fold: Fold) -> Summary:
         """All records to one summary, in their order."""
@@ -102,7 +102,7 @@ def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
         parts = -(-parts // SUMMARIES_AT_ONCE)
         groups = frame.withColumn("part", (functions.col("part") / SUMMARIES_AT_ONCE).cast("int"))
         ordered = groups.repartition(parts, "part").sortWithinPartitions("part", "number")
-        frame = ordered.mapInArrow(Folding(fold), SUMMARY)  # type: ignore[arg-type]
+        frame = on_workers(ordered, Folding(fold), SUMMARY)
     found = sorted(frame.collect(), key=lambda row: row["number"])
     return fold([unpacked(row["summary"]) for row in found])
 
@@ -228,7 +228,7 @@ def _shuffled(records: Records, made: Making, shuffles: Shuffles) -> Records:
     scattered = records.mapped(Scattering(layout, records.checked, made, shuffles), SCATTERED)
     buckets = scattered.repartition(min(tasks, starts.size), "component", "bucket")
     in_order = buckets.sortWithinPartitions("component", "bucket", "first")
-    settled = in_order.mapInArrow(Settling(layout, shuffles, starts, targets), MOVED)  # type: ignore[arg-type]
+    settled = on_workers(in_order, Settling(layout, shuffles, starts, targets), MOVED)
     target = functions.element_at(
         functions.array(*(functions.lit(int(key)) for key in targets)), functions.col("part") + 1
     )
@@ -239,7 +239,7 @@ def _shuffled(records: Records, made: Making, shuffles: Shuffles) -> Records:
     ]
     both = records.frame.select(*head, *records.frame.columns).union(settled)
     home = both.repartition(tasks, "target").sortWithinPartitions("part", "at", "component", "offset")
-    wider = home.mapInArrow(Merging(count), RECORD).persist(on_disks())  # type: ignore[arg-type]
+    wider = on_workers(home, Merging(count), RECORD).persist(on_disks())
     records.kept.append(wider)
     return replace(records, frame=wider, width=records.width + count)
 
@@ -247,7 +247,7 @@ def _shuffled(records: Records, made: Making, shuffles: Shuffles) -> Records:
 def _bucket_starts(session: SparkSession, shuffles: Shuffles, rows: int, tasks: int) -> NDArray[np.int64]:
     """The row at which each bucket of each component begins."""
     blocks = session.range(0, -(-rows // ROWS_PER_BLOCK), 1, tasks)
-    counted = blocks.mapInArrow(Counting(shuffles, rows), SUMMARY)  # type: ignore[arg-type]
+    counted = on_workers(blocks, Counting(shuffles, rows), SUMMARY)
     sizes = summed(counted, fold_totals, tasks)["made"]
     return np.cumsum(sizes, axis=1) - sizes
 
@@ -266,6 +266,11 @@ def _targets(session: SparkSession, tasks: int) -> NDArray[np.int64]:
         ids = session.range(0, tried, 1, 1).select(functions.pmod(functions.hash("id"), functions.lit(tasks)), "id")
         found = dict(map(tuple, reversed(ids.collect())))
     return np.array([found[task] for task in range(tasks)], dtype=np.int64)
+
+
+def on_workers(frame: DataFrame, by: Callable[[Batches], Batches], schema: Any) -> DataFrame:
+    """Rows through a function on the workers, batch by batch."""
+    return frame.mapInArrow(by, schema)  # type: ignore[arg-type]  # it says function, and takes any callable
 
 
 def on_disks() -> StorageLevel:
