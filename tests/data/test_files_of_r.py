@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.datasets import load_iris
 
 import microveil as mv
 from microveil import api
@@ -59,6 +61,19 @@ def test_only_what_is_protected_changes(name: str, tmp_path: Path) -> None:
     assert again.drop("income", "tax").equals(frame.drop("income", "tax"))
     assert again["income"].is_null().to_list() == frame["income"].is_null().to_list()
     assert not np.isclose(again["tax"].drop_nulls(), frame["tax"].drop_nulls()).any()
+
+
+def test_a_file_of_sas_itself(tmp_path: Path) -> None:
+    """SAS 9.4 wrote it; it comes with haven, and its data are known to everyone."""
+    source, target = tmp_path / "iris.sas7bdat", tmp_path / "released.xpt"
+    source.write_bytes(gzip.decompress((FOLDER / "iris.sas7bdat.gz").read_bytes()))
+    frame, manner = api.read_table(source)
+    known = load_iris()
+    assert frame.columns == ["Sepal_Length", "Sepal_Width", "Petal_Length", "Petal_Width", "Species"]
+    assert frame.drop("Species").to_numpy().tolist() == known.data.tolist()
+    assert frame["Species"].to_list() == [known.target_names[kind][:6] for kind in known.target]  # as haven reads it
+    api.write_table(frame, target, manner)
+    assert api.read_table(target)[0].equals(frame)
 
 
 COMPARE = """

@@ -272,6 +272,8 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no multiple between": ({"minimum": 31.25, "maximum": 31.75, "step": 1}, "no value of column 'rent' is between"),
     "zeros below the minimum": ({"minimum": 31.25, "zeros": True}, "its bounds exclude zero"),
     "zeros above the maximum": ({"maximum": -31.25, "zeros": True}, "its bounds exclude zero"),
+    "a minimum above all values": ({"minimum": 1e300}, "every value of column 'rent' is outside"),
+    "a maximum below all values": ({"maximum": -31.25}, "every value of column 'rent' is outside"),
     "a step of zero": ({"step": 0}, "columns.rent.step"),
     "a step below zero": ({"step": -31.25}, "columns.rent.step"),
     "an infinite bound": ({"minimum": float("-inf")}, "columns.rent.minimum"),
