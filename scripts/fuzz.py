@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -262,6 +263,7 @@ def fuzz(seconds: float) -> None:
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("error", RuntimeWarning)  # a number that went wrong is no better than a crash
     wanted = float(os.environ.get("FUZZ_SECONDS", "600"))
     try:
         fuzz(wanted)

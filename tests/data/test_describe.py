@@ -198,6 +198,8 @@ def test_kinds_units_and_what_cannot_be_described() -> None:
             "year": [1996] * 60,
             "none": [np.nan] * 60,
             "much": [np.inf, *range(59)],
+            "large": [1e160, *range(59)],
+            "small": np.linspace(0, 1e-160, 60),
             "town": [f"t{i % 7}" for i in range(60)],
         }
     )
@@ -210,6 +212,8 @@ def test_kinds_units_and_what_cannot_be_described() -> None:
         "year": "constant",
         "none": "empty",
         "much": "infinite",
+        "large": "beyond squaring",
+        "small": "beyond squaring",
         "town": "text",
     }
     assert [found(described, name).unit for name in ("weight (kg)", "cost_eur", "town")] == ["kg", "EUR", ""]

@@ -230,6 +230,14 @@ MORE_BAD = {
         {"sums": [{"total": "t", "parts": ["a", "b"], "coefficients": [1, 0]}]},
         "do not fit",
     ),
+    "a coefficient beyond all numbers": (
+        {"sums": [{"total": "t", "parts": ["a", "b"], "coefficients": [1, -1e300], "exceptions": 100}]},
+        "makes it too large",
+    ),
+    "a sum that never holds": (
+        {"sums": [{"total": "t", "parts": ["a", "b"], "coefficients": [1, 7], "exceptions": 1000}]},
+        "in 100 of 100 rows; correct the dictionary",
+    ),
     "text for a number": ({"columns": {"a": {"minimum": "0"}}}, "rules: columns.a.minimum"),
     "a truth for a number": ({"columns": {"a": {"step": True}}}, "rules: columns.a.step"),
     "an infinite code": ({"columns": {"a": {"special_codes": [float("inf")]}}}, "special_codes"),

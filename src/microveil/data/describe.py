@@ -26,6 +26,7 @@ from microveil.core.threads import single_threaded_blas
 from microveil.data.dictionary import find_codes
 from microveil.data.frames import Frame
 from microveil.data.identifiers import identifier_reason
+from microveil.data.limits import can_be_squared
 
 _UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*$")
 UNITS = {"pct": "%", "percent": "%", "eur": "EUR", "usd": "USD", "gbp": "GBP", "kg": "kg", "km": "km", "kwh": "kWh"}
@@ -161,6 +162,8 @@ def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     clean = np.where(np.isin(values, codes), np.nan, values) if codes else values
     real = clean[~np.isnan(clean)]
     distinct = int(np.unique(real).size)
+    if not can_be_squared(float(real.min()), float(real.max())):
+        return ColumnDescription(name, "beyond squaring", missing, distinct, special_codes=codes), clean
     if distinct == 1:  # its step would be its value
         return ColumnDescription(name, "constant", missing, 1, special_codes=codes), clean
     domain = learnt_domain(clean, float(real.min()), float(real.max()))

@@ -48,6 +48,7 @@ from microveil.core.knowledge import Rule
 from microveil.core.orders import OrderRule
 from microveil.core.ratios import RatioRule, ratio_rule
 from microveil.core.strict import Strict, checked, plain_data, read_toml_or_json
+from microveil.data.limits import LARGEST
 
 REPEATS = 3
 """A code is given to several records; a lone extreme value is a value."""
@@ -225,6 +226,12 @@ def _sum_rule(entry: SumEntry, columns: Mapping[str, Array]) -> LinearRule:
         raise ParameterError(
             f"rules: the coefficients of {shown(entry.total)} do not fit its parts", "give each part one other than 0"
         )
+    for part, coefficient in zip(entry.parts, coefficients, strict=True):
+        if not np.nanmax(np.abs(columns[part])) <= LARGEST / max(abs(coefficient), 1.0):
+            raise ParameterError(
+                f"rules: the coefficient of {shown(part)} in {shown(entry.total)} makes it too large to be squared",
+                "correct it",
+            )
     place = {name: j for j, name in enumerate(columns)}
     return LinearRule(place[entry.total], {place[p]: c for p, c in zip(entry.parts, coefficients, strict=True)})
 
@@ -240,9 +247,12 @@ def _check_holds(problem: str, rule: LinearRule | OrderRule, exceptions: int, co
     """What is declared must hold, or somebody must have said in how many rows it does not."""
     values = list(columns.values())
     broken = rule.broken(values)
+    found = f"rules: {problem} in {broken} of {values[0].size} rows"
+    if broken == values[0].size:
+        raise DataError(found, "correct the dictionary, or take the rule out")
     if broken > exceptions:
         raise DataError(
-            f"rules: {problem} in {broken} of {values[0].size} rows",
+            found,
             f"correct them, take the rule out, say exceptions = {broken} to have it in every row of the release, or "
             "enforce = false to have it counted only",
         )
@@ -291,6 +301,12 @@ def declared_domain(name: str, entry: ColumnEntry | None, values: Array) -> Doma
         )
     if entry.zeros and ((least is not None and least > 0) or (largest is not None and largest < 0)):
         raise ParameterError(f"rules: column '{name}' has zeros, but its bounds exclude zero", "correct the dictionary")
+    bounded = Domain(entry.minimum, entry.maximum)
+    if bounded.outside(values) == np.count_nonzero(~np.isnan(values)):
+        raise DataError(
+            f"rules: every value of column '{name}' is outside its minimum and maximum",
+            "correct the dictionary; its unit may be another than that of the data",
+        )
     return domain.here(values)
 
 

@@ -25,9 +25,14 @@ def check_values(role: str, name: str, values: Array, low: float, high: float) -
     check_unit(role, name, low, high)
 
 
+def can_be_squared(low: float, high: float) -> bool:
+    """Are the squares of the values between these extremes, and of their differences, numbers too?"""
+    return max(abs(low), abs(high)) <= LARGEST and not 0 < high - low < SMALLEST
+
+
 def check_unit(role: str, name: str, low: float, high: float) -> None:
-    """Can the values between these extremes be squared?"""
-    if not (max(abs(low), abs(high)) <= LARGEST) or 0 < high - low < SMALLEST:
+    """Refuse values between these extremes if they cannot be squared."""
+    if not can_be_squared(low, high):
         raise DataError(
             f"{role}: column '{name}' is too large or too small in its unit to be squared", "give it in another unit"
         )
