@@ -237,6 +237,25 @@ def test_roles() -> None:
     assert mv.assess(data, masked(data), measures="ks", confidential=[1, 3]).columns == ("1", "3")
 
 
+def test_attacks_are_on_sensitive_columns_and_what_it_is_good_for_is_of_all() -> None:
+    data = table()
+    files = frame(data), frame(masked(data))
+    ids = ["dbrl", "attribute_inference", "pil", "ks", "selectivity", "score_2"]
+    found = mv.assess(*files, measures=ids, sensitive=["export", "wages"], seed=1)
+    alone = mv.assess(*files, measures=ids, confidential=["export", "wages"], seed=1)
+    whole = mv.assess(*files, measures=ids, seed=1)
+    assert found.columns == tuple(NAMES)
+    assert found.notes[0] == "risk is that of export, wages alone, all else that of all columns"
+    assert figures(found)["dbrl"] == figures(alone)["dbrl"] != figures(whole)["dbrl"]
+    assert [figures(found)[name] for name in ("pil", "ks")] == [figures(whole)[name] for name in ("pil", "ks")]
+    # These tell columns apart themselves: the intruder knows the others, and the others were to stay.
+    assert {part for part in found["attribute_inference"].parts if "column" in part} == {"column 0", "column 2"}
+    kept = [abs(np.corrcoef(data[:, j], masked(data)[:, j])[0, 1]) for j in range(5)]
+    assert found["selectivity"].value == pytest.approx(np.mean([kept[0], kept[2], *(1 - kept[j] for j in (1, 3, 4))]))
+    score = [whole["pil"].value, found["dbrl"].value, alone["score_2"].parts["interval_disclosure"]]
+    assert found["score_2"].value == pytest.approx(np.mean([*score, whole["score_2"].parts["propensity_2"]]))
+
+
 def test_columns_that_cannot_be_compared_are_named() -> None:
     data = table()
     original = frame(data).with_columns(code=pl.lit("12,5"), both=pl.lit("x"), odd=pl.Series(range(250)))
@@ -273,6 +292,10 @@ BAD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "unknown column": (frame(table()), frame(table()), {"confidential": "wage"}, "did you mean 'wages'"),
     "two roles": (frame(table()), frame(table()), {"confidential": "wages", "public": "wages"}, "named twice"),
     "no columns": (frame(table()), frame(table()), {"confidential": []}, "no column named"),
+    "sensitive, but not compared": (
+        frame(table()), frame(table()), {"confidential": "wages", "sensitive": "stock"}, "'stock' is not compared",
+    ),
+    "nothing sensitive": (frame(table()), frame(table()), {"sensitive": []}, "sensitive: no column named"),
     "unknown measure": (table(), table(), {"measures": ["dbrll"]}, "did you mean 'dbrl'"),
     "no measures": (table(), table(), {"measures": []}, "none is named"),
     "measures of another kind": (table(), table(), {"measures": 3}, "takes ids"),

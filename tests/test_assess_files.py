@@ -97,6 +97,15 @@ def test_all_figures_are_those_of_tables_in_memory(tmp_path: Path, holes: bool) 
     )
 
 
+def test_sensitive_columns_are_those_of_tables_in_memory(tmp_path: Path) -> None:
+    before, after = with_holes()
+    ids = ["dbrl", "extreme_disclosure", "pil", "ks", "selectivity", "overall"]
+    options = {"measures": ids, "sensitive": ["export", "wages"], "seed": 3, "sanity": False}
+    expected = mv.assess(*frames(before, after), **options)
+    assert list(expected) == ids
+    check_same(assess_files(*written(tmp_path, before, after), sample=ALL, **options), expected)
+
+
 def test_files_of_text_are_measured_too(tmp_path: Path) -> None:
     before, after = frames(*with_holes())
     paths = tmp_path / "before.csv", tmp_path / "after.csv"

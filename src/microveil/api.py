@@ -214,6 +214,7 @@ def assess(
     measures: str | Sequence[str] = "default",
     seed: int | None = None,
     rules: Rules = "infer",
+    sensitive: Choice = None,
     policy: Policy | Mapping[str, Any] | str | Path | None = None,
     sanity: bool = True,
     progress: Progress | None = None,
@@ -233,6 +234,8 @@ def assess(
         measures: "default", "all", or ids; `measures()` lists them.
         seed: a whole number for figures that can be repeated, whichever measures are asked for.
         rules: as for `protect`: special codes are found in the original, given in a dictionary, or values (None).
+        sensitive: columns that were to be hidden, if not all of the compared ones: attacks are on these alone, what a
+            release is still good for is measured on all, and `selectivity` tells them from the others.
         policy: limits on the figures (a file, a dict or `read_policy`'s); its measures are taken too.
         sanity: whether to measure the originals themselves and a shuffle of them too, for the scale.
         progress: called with the name of the step and the share done.
@@ -243,7 +246,9 @@ def assess(
     frame, tell = open_frame(original), progress or (lambda *_: None)
     tell(READING, 0.0)
     released = in_file_order(released) if isinstance(released, Release) else released
-    both = pair_up(frame, open_frame(released), confidential=confidential, public=public, rules=rules)
+    both = pair_up(
+        frame, open_frame(released), confidential=confidential, public=public, rules=rules, sensitive=sensitive
+    )
     streams = Streams.from_seed(None if seed is None else int(seed))
     found = measuring.assessment(both, ids, streams, like=frame, sanity=sanity, tell=tell)
     tell("done", 1.0)

@@ -229,8 +229,8 @@ def assess_files(
 
     Measures that are sums over rows, or need columns in order, are exact; linkages try a sample of originals against
     all released records; what can only be had from a sample of rows says so, and what cannot be had is skipped with
-    the reason. The options are `confidential`, `public`, `rules`, `sanity` and `progress`, as for `assess`, `memory`
-    ("1GB"), `sample` (the originals that linkages try) and `reading`.
+    the reason. The options are `confidential`, `public`, `rules`, `sensitive`, `sanity` and `progress`, as for
+    `assess`, `memory` ("1GB"), `sample` (the originals that linkages try) and `reading`.
     """
     api.check_seed(seed)
     limits = policy if policy is None or isinstance(policy, Policy) else api.read_policy(policy)

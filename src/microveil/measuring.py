@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +69,8 @@ GAUGES: dict[str, Gauge] = {**RISKS, **UTILITIES}
 
 Tell = Callable[[str, float], None]
 
-Figure = Callable[[str, Matrix, Matrix, Streams], Measure]
-"""Takes one measure of two tables, with random numbers of its own."""
+Figure = Callable[..., Measure]
+"""Takes one measure by its id, of two tables, with random numbers of its own; and options of the measure."""
 
 
 def entries() -> dict[str, Entry]:
@@ -143,7 +144,7 @@ def assessment(
     """
     share = 1.0 - SANITY_SHARE if sanity else 1.0
     told = _part_of(tell, "", 0.0, share)
-    figures, skipped = take(both.original, both.released, both.names, ids, streams, told, figure)
+    figures, skipped = take(both, ids, streams, told, figure)
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
@@ -165,9 +166,9 @@ def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> San
     sample = both.original.take(np.sort(rows))
     shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
     start, share = 1.0 - SANITY_SHARE, SANITY_SHARE / 2
-    identity, _ = take(sample, sample, both.names, ids, streams, _part_of(tell, " of the originals", start, share))
-    told = _part_of(tell, " of a shuffle", start + share, share)
-    shuffle, _ = take(sample, shuffled, both.names, ids, streams, told)
+    same, other = (replace(both, original=sample, released=released) for released in (sample, shuffled))
+    identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share))
+    shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share))
     return Sanity(identity, shuffle, rows.size, both.rows[0])
 
 
@@ -188,44 +189,63 @@ def _shuffled(column: Array, streams: Streams, number: int) -> Array:
 
 
 def take(
-    original: Matrix,
-    released: Matrix,
-    names: Sequence[str],
-    ids: Sequence[str],
-    streams: Streams,
-    tell: Tell,
-    figure: Figure | None = None,
+    both: Pair, ids: Sequence[str], streams: Streams, tell: Tell, figure: Figure | None = None
 ) -> tuple[dict[str, Measure], dict[str, str]]:
     """The figures asked for, in that order; and those that these files do not allow, with the reason.
 
     Measures count columns; what they say of one is told with its name.
     """
-    needed = dict.fromkeys(part for name in ids for part in (SCORES[name].parts if name in SCORES else (name,)))
+    hidden = _sensitive_alone(both)
+    needed = parts_of(ids)
     taken: dict[str, Measure] = {}
     skipped: dict[str, str] = {}
     for number, name in enumerate(needed):
         tell(name, number / len(needed))
+        told_apart = GAUGES[name].takes("sensitive")
+        about = hidden if name in RISKS and not told_apart else both
+        options = {"sensitive": both.sensitive} if told_apart else {}
         try:
-            found = (figure or figure_of)(name, original, released, streams)
-            taken[name] = replace(found, note=_with_names(found.note, names))
+            found = (figure or figure_of)(name, about.original, about.released, streams, **options)
+            taken[name] = replace(found, note=_with_names(found.note, about.names))
         except DataError as error:
-            skipped[name] = _with_names(error.problem, names)
+            skipped[name] = _with_names(error.problem, about.names)
+    return with_scores(ids, taken, skipped)
+
+
+def _sensitive_alone(both: Pair) -> Pair:
+    """What attacks are about."""
+    if both.sensitive is None:
+        return both
+    original, released = (table.select(both.sensitive) for table in (both.original, both.released))
+    return Pair(tuple(both.names[j] for j in both.sensitive), original, released, both.notes)
+
+
+def parts_of(ids: Iterable[str]) -> list[str]:
+    """What is measured, each once, so that these are known: scores are made of other measures."""
+    return list(dict.fromkeys(part for name in ids for part in (SCORES[name].parts if name in SCORES else (name,))))
+
+
+def with_scores(
+    ids: Sequence[str], taken: Mapping[str, Measure], skipped: Mapping[str, str]
+) -> tuple[dict[str, Measure], dict[str, str]]:
+    """The figures asked for, scores among them, and the reasons for those that are not there."""
+    figures, reasons = dict(taken), dict(skipped)
     for name in (name for name in ids if name in SCORES):
         lacking = next((part for part in SCORES[name].parts if part in skipped), None)
         if lacking is None:
-            taken[name] = SCORES[name](taken)
+            figures[name] = SCORES[name](taken)
         else:
-            skipped[name] = f"it needs {lacking}: {skipped[lacking]}"
-    return {name: taken[name] for name in ids if name in taken}, {n: skipped[n] for n in ids if n in skipped}
+            reasons[name] = f"it needs {lacking}: {skipped[lacking]}"
+    return {name: figures[name] for name in ids if name in figures}, {n: reasons[n] for n in ids if n in reasons}
 
 
 def _with_names(sentence: str, names: Sequence[str]) -> str:
     return re.sub(r"column (\d+) \(from 0\)", lambda found: f"column '{names[int(found[1])]}'", sentence)
 
 
-def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams) -> Measure:
+def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
     """One figure of tables in memory."""
-    return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)))
+    return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)), **options)
 
 
 def seed_of(name: str, streams: Streams) -> int:

@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,6 @@ from microveil.data.frames import open_frame
 from microveil.data.intake import Rules
 from microveil.data.pair_blocks import pair_up_blocks
 from microveil.risk.passing import ATTACKS
-from microveil.utility import SCORES
 
 TRIED = 1_000
 """Originals that an attack is tried on; with a share of one half, the interval is 0.03 to either side."""
@@ -86,6 +86,7 @@ def assess_files(
     measures: str | Sequence[str] = "default",
     seed: int | None = None,
     rules: Rules = "infer",
+    sensitive: Choice = None,
     memory: int | str = "1GB",
     sample: int = TRIED,
     sanity: bool = True,
@@ -106,6 +107,7 @@ def assess_files(
         measures: "default", "all", or ids. Those that need all records at once are skipped.
         seed: a whole number for figures that can be repeated.
         rules: as for `assess`.
+        sensitive: as for `assess`.
         memory: how much the rows at hand may take, as `800MB` or `1GB`; libraries take about 300 MB beside it.
         sample: original records, drawn at random, that attacks are tried on; all released records compete.
         sanity: whether to measure some originals themselves and a shuffle of them too, for the scale.
@@ -127,6 +129,7 @@ def assess_files(
             confidential=confidential,
             public=public,
             rules=rules,
+            sensitive=sensitive,
             shelf=shelf,
             tell=lambda step, done: tell(step, READING * done),
         )
@@ -153,8 +156,7 @@ def _folder(released: Path) -> Path:
 
 def _sort(original: Matrix, released: Matrix, ids: Sequence[str]) -> None:
     """Columns in order, if a measure asks for them: all at once, in threads."""
-    parts = {part for name in ids for part in (SCORES[name].parts if name in SCORES else (name,))}
-    if parts & {*IN_ORDER, *HELD_COLUMNS}:
+    if {*measuring.parts_of(ids)} & {*IN_ORDER, *HELD_COLUMNS}:
         in_threads([partial(table.in_order, j) for table in (original, released) for j in range(original.shape[1])])
 
 
@@ -165,7 +167,7 @@ class Passing:
     memory: int
     sample: int
 
-    def figure(self, name: str, original: Matrix, released: Matrix, streams: Streams) -> Measure:
+    def figure(self, name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
         """One figure, or a `DataError` that says why there is none."""
         gauge, seed = measuring.GAUGES[name], measuring.seed_of(name, streams)
         check_shapes(original, released, paired=gauge.paired)
@@ -176,7 +178,7 @@ class Passing:
             attack = replace(gauge, function=ATTACKS[name])
             return attack.take(original, released, seed=seed, sample=self.sample)
         if name in (*IN_ORDER, *IN_PASSES, *OF_SOME_ROWS):
-            return gauge.take(original, released, **gauge.seeded(seed))
+            return gauge.take(original, released, **gauge.seeded(seed), **options)
         if name in OF_RANKS:
             return _of_sample(name, original, released, streams)
         raise DataError(

@@ -47,6 +47,18 @@ def policy(folder: Path, limit: float) -> Path:
     return path
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_attacks_on_some_columns(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], engine: str) -> None:
+    released = files[1].with_suffix(".csv")
+    pl.read_parquet(files[1]).write_csv(released)
+    asked = ["--measures", "dbrl", "--sensitive", "a,c d", "--engine", engine, "--json", "--seed", 5]
+    code, printed, _ = run(capsys, "assess", files[0], released, *asked)
+    assert code == 0
+    expected = mv.assess(pl.read_csv(files[0]), pl.read_csv(released), measures="dbrl", sensitive=["a", "c d"], seed=5)
+    assert json.loads(printed)["measures"]["dbrl"]["value"] == expected["dbrl"].value
+    assert json.loads(printed)["notes"][0].startswith("risk is that of a, c d alone")
+
+
 def test_a_table_for_people(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     code, printed, err = run(capsys, "assess", *files, "--measures", FEW, "--seed", 5)
     assert (code, err) == (0, "")

@@ -54,6 +54,14 @@ def test_figures_are_those_of_releases_one_by_one() -> None:
     assert study.chances["mine"]["dbrl"] == pytest.approx(1 / len(data))
 
 
+def test_risk_is_that_of_sensitive_columns_and_scores_are_made_of_both() -> None:
+    parts = ["propensity_2", "pil", "dbrl", "interval_disclosure"]
+    study = compared(methods=["pca"], measures=["score_2", *parts], sensitive=[0, 1])
+    assert study.measures == ["score_2", *parts, "worst_attack"]
+    for found in study.figures["pca"]:
+        assert found["score_2"] == pytest.approx(np.mean([found[part] for part in parts]), rel=1e-12)
+
+
 def test_a_seed_repeats_a_study_and_workers_do_not_matter() -> None:
     one, again, parallel = compared(), compared(), compared(workers=2)
     assert one.to_dict() == again.to_dict() == parallel.to_dict()

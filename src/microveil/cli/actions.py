@@ -146,6 +146,7 @@ class Inquiry:
     released: api.Place
     measures: str = "default"
     columns: Columns = Columns()
+    sensitive: str | None = None
     reading: api.Reading = field(default_factory=api.Reading)
     seed: int | None = None
     policy: Path | None = None
@@ -379,6 +380,7 @@ def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
     options: dict[str, Any] = {
         **inquiry.columns.compared,
         "measures": _columns(inquiry.measures) or (),
+        "sensitive": _columns(inquiry.sensitive),
         "seed": inquiry.seed,
     }
     with progress(LONG, quiet, LONG) as tell:  # some attacks take a while on any file
@@ -408,6 +410,7 @@ class Comparison:
     measures: str = "default"
     limits: Sequence[str] = ()
     columns: Columns = Columns()
+    sensitive: str | None = None
     reading: api.Reading = field(default_factory=api.Reading)
     seed: int | None = None
     store: Path | None = None
@@ -432,6 +435,7 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
             measures=_columns(asked.measures) or (),
             seed=asked.seed,
             **asked.columns.protected,
+            sensitive=_columns(asked.sensitive),
             store=asked.store,
             progress=tell,
         )

@@ -61,6 +61,10 @@ Query = Annotated[
 ]
 
 # Options that several commands have.
+Sensitive = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Columns that are to be hidden, if not all: attacks are on these alone."),
+]
 Measures = Annotated[str, typer.Option(metavar="A,B", help="default, all, or ids; see `microveil measures`.")]
 Confidential = Annotated[
     str | None, typer.Option(metavar="A,B", help="Columns to protect; by default all numeric ones.")
@@ -260,6 +264,7 @@ def assess(
     public: Annotated[
         str | None, typer.Option(metavar="X,Y", help="Columns that were to stay: not compared, only checked.")
     ] = None,
+    sensitive: Sensitive = None,
     rules: Rules = "infer",
     seed: Annotated[int | None, typer.Option(metavar="N", help="For figures that can be repeated.")] = None,
     policy: Annotated[
@@ -281,6 +286,7 @@ def assess(
         released=released,
         measures=measures,
         columns=actions.columns(confidential, public, rules=rules),
+        sensitive=sensitive,
         reading=api.Reading(delimiter, decimal, encoding),
         seed=seed,
         policy=policy,
@@ -309,6 +315,7 @@ def compare(
     public: Annotated[str | None, typer.Option(metavar="X,Y", help="Columns that stay, or a formula.")] = None,
     strata: Strata = None,
     weight: Weight = None,
+    sensitive: Sensitive = None,
     rules: Rules = "infer",
     seed: Annotated[int | None, typer.Option(metavar="N", help="For a study that can be repeated.")] = None,
     store: Store = None,
@@ -331,6 +338,7 @@ def compare(
         measures=measures,
         limits=limit or [],
         columns=actions.columns(confidential, public, strata, weight, rules),
+        sensitive=sensitive,
         reading=api.Reading(delimiter, decimal, encoding, sheet, query),
         seed=seed,
         store=store,

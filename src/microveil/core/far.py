@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -35,6 +35,12 @@ class FarMatrix(Matrix):
         if what not in self.kept:
             self.kept[what] = make()
         return cast(Answer, self.kept[what])
+
+    def select(self, columns: Sequence[int]) -> FarMatrix:
+        """Some of the columns, in the order given; what has been sorted is not sorted again."""
+        sorted_before = {k: self.kept["in order", j] for k, j in enumerate(columns) if ("in order", j) in self.kept}
+        kept: dict[Hashable, Any] = {("in order", k): cells for k, cells in sorted_before.items()}
+        return replace(self, columns=[self.columns[j] for j in columns], kept=kept)
 
     def in_order(self, column: int) -> Array:
         """The cells of a column that are there in ascending order, on the disk too."""

@@ -45,6 +45,8 @@ class Pair:
     original: Matrix
     released: Matrix
     notes: list[str]
+    sensitive: tuple[int, ...] | None = None
+    """The numbers of those that were to be hidden, if not all."""
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -52,7 +54,9 @@ class Pair:
         return self.original.shape[0], self.released.shape[0]
 
 
-def pair_up(original: Frame, released: Frame, *, confidential: Choice, public: Choice, rules: Rules) -> Pair:
+def pair_up(
+    original: Frame, released: Frame, *, confidential: Choice, public: Choice, rules: Rules, sensitive: Choice = None
+) -> Pair:
     """Match the columns of two files; by default those that are numeric in both and not public."""
     _check_kinds(original, released)
     numeric = {name: original.is_numeric(name) for name in original.names}
@@ -60,16 +64,18 @@ def pair_up(original: Frame, released: Frame, *, confidential: Choice, public: C
     asked = confidential is not None
     names = named(numeric, "confidential", confidential) if asked else compared(original, released, known)
     check_columns(original, released, names, known)
+    hidden = places_of(sensitive, numeric, names)
     codes = codes_in(original, names, rules)
     before, after = ([_values(frame, name, codes.get(name, ())) for name in names] for frame in (original, released))
     _check_values(names, before, after)
     notes = [
+        *about_sensitive(names, hidden),
         *([] if asked else about_left_out(original, released)),
         *about_codes(codes),
         *_about_same(names, before, after),
         *_about_public(original, released, known),
     ]
-    return Pair(names, Matrix(before), Matrix(after), notes)
+    return Pair(names, Matrix(before), Matrix(after), notes, hidden)
 
 
 def _check_kinds(original: Frame, released: Frame) -> None:
@@ -109,6 +115,26 @@ def check_columns(original: Columns, released: Columns, names: Sequence[str], pu
             if not frame.is_numeric(name):
                 problem = f"confidential: column '{name}' of the {which} file is not numeric"
                 raise DataError(problem, "leave it out, or turn its cells into numbers first")
+
+
+def places_of(sensitive: Choice, columns: Mapping[str, bool], names: Sequence[str]) -> tuple[int, ...] | None:
+    """The numbers of sensitive columns among those that are compared."""
+    if sensitive is None:
+        return None
+    chosen = dict.fromkeys(named(columns, "sensitive", sensitive))
+    if not chosen:
+        raise ParameterError("sensitive: no column named", "name at least one, or leave it out for all")
+    for name in chosen:
+        if name not in names:
+            raise ParameterError(f"sensitive: column '{name}' is not compared", "name columns that are confidential")
+    return tuple(names.index(name) for name in chosen)
+
+
+def about_sensitive(names: Sequence[str], sensitive: Sequence[int] | None) -> list[str]:
+    """What attacks are about, where it is not all columns."""
+    if sensitive is None:
+        return []
+    return [f"risk is that of {', '.join(names[j] for j in sensitive)} alone, all else that of all columns"]
 
 
 def about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:

@@ -26,10 +26,12 @@ from microveil.data.pair import (
     Pair,
     about_codes,
     about_left_out,
+    about_sensitive,
     check_columns,
     check_size,
     check_unit,
     compared,
+    places_of,
     told_moved,
     told_same,
 )
@@ -68,6 +70,7 @@ def pair_up_blocks(
     confidential: Choice,
     public: Choice,
     rules: Rules,
+    sensitive: Choice = None,
     shelf: Shelf,
     tell: Tell,
 ) -> Pair:
@@ -78,6 +81,7 @@ def pair_up_blocks(
     asked = confidential is not None
     names = named(numeric, "confidential", confidential) if asked else compared(*shown, known)
     check_columns(*shown, names, known)
+    hidden = places_of(sensitive, numeric, names)
     beside = [name for name in known if numeric[name] and released.is_numeric(name)]
     before = _read(original, [*names, *beside], shelf, lambda done: tell("reading the original", done / 2))
     after = _read(released, [*names, *beside], shelf, lambda done: tell("reading the release", (1 + done) / 2))
@@ -91,12 +95,13 @@ def pair_up_blocks(
     _check_values(names, old, new)
     moved = set(_differing(names, before, after))
     notes = [
+        *about_sensitive(names, hidden),
         *([] if asked else about_left_out(*shown)),
         *about_codes(codes),
         *told_same([name for name in names if name not in moved]),
         *(told_moved(changed) if original.count == released.count else []),
     ]
-    return Pair(names, old, new, notes)
+    return Pair(names, old, new, notes, hidden)
 
 
 def _read(source: BlockSource, names: Sequence[str], shelf: Shelf, told: Callable[[float], None]) -> list[DiskColumn]:

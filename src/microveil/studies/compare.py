@@ -220,28 +220,20 @@ def _measured(work: Work, cell: Cell) -> dict[str, Any]:
         judged = _judged(work, release)
     except MicroveilError as error:
         return {**told, "failed": str(error)}
-    found = {name: measure for assessment in judged for name, measure in assessment.items()}
-    figures = {name: measure.value for name, measure in found.items()}
-    gained = [gain for assessment in judged if (gain := assessment.worst_gain) is not None]
-    if gained:
-        figures[WORST] = max(gained)
-    chances = {name: measure.chance for name, measure in found.items() if measure.chance is not None}
+    figures = {name: measure.value for name, measure in judged.items()}
+    if judged.worst_gain is not None:
+        figures[WORST] = judged.worst_gain
+    chances = {name: measure.chance for name, measure in judged.items() if measure.chance is not None}
     return {**told, "figures": _finite(figures), "chances": chances}
 
 
-def _judged(work: Work, release: Release) -> list[Assessment]:
+def _judged(work: Work, release: Release) -> Assessment:
     """The release measured on the columns that were protected; or risk on the sensitive ones, and the rest on all."""
     if work.sensitive is None:
-        return [api.assess_release(work.data, release, measures=list(work.measures), sanity=False)]
-    kinds = api.measure_entries()
-    risks = [name for name in work.measures if kinds[name].kind == "risk"]
-    others = [name for name in work.measures if kinds[name].kind == "utility"]
-    roles = {"rules": work.roles["rules"], "seed": release.seed, "sanity": False}
-    found = []
-    for measures, columns in ((risks, list(work.sensitive)), (others, work.roles["confidential"])):
-        if measures:
-            found.append(api.assess(work.data, release.data, confidential=columns, measures=measures, **roles))
-    return found
+        return api.assess_release(work.data, release, measures=list(work.measures), sanity=False)
+    roles = {name: work.roles[name] for name in ("confidential", "rules")}
+    options = {**roles, "sensitive": list(work.sensitive), "seed": release.seed, "sanity": False}
+    return api.assess(work.data, release.data, measures=list(work.measures), **options)
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:
