@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from microveil import api
-from microveil.cli import actions
+from microveil.cli import actions, asked, protecting
 from microveil.cli.mos import app as mos_app
 from microveil.cli.shared import Json, Quiet, Seed
 from microveil.cli.tables import app as table_app
@@ -131,7 +131,7 @@ def protect(
             show_default=False,
         ),
     ],
-    method: Annotated[str, typer.Option(help="The method; see `microveil methods`.")] = actions.DEFAULT_METHOD,
+    method: Annotated[str, typer.Option(help="The method; see `microveil methods`.")] = asked.DEFAULT_METHOD,
     settings: Settings = None,
     confidential: Confidential = None,
     public: Annotated[
@@ -183,7 +183,7 @@ def protect(
         str,
         typer.Option(help="memory, stream (block by block, for files larger than it), spark, or auto: by their size."),
     ] = "auto",
-    memory: Memory = actions.MEMORY,
+    memory: Memory = asked.MEMORY,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -196,13 +196,13 @@ def protect(
     quiet: Quiet = False,
 ) -> None:
     """Protect the confidential columns of a file."""
-    request = actions.Request(
+    request = asked.Request(
         source=source,
         output=output,
         method=method,
-        parameters=actions.parameters(settings or []),
-        columns=actions.columns(confidential, public, strata, weight, rules),
-        arrangement=actions.arrangement(unit, drop, drop_identifiers, shuffle_rows),
+        parameters=asked.parameters(settings or []),
+        columns=asked.columns(confidential, public, strata, weight, rules),
+        arrangement=asked.arrangement(unit, drop, drop_identifiers, shuffle_rows),
         keep_formulas=keep_formulas,
         reading=api.Reading(delimiter, decimal, encoding, sheet, query),
         replacing=replace,
@@ -215,7 +215,7 @@ def protect(
         engine=engine,
         memory=memory,
     )
-    actions.protect(request, as_json=json, quiet=quiet)
+    protecting.protect(request, as_json=json, quiet=quiet)
 
 
 @app.command()
@@ -247,8 +247,8 @@ def run(
     Paths in a recipe are relative to it. Without a seed, in the recipe or given here, the release is another one of the
     same doses. A note tells where the recipe has the hash of its input, and the file has another.
     """
-    asked = actions.Replay(recipe, source, output, actions.parameters(settings or []), seed)
-    actions.run(asked, as_json=json, quiet=quiet)
+    replay = asked.Replay(recipe, source, output, asked.parameters(settings or []), seed)
+    protecting.run(replay, as_json=json, quiet=quiet)
 
 
 @app.command(epilog=POLICY)
@@ -273,7 +273,7 @@ def assess(
     engine: Annotated[
         str, typer.Option(help="memory, or stream: block by block, for files larger than the memory.")
     ] = "memory",
-    memory: Memory = actions.MEMORY,
+    memory: Memory = asked.MEMORY,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -281,11 +281,11 @@ def assess(
     quiet: Quiet = False,
 ) -> None:
     """Measure what a release gives away and what it is still good for."""
-    inquiry = actions.Inquiry(
+    inquiry = asked.Inquiry(
         original=original,
         released=released,
         measures=measures,
-        columns=actions.columns(confidential, public, rules=rules),
+        columns=asked.columns(confidential, public, rules=rules),
         sensitive=sensitive,
         reading=api.Reading(delimiter, decimal, encoding),
         seed=seed,
@@ -331,20 +331,20 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Protect a file with several methods many times, and compare risk and loss."""
-    asked = actions.Comparison(
+    comparison = asked.Comparison(
         source=source,
         methods=methods,
         repeats=repeats,
         measures=measures,
         limits=limit or [],
-        columns=actions.columns(confidential, public, strata, weight, rules),
+        columns=asked.columns(confidential, public, strata, weight, rules),
         sensitive=sensitive,
         reading=api.Reading(delimiter, decimal, encoding, sheet, query),
         seed=seed,
         store=store,
         report=report,
     )
-    actions.compare(asked, as_json=json, quiet=quiet)
+    actions.compare(comparison, as_json=json, quiet=quiet)
 
 
 @app.command()
@@ -440,7 +440,7 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("demo-output"),
 ) -> None:
     """Protect a bundled business survey and show what was kept and what was hidden."""
-    actions.demo(folder)
+    protecting.demo(folder)
 
 
 @app.command()

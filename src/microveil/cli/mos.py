@@ -1,4 +1,4 @@
-"""`microveil mos session | score | fit | predict`, as typer reads them."""
+"""`microveil mos session | score | fit | predict`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import Annotated
 
 import typer
 
-from microveil.cli import actions
-from microveil.cli.shared import Json
+from microveil import mos
+from microveil.cli import show
+from microveil.cli.asked import columns_in
+from microveil.cli.endings import point_of_no_return
+from microveil.cli.shared import Json, print_json, read
+from microveil.core.atomic import atomic_targets, check_place
+from microveil.core.measure import plain
 
 app = typer.Typer(
     name="mos",
@@ -54,7 +59,15 @@ def session(
     json: Json = False,
 ) -> None:
     """Decide who sees what, in which order and on which side; hidden references are added."""
-    actions.mos_session(stimuli, output, observers, name, simulated=simulated, seed=seed, as_json=json)
+    check_place(output, [stimuli])
+    people = int(observers) if observers.strip().isdecimal() else columns_in(observers) or []
+    session = mos.make_session(mos.read_stimuli(stimuli), people, seed=seed, name=name, simulated=simulated)
+    with atomic_targets([output], point_of_no_return()) as (temporary,):
+        mos.write(session, temporary)
+    if json:
+        print_json(plain(session.to_dict()))
+    else:
+        show.session(session, output)
 
 
 @app.command()
@@ -66,7 +79,11 @@ def score(
     json: Json = False,
 ) -> None:
     """Screen the observers, and print the mean opinion score of every stimulus."""
-    actions.mos_score(session, ratings, kind, screening=not no_screening, as_json=json)
+    scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=not no_screening)
+    if json:
+        print_json(scores.to_dict())
+    else:
+        show.opinion_scores(scores)
 
 
 @app.command()
@@ -82,7 +99,15 @@ def fit(
     json: Json = False,
 ) -> None:
     """Fit a link, by which `protect --method component_removal --set utility=mos --set link=FILE` predicts scores."""
-    actions.mos_fit(session, ratings, output, predictor, kind, screening=not no_screening, as_json=json)
+    check_place(output, [session, ratings])
+    scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=not no_screening)
+    link = mos.fit_link(scores, predictor)
+    with atomic_targets([output], point_of_no_return()) as (temporary,):
+        mos.write(link, temporary)
+    if json:
+        print_json({**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()})
+    else:
+        show.link(link, scores, output)
 
 
 @app.command()
@@ -99,4 +124,10 @@ def predict(
     json: Json = False,
 ) -> None:
     """Predict the mean opinion score of a release. It is not measured: nobody is asked."""
-    actions.mos_predict(original, released, link, confidential, as_json=json)
+    curve = mos.read_link(link)
+    before, after = (read(path, quiet=json)[0] for path in (original, released))
+    found = mos.predict(before, after, curve, confidential=columns_in(confidential))
+    if json:
+        print_json({"measures": {found.id: found.to_dict()}})
+    else:
+        show.predicted(found)
