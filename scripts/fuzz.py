@@ -81,7 +81,8 @@ CELLS = st.one_of(
 SEPARATORS = st.sampled_from([",", ";", "\t", "|", " ", ":"])
 ENDINGS = st.sampled_from(["\n", "\r\n", "\r", "\n\n", ""])
 NAMES = st.one_of(
-    st.sampled_from(["a", "b", "c", "a", "income (EUR)", "", " ", "1", "2019", '"q"', "x,y", "=z"]), st.text(max_size=6)
+    st.sampled_from(["a", "b", "c", "a", "income (EUR)", "", " ", "1", "2019", "*", "^a$", "^.*$", '"q"', "x,y", "=z"]),
+    st.text(max_size=6),
 )
 ENCODINGS = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1", "cp1252", "utf-32"])
 

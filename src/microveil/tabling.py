@@ -172,7 +172,7 @@ def published(s: Suppressed) -> Any:
     name = table.value or "n"
     frame = frame.with_columns(frame[name].fill_nan(None))
     whole = bool((table.published_values == np.rint(table.published_values)).all())
-    return frame.cast({name: int}) if whole else frame
+    return frame.with_columns(frame[name].cast(int)) if whole else frame
 
 
 def cells_from(texts: Sequence[str], dimensions: Sequence[str]) -> list[Cell]:

@@ -15,7 +15,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from postgres import PASSWORD, USER, name
 
-from microveil.core.errors import FileError, ParameterError
+from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.data import databases
 from microveil.data.files import FileFormat, Reading, check_target, pending_table, read_table, write_table
 from microveil.data.places import Database, place_from
@@ -242,6 +242,30 @@ def test_files_go_into_databases_and_back(base, tmp_path):
     assert (tmp_path / "out.csv").read_text().startswith("i,x,s,b,d,t,u,w,c,e\n1,0.5,a,")
     lists = pl.DataFrame({"x": [[1]]})
     assert "cannot hold column 'x'" in refused(FileError, lambda: check_target(f"{base.address}#{made}x", frame=lists))
+
+
+ODD = ["*", "a b", "a,b", "a;b", "a.b", "0", "select", 'q"q', "`x`", " pad", "%s", "{x}", "[1]", "ä"]
+
+
+def test_columns_may_have_odd_names(base, tmp_path):
+    counts = pl.Series("*", [1, 2, 200], dtype=pl.UInt8)
+    frame = pl.DataFrame([counts, *(pl.Series(name, [0.1, 2.5, 1 / 3]) for name in ODD[1:])])
+    frame.write_parquet(tmp_path / "in.parquet")
+    source, like = read_table(tmp_path / "in.parquet")
+    made = name()
+    write_table(source, f"{base.address}#{made}", like)
+    back, _ = read_table(f"{base.address}#{made}")
+    assert back.columns == ODD
+    assert back["*"].to_list() == [1, 2, 200]
+    assert [back[name].to_list() for name in ODD[1:]] == [[0.1, 2.5, 1 / 3]] * (len(ODD) - 1)
+    base.run('CREATE TABLE "empty" (x integer)')
+    assert "has no rows" in refused(DataError, lambda: read_table(f"{base.address}#empty"))
+    base.run('DROP TABLE "empty"')
+    base.run('CREATE TABLE "patterns" ("^x$" integer)')
+    base.run('INSERT INTO "patterns" VALUES (1)')
+    said = refused(DataError, lambda: read_table(f"{base.address}#patterns"))
+    base.run('DROP TABLE "patterns"')
+    assert "'^x$' has a name that polars takes for a pattern; rename it" in said
 
 
 # All or nothing

@@ -382,6 +382,40 @@ def test_parquet_files_of_pandas_come_back_with_their_index(tmp_path):
     assert pq.read_schema(target).names == pq.read_schema(tmp_path / "firms.parquet").names
 
 
+ODD = ["*", "a b", "a,b", "a;b", "a.b", "select", 'q"q', "`x`", " pad", "%s", "{x}", "[1]", "ä"]
+
+
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".xlsx"])
+def test_names_may_be_odd_and_numbers_long(tmp_path, extension):
+    numbers = np.random.default_rng(8).lognormal(size=(ROWS, len(ODD)))
+    table = pl.DataFrame(numbers, schema=ODD).with_columns(text=pl.lit("=x"), whole=pl.lit(7))
+    source, target = tmp_path / f"in{extension}", tmp_path / f"out{extension}"
+    write_table(table, source, FileFormat("none"))
+    frame, like = read_table(source)
+    assert frame.columns == [*ODD, "text", "whole"]
+    assert frame[:, : len(ODD)].to_numpy().tolist() == numbers.tolist()
+    release = mv.protect(frame, "ipso", confidential=ODD[:3], seed=1)
+    write_table(release.data, target, like)
+    back, _ = read_table(target)
+    assert back.columns == frame.columns
+    for name in frame.columns:
+        assert back[name].to_list() == release.data[name].to_list()
+        assert (back[name].to_list() == frame[name].to_list()) == (name not in ODD[:3])
+
+
+def test_a_name_that_is_a_pattern_to_polars_is_refused_in_words(tmp_path):
+    said = r"column '\^a\.\*\$' has a name that polars takes for a pattern; rename it"
+    table = pd.DataFrame({"^a.*$": [1.0, 2.5, 4.0], "b": [3.0, 1.5, 2.0]})
+    table.to_csv(tmp_path / "in.csv", index=False)
+    table.to_excel(tmp_path / "in.xlsx", index=False)
+    for name in ("in.csv", "in.xlsx"):
+        with pytest.raises(DataError, match=said):
+            read_table(tmp_path / name)
+    with pytest.raises(DataError, match=said):
+        mv.protect(pl.from_pandas(table))
+    assert list(mv.protect(table, "pca", seed=1).data.columns) == ["^a.*$", "b"]
+
+
 # Excel
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from microveil.core.atomic import shown
 from microveil.core.errors import FileError, did_you_mean
 from microveil.data.formats import needs
+from microveil.data.names import check_no_pattern
 from microveil.data.numerals import Original, to_numbers, written_as
 from microveil.data.places import Database
 
@@ -174,17 +175,20 @@ def quoted(*names: str | None) -> str:
     return ".".join('"' + name.replace('"', '""') + '"' for name in names if name is not None)
 
 
-def joined(batches: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """One table of all batches."""
+def joined(reader: Any) -> pl.DataFrame:
+    """One table of all batches that Arrow reads; without any, its columns."""
     import polars as pl
 
-    return pl.concat(batches, how="vertical", rechunk=True) if batches else pl.DataFrame()
+    batches = [pl.DataFrame(pl.from_arrow(batch)) for batch in reader]
+    empty = pl.DataFrame(pl.from_arrow(reader.schema.empty_table()))
+    return pl.concat(batches, how="vertical", rechunk=True) if batches else empty
 
 
 def from_text(
     frame: pl.DataFrame, kinds: Mapping[str, str], as_text: Sequence[str], numeric: Sequence[str]
 ) -> tuple[pl.DataFrame, TableManner]:
     """The table as the methods see it: what was read as text and is of a numeric type, as numbers."""
+    check_no_pattern(frame.columns)
     columns = {}
     for name in frame.columns:
         text = frame[name] if name in as_text else None

@@ -57,15 +57,13 @@ class DuckDb(Engine):
 
     def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableManner]:
         """Rows in the order in which they were inserted."""
-        import polars as pl
-
         source = f"({query})" if query is not None else quoted(*place.schema_and_name)
         described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608 - names are quoted
         kinds = {name: kind for name, kind, *_ in described}
         as_text = [name for name, kind in kinds.items() if kind not in _NATIVE]
         picked = (f"CAST({quoted(n)} AS VARCHAR) AS {quoted(n)}" if n in as_text else quoted(n) for n in kinds)
         reader = connection.sql(f"SELECT {', '.join(picked)} FROM {source}").to_arrow_reader(ROWS)  # noqa: S608 - quoted
-        frame = joined([pl.DataFrame(pl.from_arrow(batch)) for batch in reader])
+        frame = joined(reader)
         numeric = [name for name, kind in kinds.items() if kind.startswith(("DECIMAL", "HUGEINT", "UHUGEINT"))]
         return from_text(frame, kinds, as_text, numeric)
 

@@ -6,6 +6,7 @@ their columns. A column with cells of several kinds is text for the methods, and
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -98,10 +99,13 @@ class Excel(Format):
         formats = [kept.number_format for kept in known]
 
         def cell(value: Any, form: str) -> Any:
-            if form == _GENERAL or value is None or isinstance(value, str):
+            long = isinstance(value, float) and math.isfinite(value) and float(f"{value:.16g}") != value
+            if not long and (form == _GENERAL or value is None or isinstance(value, str)):
                 return _literal(sheet, value)
             styled = WriteOnlyCell(sheet, value)
             styled.number_format = form
+            if long:
+                styled._value = repr(value)  # openpyxl writes 16 digits, and some numbers have 17
             return styled
 
         sheet.append([_literal(sheet, kept.heading) for kept in known])

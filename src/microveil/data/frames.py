@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
+from microveil.data.names import check_no_pattern
 from microveil.data.numerals import MISSING
 
 ROWS_AT_ONCE = 8_192
@@ -240,6 +241,8 @@ class NarwhalsFrame(Frame):
         self.names = list(native.columns)
         if len(set(self.names)) < len(self.names):
             raise _duplicates(self.names)
+        if native.implementation.is_polars():
+            check_no_pattern(self.names)
         self.count = len(native)
         self.schema = native.schema
 

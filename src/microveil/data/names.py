@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ _NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", 
 
 
 def check_names(names: list[str], path: Path) -> None:
-    """Refuse a header with empty or repeated names, or that is a record."""
+    """Refuse a header with empty or repeated names, with one that cannot be worked with, or that is a record."""
     if looks_like_record(names):
         # Taken for names, the numbers of the first record would be released as they are.
         raise DataError(f"{shown(path)} has numbers in place of column names", "add a first line with the names")
@@ -29,6 +29,14 @@ def check_names(names: list[str], path: Path) -> None:
     repeated = {name: where for name, where in positions.items() if len(where) > 1}
     if repeated:
         raise DataError(f"{shown(path)} repeats column names: {_listed(repeated)}", "rename them apart")
+    check_no_pattern(names)
+
+
+def check_no_pattern(names: Iterable[str]) -> None:
+    """Refuse ^names$: polars works on a column by its name, takes these for patterns, and finds nothing or too much."""
+    for name in names:
+        if name.startswith("^") and name.endswith("$"):
+            raise DataError(f"column {shown(name)} has a name that polars takes for a pattern", "rename it")
 
 
 def looks_like_record(names: list[str]) -> bool:

@@ -88,8 +88,6 @@ class PostgreSql(Engine):
 
     def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableManner]:
         """Rows as the server gives them; a query says its order itself."""
-        import polars as pl
-
         source = f"({query}) AS asked" if query is not None else quoted(*place.schema_and_name)
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {source} LIMIT 0")  # noqa: S608 - names are quoted
@@ -99,7 +97,7 @@ class PostgreSql(Engine):
             as_text = [name for name, kind in short.items() if kind not in _NATIVE]
             picked = (f"{quoted(n)}::text AS {quoted(n)}" if n in as_text else quoted(n) for n in short)
             cursor.execute(f"SELECT {', '.join(picked)} FROM {source}")  # noqa: S608 - names are quoted
-            frame = joined([pl.DataFrame(pl.from_arrow(batch)) for batch in cursor.fetch_record_batch()])
+            frame = joined(cursor.fetch_record_batch())
         return from_text(frame, kinds, as_text, [name for name, kind in short.items() if kind == "numeric"])
 
     def _insert(self, connection: Any, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool) -> None:
@@ -183,7 +181,7 @@ def _batches(cells: pl.DataFrame) -> Any:
         pl.UInt32: pl.Int64,
         pl.UInt64: pl.String,
     }
-    cells = cells.cast({name: wider[kind] for name, kind in cells.schema.items() if kind in wider})
+    cells = cells.with_columns(column.cast(wider.get(column.dtype, column.dtype)) for column in cells.get_columns())
     oldest = pl.CompatLevel.oldest()
     slices = (cells[start : start + ROWS].to_arrow(compat_level=oldest) for start in range(0, cells.height, ROWS))
     schema = cells.clear().to_arrow(compat_level=oldest).schema

@@ -107,7 +107,7 @@ def quoted_cells(cells: pl.DataFrame, numbers: Sequence[str], quoting: Quoting, 
     import polars as pl
 
     def quoted(name: str) -> pl.Expr:
-        text = pl.col(name).cast(pl.String)
+        text = pl.selectors.by_name(name).as_expr().cast(pl.String)  # pl.col takes names such as * for patterns
         needed = text.str.contains_any([separator, '"', "\n", "\r"])
         wanted = needed
         if quoting.wants(name, text=name not in numbers):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from microveil.data.databases import ROWS, Engine, quoted
 from microveil.data.loose import LooseColumn, to_cells
+from microveil.data.names import check_no_pattern
 from microveil.data.places import Database
 
 if TYPE_CHECKING:
@@ -50,13 +52,15 @@ class Sqlite(Engine):
         import polars as pl
 
         table = quoted(place.table)
-        cursor = connection.execute(query or f"SELECT * FROM {table}")  # noqa: S608 - names are quoted
-        names = [entry[0] for entry in cursor.description or ()]
+        asked = query or f"SELECT * FROM {table}"  # noqa: S608 - names are quoted
+        with closing(connection.execute(asked)) as cursor:  # an open one holds a lock, even in an error
+            names = [entry[0] for entry in cursor.description or ()]
+            check_no_pattern(names)
+            cells: list[list[Any]] = [[] for _ in names]
+            while rows := cursor.fetchmany(ROWS):
+                for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
+                    column.extend(batch)
         declared = connection.execute(f"PRAGMA table_info({table})").fetchall() if query is None else []
-        cells: list[list[Any]] = [[] for _ in names]
-        while rows := cursor.fetchmany(ROWS):
-            for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
-                column.extend(batch)
         columns = {name: LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
         kinds = {name: kind for _, name, kind, *_ in declared}
         return pl.DataFrame([column.seen for column in columns.values()]), SqliteManner(kinds, columns)
