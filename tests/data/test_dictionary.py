@@ -9,15 +9,20 @@ import polars as pl
 import pytest
 
 import microveil as mv
-from microveil.data.dictionary import find_codes
+from microveil.core.table import Matrix
+from microveil.data.dictionary import find_codes, find_codes_far
 from microveil.errors import DataError, FileError, ParameterError
 
 NAN = float("nan")
 
 
 def codes(*values: float) -> tuple[float, ...]:
+    """The codes that are found, in memory and by passes over a column that is elsewhere."""
     column = np.array(values, dtype=float)
-    return find_codes(column, float(np.nanmin(column)), float(np.nanmax(column)))
+    ends = float(np.nanmin(column)), float(np.nanmax(column))
+    found = find_codes(column, *ends)
+    assert find_codes_far(Matrix([column]), 0, *ends) == found
+    return found
 
 
 @pytest.mark.parametrize(

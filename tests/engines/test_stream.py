@@ -310,6 +310,20 @@ def test_special_codes_are_refused_and_can_be_values(tmp_path: Path) -> None:
     assert protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", rules=None).kept["mean"] < 1e-9
 
 
+def test_a_code_in_three_rows_of_many_is_found_as_in_memory(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame(rng.lognormal(size=(300_000, 3)), schema=["sales", "costs", "size"])
+    rare = pl.int_range(pl.len()).is_in([100_001, 100_007, 230_000])
+    coded = frame.with_columns(costs=pl.when(rare).then(999998.0).otherwise("costs"))
+    coded.write_parquet(tmp_path / "in.parquet")
+    with pytest.raises(DataError, match="'costs': 999998 looks like a code"):
+        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso")
+    roles = {"confidential": ["sales", "size"], "public": ["costs"], "seed": SEED}
+    release = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", **roles)
+    assert release.warnings == mv.protect(coded, "ipso", **roles).warnings
+    assert any("public column 'costs': 999998 looks like a code" in said for said in release.warnings)
+
+
 def test_a_dictionary_can_declare_sums(files: Path) -> None:
     sums = {"sums": [{"total": "total", "parts": ["sales", "costs"]}]}
     release = protect_file(files / "in.parquet", files / "out.parquet", "ipso", rules=sums, seed=SEED)

@@ -32,7 +32,8 @@ A rule with `enforce = false` is not kept, but counted: in how many rows it does
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,10 +45,12 @@ from microveil.core.atomic import shown
 from microveil.core.dependence import LinearRule, in_order
 from microveil.core.domain import Domain
 from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.in_order import pieces_of
 from microveil.core.knowledge import Rule
 from microveil.core.orders import OrderRule
 from microveil.core.ratios import RatioRule, ratio_rule
 from microveil.core.strict import Strict, checked, plain_data, read_toml_or_json
+from microveil.core.table import Matrix
 from microveil.data.limits import LARGEST
 
 REPEATS = 3
@@ -165,6 +168,36 @@ def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ..
     return (*below, *above)
 
 
+def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
+    """The same for a column that is not in memory: values are looked at from both ends, a pass or two for each."""
+    low, least = _codes_from(values, column, minimum, _is_low_code, 1)
+    high, largest = _codes_from(values, column, maximum, _is_nines, -1)
+    if not low and not high:
+        return ()
+    return find_codes(np.array([*(low + high) * REPEATS, least, largest]), minimum, maximum)
+
+
+def _codes_from(
+    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], way: int
+) -> tuple[list[float], float]:
+    """Codes from an end of a column, going up (1) or down (-1), and the first value that is none, or NaN."""
+    codes: list[float] = []
+    while is_code(value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
+        codes.append(value)
+        value = -way * float(values.largest(partial(_nearest_beyond, value, way), [column])[0])
+        value = value if np.isfinite(value) else float("nan")
+    return codes, value
+
+
+def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    return np.array([float(np.count_nonzero(cells[0] == value))])
+
+
+def _nearest_beyond(value: float, way: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    turned = way * cells[0]
+    return np.array([np.max(-turned[turned > way * value], initial=-np.inf)])
+
+
 def _is_low_code(value: float) -> bool:
     """-7, -8, -9, -77, ..., -999, -9998, ..."""
     if not -1e9 < value < 0 or value != round(value):
@@ -227,7 +260,8 @@ def _sum_rule(entry: SumEntry, columns: Mapping[str, Array]) -> LinearRule:
             f"rules: the coefficients of {shown(entry.total)} do not fit its parts", "give each part one other than 0"
         )
     for part, coefficient in zip(entry.parts, coefficients, strict=True):
-        if not np.nanmax(np.abs(columns[part])) <= LARGEST / max(abs(coefficient), 1.0):
+        most = LARGEST / max(abs(coefficient), 1.0)
+        if any((np.abs(cells) > most).any() for cells in pieces_of(columns[part])):
             raise ParameterError(
                 f"rules: the coefficient of {shown(part)} in {shown(entry.total)} makes it too large to be squared",
                 "correct it",

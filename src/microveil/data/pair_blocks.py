@@ -12,14 +12,15 @@ from typing import cast
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.far import FarMatrix, sorted_on_disk
-from microveil.core.in_order import first_above, first_at, pieces_of
+from microveil.core.far import FarMatrix
+from microveil.core.in_order import pieces_of
 from microveil.core.measure import scales
 from microveil.core.roles import Choice, named, regressed
 from microveil.core.shelf import BYTES, DiskColumn, Shelf
+from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.data.blocks import BlockSource
-from microveil.data.dictionary import REPEATS, find_codes
+from microveil.data.dictionary import find_codes_far
 from microveil.data.frames import open_frame
 from microveil.data.intake import Rules, dictionary_for
 from microveil.data.pair import (
@@ -40,9 +41,6 @@ Tell = Callable[[str, float], None]
 
 SHARE = 32
 """Of the memory allowed, one part in so many is for a batch of rows: the reader holds some, and so do conversions."""
-
-CODES = 100
-"""Different values at each end of a column among which its codes are; there are not so many that look like one."""
 
 FEWEST_ROWS, MOST_ROWS = 2**12, 2**18
 
@@ -87,7 +85,7 @@ def pair_up_blocks(
     after = _read(released, [*names, *beside], shelf, lambda done: tell("reading the release", (1 + done) / 2))
     changed = _differing(beside, before[len(names) :], after[len(names) :])
     before, after = before[: len(names)], after[: len(names)]
-    codes = _codes(original, names, before, rules, shelf)
+    codes = _codes(original, names, before, rules)
     for name, found in codes.items():
         for columns in (before, after):
             _blank(columns[names.index(name)], found)
@@ -126,38 +124,20 @@ def _same(old: DiskColumn, new: DiskColumn) -> bool:
 
 
 def _codes(
-    original: BlockSource, names: Sequence[str], columns: Sequence[DiskColumn], rules: Rules, shelf: Shelf
+    original: BlockSource, names: Sequence[str], columns: Sequence[DiskColumn], rules: Rules
 ) -> dict[str, tuple[float, ...]]:
     """The special codes of each column: found in the original, or as the dictionary says."""
     dictionary, inferred = dictionary_for(rules, original.names)
     if not inferred:
         return {name: dictionary.codes(name) for name in names if dictionary.codes(name)}
-    found = in_threads([partial(_codes_in, column, shelf) for column in columns], small=original.count < MOST_ROWS)
+    held = Matrix(cast(Sequence[Array], columns))
+    tasks = [partial(_codes_in, held, number) for number in range(len(columns))]
+    found = in_threads(tasks, small=original.count < MOST_ROWS)
     return {name: codes for name, codes in zip(names, found, strict=True) if codes}
 
 
-def _codes_in(column: DiskColumn, shelf: Shelf) -> tuple[float, ...]:
-    """Codes are the first or the last values in order, and the next ones tell them: all others need not be seen."""
-    low, high = _extremes(cast(Array, column))
-    if not find_codes(np.repeat([low, 0.0, high], REPEATS), low, high):
-        return ()  # not even with nothing but zeros between them
-    ordered = sorted_on_disk(cast(Array, column), shelf)
-    return find_codes(_both_ends(ordered), low, high)
-
-
-def _both_ends(ordered: Array) -> Array:
-    """The smallest and the largest values, each as often as it takes to be a code."""
-    found: list[Array] = []
-    start, stop = 0, ordered.size
-    while len(found) < CODES and start < stop:
-        end = first_above(ordered, float(ordered[start : start + 1][0]))
-        found.append(ordered[start : min(end, start + REPEATS)])
-        start = end
-    while len(found) < 2 * CODES and start < stop:
-        end = first_at(ordered, float(ordered[stop - 1 : stop][0]))
-        found.append(ordered[end : min(stop, end + REPEATS)])
-        stop = end
-    return np.concatenate(found)
+def _codes_in(columns: Matrix, number: int) -> tuple[float, ...]:
+    return find_codes_far(columns, number, *_extremes(columns.columns[number]))
 
 
 def _blank(column: DiskColumn, codes: Sequence[float]) -> None:

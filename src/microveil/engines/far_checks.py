@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.roles import Roles
 from microveil.core.scan import Scan
 from microveil.core.table import Table
-from microveil.data.dictionary import Dictionary, find_codes
+from microveil.data.dictionary import Dictionary, find_codes_far
 from microveil.data.limits import SMALLEST_TABLE, check_values
 
 NOTHING = np.empty(0)
@@ -50,15 +49,21 @@ def has_missing(name: str) -> DataError:
     )
 
 
-def check_codes(name: str, some: Array, look: Scan, number: int) -> None:
-    """A special code counts as missing; `some` cells of a column tell whether it has any."""
-    found = find_codes(some, *extremes(look, number))
-    if found:
-        codes = ", ".join(f"{code:g}" for code in found)
-        raise DataError(
-            f"column '{name}': {codes} looks like a code for missing, and rows that are not in memory must be whole",
-            "use engine='memory', or rules='none' if it is a value",
-        )
+def public_codes(table: Table, look: Scan) -> dict[str, tuple[float, ...]]:
+    """The special codes of public columns, which are told; those of others count as missing, and are refused."""
+    found = {
+        name: codes
+        for number, name in enumerate(table.names)
+        if (codes := find_codes_far(table.values, number, *extremes(look, number)))
+    }
+    for name in table.confidential_names:
+        if name in found:
+            told = ", ".join(f"{code:g}" for code in found[name])
+            raise DataError(
+                f"column '{name}': {told} looks like a code for missing, and rows that are not in memory must be whole",
+                "use engine='memory', or rules='none' if it is a value",
+            )
+    return found
 
 
 def check_declares_sums(dictionary: Dictionary) -> None:

@@ -23,7 +23,7 @@ from microveil.core.table import RowMap
 from microveil.core.threads import single_threaded_blas
 from microveil.data.dictionary import Dictionary
 from microveil.data.intake import Intake, Rules, dictionary_for
-from microveil.engines.far_checks import check_codes, check_columns, check_count, check_declares_sums, check_roles
+from microveil.engines.far_checks import check_columns, check_count, check_declares_sums, check_roles, public_codes
 from microveil.engines.memory import places_of
 from microveil.engines.pipeline import Progress
 from microveil.engines.scale import FarOutcome, check_eligible, run_far, shown_rows
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 HOLDS = 1e-9
 """Share of the sizes of its terms to which a declared sum must hold."""
-
-CODES_FROM = 65_536
-"""Rows, evenly from all over a column, in which special codes are looked for."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,11 +110,8 @@ def take_in_spark(source: SparkSource, roles: Roles, rules: Rules, tell: Progres
         check_columns(table, look)
         _check_varying(table, look)
         dictionary, inferred = dictionary_for(rules, source.names)
-        if inferred:
-            some = table.take(np.unique(np.linspace(0, table.count - 1, CODES_FROM).astype(np.intp)))
-            for number in range(table.public, len(table.names)):
-                check_codes(table.names[number], some.values.columns[number], look, number)
-        return Intake(table, look, {}, {}, dict.fromkeys(roles.confidential), _known(dictionary, table))
+        told = public_codes(table, look) if inferred else {}
+        return Intake(table, look, {}, told, dict.fromkeys(roles.confidential), _known(dictionary, table))
 
 
 def spark_table(intake: Intake) -> SparkTable:

@@ -27,12 +27,12 @@ from microveil.data.limits import SMALLEST_TABLE
 from microveil.data.model_matrix import MOST_LEVELS, check_cells, check_room
 from microveil.engines.disk import SHARE, DiskTable
 from microveil.engines.far_checks import (
-    check_codes,
     check_columns,
     check_count,
     check_declares_sums,
     check_roles,
     has_missing,
+    public_codes,
 )
 from microveil.engines.pipeline import Progress
 from microveil.engines.scale import FarOutcome
@@ -40,9 +40,6 @@ from microveil.methods import Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-BLOCK = 65_536
-"""Rows from each end and the middle of a column in which special codes are looked for."""
 
 MOST_ROWS = 2**20
 """Rows of a batch at most: more would make no difference to anything but the memory."""
@@ -71,10 +68,8 @@ def take_in_blocks(source: BlockSource, roles: Roles, rules: Rules, shelf: Shelf
     tell("measuring", 0.15)
     table, look = _scanned(table)
     dictionary, inferred = dictionary_for(rules, source.names)
-    if inferred:
-        for number in range(table.public, len(table.names)):
-            check_codes(table.names[number], _some(table.values.columns[number]), look, number)
-    return Intake(table, look, {}, {}, dict.fromkeys(roles.confidential), _known(dictionary, table))
+    told = public_codes(table, look) if inferred else {}
+    return Intake(table, look, {}, told, dict.fromkeys(roles.confidential), _known(dictionary, table))
 
 
 def _public(roles: Roles) -> tuple[list[str], list[str]]:
@@ -132,13 +127,6 @@ def _weights(columns: Mapping[str, DiskColumn], name: str | None) -> Array | Non
         raise DataError(f"weight: column '{name}' has cells that are missing or not above 0", "give every row a weight")
     scaled: Array = weights / weights.mean()
     return scaled
-
-
-def _some(column: Array) -> Array:
-    """Rows from the beginning, the middle and the end of a column."""
-    last = max(len(column) - BLOCK, 0)
-    starts = sorted({0, last // 2, last})
-    return np.concatenate([column[start : start + BLOCK] for start in starts])
 
 
 def _known(dictionary: Dictionary, table: DiskTable) -> Knowledge:
