@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microveil.core.assessment import Assessment
+from microveil.core.dependence import LinearRule
 from microveil.core.domain import Domain
 from microveil.core.errors import MicroveilError
 from microveil.core.knowledge import Rule
+from microveil.core.orders import find_orders
 from microveil.core.results import Audit, Release
 from microveil.data.arranged import with_rows
+from microveil.data.describe import implied_orders
 from microveil.data.frames import open_frame
 from microveil.data.pair import Pair, pair_up
 
@@ -95,7 +98,9 @@ class Reporter:
             both = self._both(release)
         except MicroveilError as error:
             return replace(material, absent=f"the two files cannot be compared: {error.problem}")
-        return replace(material, names=both.names, before=both.original, after=both.released, audits=self._audits(both))
+        return replace(
+            material, names=both.names, before=both.original, after=both.released, audits=self._audits(release, both)
+        )
 
     def of_both(self, data: Any, names: Sequence[str], first: Release, second: Release | None) -> Reporter:
         """The writer of a release that is made of two, whose columns are some of `names` each."""
@@ -112,7 +117,7 @@ class Reporter:
     def audits(self, release: Release) -> list[Audit] | None:
         """What became of the rules; None where there is no original, or none that can be compared."""
         try:
-            return None if self.original is None else self._audits(self._both(release))
+            return None if self.original is None else self._audits(release, self._both(release))
         except MicroveilError:
             return None
 
@@ -125,12 +130,16 @@ class Reporter:
             rules=release.settings["rules"],
         )
 
-    def _audits(self, both: Pair) -> list[Audit]:
+    def _audits(self, release: Release, both: Pair) -> list[Audit]:
         """In how many rows each rule does not hold, and how many values a column could not have, before and after."""
         names, before, after = both.names, both.original, both.released
+        orders: list[Rule] = []
+        if release.settings["rules"] == "infer" and release.sample is None:  # in a sample too many would be found
+            sums = [rule for rule in self.rules if isinstance(rule, LinearRule)]
+            orders += find_orders(before, implied_orders(before, sums))
         found = [
             Audit(rule.sentence(names), *(rule.broken(table.columns) for table in (before, after)))
-            for rule in self.rules
+            for rule in [*self.rules, *orders]
         ]
         for name, domain, old, new in zip(names, self.domains, before.columns, after.columns, strict=False):
             said = _in_words(domain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def test_it_is_shown_before_anything_is_protected(sales: Path, capsys: pytest.Ca
     assert pl.read_csv(sales.with_name("o.csv")).columns == ["home", "abroad", "total", "net", "area"]
     code, out, _ = run(capsys, "protect", sales, "-o", sales.with_name("o.csv"), "--rules", "none", "--quiet")
     assert (code, out) == (0, "")
+
+
+def test_an_order_that_is_lost_is_told_with_the_way_to_keep_it(sales: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--confidential", "home,abroad,total,net", "--method", "pca", "--seed", 1)
+    _, out, _ = run(capsys, "protect", sales, "-o", sales.with_name("o.csv"), *options)
+    assert re.search(r"net <= total: 0 times before, [1-9]\d* times after", out)
+    assert "Orders are kept where the dictionary of the columns declares them" in out
 
 
 def test_rules_are_counted_before_and_after(sales: Path, capsys: pytest.CaptureFixture[str]) -> None:

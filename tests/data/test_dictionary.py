@@ -190,6 +190,16 @@ def test_a_declared_order_holds_in_every_row(method: str) -> None:
         assert any("were moved to values the columns can have" in warning for warning in kept.warnings)
 
 
+def test_an_order_that_is_found_is_counted_but_not_kept() -> None:
+    data = ordered_frame()
+    release = mv.protect(data, "pca", seed=2)
+    broken = int((release.data["net"] > release.data["gross"]).sum())
+    assert broken > 0, "otherwise nothing was tried"
+    line = next(line for line in release.audit or [] if line.rule == "net <= gross")
+    assert (line.before, line.after) == (0, broken)
+    assert not [line for line in mv.protect(data, "pca", rules=None, seed=2).audit or [] if "<=" in line.rule]
+
+
 def test_an_order_with_a_total_moves_what_is_free() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.integers(1, 500, (2, 300)).astype(float)

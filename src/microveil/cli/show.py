@@ -151,6 +151,8 @@ def _audit(console: Console, result: Release) -> None:
         console.print(f"  {escape(line.rule)}: {line.before} times before, {line.after} times after")
     if len(broken) > MOST_RULES:
         console.print(f"  and {len(broken) - MOST_RULES} more: --json and the internal report have all")
+    if any(" <= " in line.rule and line.after > line.before for line in broken):
+        console.print("  Orders are kept where the dictionary of the columns declares them: describe FILE -o, --rules")
 
 
 def written(paths: list[Path]) -> None:

@@ -237,12 +237,12 @@ class _Rules:
             amounts = [j for j in found.independent if j not in identifiers]
             near = find_near_sums(values, amounts, missing, stream)
         exact = [rule for rule in found.rules if rule.exact]
-        orders = find_orders(values, _implied(values, [*exact, *(sum_.rule for sum_ in near)]))
+        orders = find_orders(values, implied_orders(values, [*exact, *(sum_.rule for sum_ in near)]))
         told = [order for order in orders if not {order.lower, order.upper} & set(identifiers)]
         return cls(exact, near, ratios, told)
 
 
-def _implied(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:
+def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:
     """A part of a sum is not above the total, where all parts are at least 0."""
     least = [float(np.nanmin(column)) for column in values.columns]
     return {
