@@ -4,6 +4,7 @@ import csv as standard_csv
 import io
 import math
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+import microveil as mv
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.data.cells import formulas_kept
 from microveil.data.files import Reading, read_table, write_table
@@ -47,7 +49,7 @@ def test_decimal_commas_are_read_and_written(tmp_path, separator):
     form = read_table(tmp_path / "in.csv")[1]
     changed = frame.with_columns(pl.col("x") * 3, pl.col("n") / 4, new=pl.lit(0.5))
     write_table(changed, tmp_path / "out.csv", form)
-    expected = "x;n;code;name;new\n4,5;0,25;007;a,b;0,5\n-0,75;NA;01,5;1,5 m;0,5\n.;0,75;9;;0,5\n3000,0;1,0;1;c;0,5\n"
+    expected = "x;n;code;name;new\n4,5;0,25;007;a,b;0,5\n-0,75;NA;01,5;1,5 m;0,5\n.;0,75;9;;0,5\n3000;1;1;c;0,5\n"
     assert (tmp_path / "out.csv").read_text() == expected.replace(";", separator)
 
 
@@ -59,7 +61,7 @@ def test_decimal_commas_in_quotes_between_commas(tmp_path):
     assert told == "comma, decimal comma, UTF-8"
     frame, form = read_table(tmp_path / "in.csv")
     write_table(frame.with_columns(pl.col("x") * 2), tmp_path / "out.csv", form)
-    assert (tmp_path / "out.csv").read_text() == 'x,y\n"3,0",a\n"4,5",b\n"6,0",c\n'
+    assert (tmp_path / "out.csv").read_text() == 'x,y\n3,a\n"4,5",b\n6,c\n'
 
 
 @pytest.mark.parametrize(
@@ -218,9 +220,9 @@ def test_files_in_the_manner_of_r_come_back_byte_by_byte(tmp_path):
 
 def test_new_numbers_among_quoted_cells(tmp_path):
     for content, expected in (
-        ('"x","s"\n"1.50","a"\n"","b"\n', '"x","s"\n"3.0","a"\n"","b"\n'),
-        ('"x","s"\n1.50,"a"\nNA,"b"\n', '"x","s"\n3.0,"a"\nNA,"b"\n'),
-        ('"x";"s"\n1,50;"a"\nNA;"b"\n', '"x";"s"\n3,0;"a"\nNA;"b"\n'),
+        ('"x","s"\n"1.50","a"\n"","b"\n', '"x","s"\n"3.00","a"\n"","b"\n'),
+        ('"x","s"\n1.50,"a"\nNA,"b"\n', '"x","s"\n3.00,"a"\nNA,"b"\n'),
+        ('"x";"s"\n1,50;"a"\nNA;"b"\n', '"x";"s"\n3,00;"a"\nNA;"b"\n'),
     ):
         frame, form = read_table(save(tmp_path, content))
         write_table(frame.with_columns(pl.col("x") * 2), tmp_path / "out.csv", form)
@@ -293,3 +295,27 @@ def test_what_pandas_reads_is_what_we_read(tmp_path):
         options.pop("lineterminator", None)
         options.pop("na_rep", None)
         pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out.csv", **options), frame)
+
+
+@pytest.mark.parametrize("method", ["rank_swap", "shuffle", "veil"])
+def test_no_text_tells_which_cells_are_true(tmp_path, method):
+    """Prices of 12.50 and 3.00, of which many come back; how a cell looks follows from its value alone."""
+    rng = np.random.default_rng(3)
+    prices = np.round(rng.lognormal(2, 0.3, (400, 3)), 1)
+    lines = [",".join(f"{price:.2f}" for price in row) for row in prices]
+    (tmp_path / "in.csv").write_text("\n".join(["a,b,c", *lines]) + "\n")
+    frame, form = read_table(tmp_path / "in.csv")
+    release = mv.protect(frame, method, seed=1)
+    write_table(release.data, tmp_path / "out.csv", form)
+    cells = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
+    written = np.array(cells, dtype=float)
+    assert (written == prices).any(), "otherwise nothing was tried"
+    assert {len(cell.partition(".")[2]) for row in cells for cell in row} == {2}
+    assert written.tolist() == release.data.to_numpy().tolist()
+
+
+def test_codes_keep_their_text_and_signs_do_not(tmp_path):
+    (tmp_path / "in.csv").write_text("x\n-9\n-9\n-9\n+1.50\n2.50\n 3.00\n")
+    frame, form = read_table(tmp_path / "in.csv")
+    write_table(frame.with_columns(x=pl.Series([-9.0, -9.0, -9.0, 1.5, 3.0, 3.0])), tmp_path / "out.csv", form)
+    assert (tmp_path / "out.csv").read_text() == "x\n-9\n-9\n-9\n1.5\n3\n3\n"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from microveil.core.atomic import shown
 from microveil.core.errors import DataError
+from microveil.data.dictionary import find_codes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +25,9 @@ MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
 
 SAMPLE: Final = 1000
 """Cells that settle the type of most columns of text."""
+
+AGREED, MOST_DECIMALS = 0.95, 6
+"""Share of cells with as many decimals from which on a column is one of so many; and the most that are filled up."""
 
 SPACES: Final = " \t"
 # '007' and '01.11' are codes (a post code, an activity) that a number would cut short.
@@ -35,6 +39,8 @@ _GROUPED: Final = (
     r"|(?:[ '\x{a0}\x{202f}\x{2019}][0-9]{3})+(?:[.,][0-9]*)?)$"
 )
 _BOTH_MARKS: Final = r"[0-9],[0-9]{3}\.|[0-9]\.[0-9]{3},"
+_PLAIN: Final = r"^[+-]?[0-9]*(?:[.,][0-9]*)?$"
+_DECIMALS: Final = r"[.,]([0-9]*)$"
 _UNGROUPED: Final = r"^[+-]?(?:[0-9]{1,3}(?:[.,][0-9]*)?|[.,][0-9]+)$"
 
 
@@ -90,8 +96,9 @@ def to_numbers(text: pl.Series, decimal: str = ".") -> pl.Series | None:
 def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.Series:
     """The cells of a column of numbers, as text where they cannot be left to polars.
 
-    An unchanged column is its original text. In a changed one the missing cells are, and those that have the value
-    they had (special codes); cells that were not missing before look as most of the column's missing cells do.
+    An unchanged column is its original text. In a changed one the missing cells are, and special codes in their
+    places; cells that were not missing before look as most of the column's missing cells do. How any other cell looks
+    follows from its value alone: a text that only unchanged cells have would tell which ones are true.
     """
     import polars as pl
 
@@ -101,15 +108,59 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
     if column.dtype.is_float():
         column = column.fill_nan(None)
     same_rows = len(column) == len(was)
-    kept = same_rows and bool((column == was).any())
-    if column.null_count() == 0 and not kept:
+    codes = _codes_in(was) if same_rows else ()
+    least = _least_decimals(original.text)
+    if column.null_count() == 0 and not codes and (least == 1 or not column.dtype.is_float()):
         return column
     missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
-    cells = pl.lit(with_decimals(column, decimal).cast(pl.String))
+    cells = pl.lit(_alike(with_decimals(column, decimal).cast(pl.String), least, decimal))
     if same_rows:
         missing = pl.when(was.is_null()).then(original.text).otherwise(missing)
-        cells = pl.when(column == was).then(original.text).otherwise(cells)
+        coded = was.cast(pl.Float64).is_in(list(codes)) & (column == was)
+        cells = pl.when(coded).then(original.text).otherwise(cells)
     return pl.select(pl.coalesce(cells, missing).alias(column.name)).to_series()
+
+
+def _codes_in(numbers: pl.Series) -> tuple[float, ...]:
+    """Special codes, whose cells stay as they are."""
+    import polars as pl
+
+    low, high = numbers.min(), numbers.max()
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return ()
+    return find_codes(numbers.cast(pl.Float64).to_numpy(), float(low), float(high))
+
+
+def _least_decimals(text: pl.Series) -> int:
+    """The decimals that the cells of a column have at least: 2 for 12.50, 0 where whole numbers have no sign.
+
+    A few cells with fewer, such as codes, do not count where all others agree.
+    """
+    tried = text.drop_nulls().head(SAMPLE).str.strip_chars(SPACES)
+    plain = tried.filter(tried.str.contains(_PLAIN))
+    lengths = plain.str.extract(_DECIMALS).fill_null("").str.len_chars()
+    if lengths.is_empty():
+        return 1
+    usual = int(lengths.mode().max())  # type: ignore[arg-type]  # a number
+    least = usual if (lengths == usual).mean() >= AGREED else int(lengths.min())  # type: ignore[operator, arg-type]
+    return min(least, MOST_DECIMALS)
+
+
+def _alike(cells: pl.Series, least: int, decimal: str) -> pl.Series:
+    """Numbers as polars writes them, with so many decimals at least."""
+    import polars as pl
+
+    mark = f"[{decimal}]"
+    if least == 0:
+        return cells.str.replace(rf"{mark}0$", "")
+    told = pl.lit(cells)
+    for length in range(1, least):
+        told = (
+            pl.when(cells.str.contains(rf"^-?[0-9]+{mark}[0-9]{{{length}}}$"))
+            .then(pl.lit(cells) + "0" * (least - length))
+            .otherwise(told)
+        )
+    return pl.select(told.alias(cells.name)).to_series()
 
 
 def with_decimals(column: pl.Series, decimal: str) -> pl.Series:
