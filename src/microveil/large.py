@@ -138,6 +138,8 @@ def stream_file(
         found = _protected(plan, intake, sensitive, streams, tell)
         with into.open("wb") as out:
             written = write_blocks(file, intake, found, shown_rows(streams, intake.table.count), out, tell)
+        if confidential is None:
+            _check_words(written)
         outcome = outcome_of(plan, intake, found, written)
         settings = api.settings_of(plan, roles, rules, "stream")
         before, after = _shown(intake.table, written)
@@ -185,6 +187,8 @@ def protect_spark(
     plan = method_named(method).plan(params)
     check_streams(plan, rules, "spark")
     source = SparkSource.opened(data)
+    if confidential is None:
+        api.check_nothing_slips_through(open_frame(source.head()))
     roles = resolve_roles(source.numeric, confidential=confidential, public=public, strata=None, weight=weight)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
@@ -296,6 +300,14 @@ def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Stream
     places = places_of(sensitive, dependence, (), table.confidential_names)
     found = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=tell)
     return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
+
+
+def _check_words(written: Written) -> None:
+    """Columns of text by cells from all over the file; the beginning has been seen before the work."""
+    import pyarrow as pa
+
+    if written.words:
+        api.check_nothing_slips_through(open_frame(pa.Table.from_batches(written.words)))
 
 
 def _shown(table: Table, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -274,6 +274,9 @@ def test_what_is_refused(spark):
         protected(on_spark(spark, frame, 1), "pca", {}, rules={"sums": [{"total": "c", "parts": ["a.b", "b"]}]})
     with pytest.raises(DataError, match="has 2 rows"):
         protected(on_spark(spark, frame[:2], 1), "pca", {})
+    typed = frame.with_columns(name=pl.col("k").cast(pl.String) + ",5")
+    with pytest.raises(DataError, match="'name' is text, but most of its cells look like numbers"):
+        mv.protect_spark(on_spark(spark, typed, 1), "pca")
     with pytest.raises(DataError, match="'b' is alone"):
         mv.protect_spark(on_spark(spark, frame, 1), "pca", confidential=["b"])
     with pytest.raises(DataError, match="every column is constant"):

@@ -284,6 +284,23 @@ def test_a_stored_release_leaves_the_original_behind(case: Case) -> None:
     assert str(case.data["wages"].max()) not in repr(case.release.writer)
 
 
+def test_a_stored_release_has_neither_seed_nor_order_nor_original_rows(tmp_path: Path) -> None:
+    data = pl.DataFrame(np.random.default_rng(1).lognormal(size=(60, 3)), schema=["a", "b", "c"])
+    data.write_parquet(tmp_path / "in.parquet")
+    shuffled = mv.protect(data, "pca", shuffle_rows=True, seed=8642097)
+    streamed = mv.protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "pca", seed=8642097)
+    assert streamed.sample is not None
+    for release in (shuffled, streamed):
+        stored = pickle.dumps(release)
+        assert pickle.dumps(8642097)[2:-1] not in stored
+        assert data["a"].to_numpy()[0].tobytes() not in stored
+        back = pickle.loads(stored)
+        assert (back.seed, back.order, back.sample) == (None, None, None)
+        with pytest.raises(ParameterError, match="without its seed"):
+            back.recipe(include_seed=True)
+        assert back.recipe() == release.recipe()
+
+
 class Page(HTMLParser):
     """The elements and attributes of a page, as a browser takes them apart."""
 

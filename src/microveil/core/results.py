@@ -154,7 +154,9 @@ class Release:
     rows: int
     leakage: Leakage | None
     settings: Mapping[str, Any]
-    seed: int
+    seed: int | None
+    """None where it was left behind."""
+
     writer: Writer
     found: Mapping[str, float] = field(default_factory=dict)
     """Figures that the method had to find, by name: the alpha of a mixture and its limit, the number of clusters."""
@@ -175,6 +177,10 @@ class Release:
             f"<Release by {self.method}: {self.kind}, {self.rows} rows, {len(self.dose)} columns protected, "
             f"kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is stored or sent has nothing that is not released: no seed, no order, and none of the original rows."""
+        return {**self.__dict__, "seed": None, "order": None, "sample": None, "forget": None}
 
     def close(self) -> None:
         """Give back what is kept for the release elsewhere, on the disks of Spark's workers; write its data first."""
@@ -202,6 +208,8 @@ class Release:
         `microveil.run` replays it, and `microveil.recipes.write` puts it into a file.
         """
         recipe = {"recipe": RECIPE_VERSION, **plain_data(self.settings)}
+        if include_seed and self.seed is None:
+            raise ParameterError("the release was stored without its seed", "take the recipe before it is stored")
         return {**recipe, "seed": self.seed} if include_seed else recipe
 
     def report(

@@ -162,7 +162,9 @@ class _ParquetSink(BlockSink):
         from pyarrow import parquet as pq
 
         fields = [field.with_type(_stored_as(field.type)) if field.name in changed else field for field in like.schema]
-        self.schema = pa.schema(fields, like.schema.metadata)
+        # Of notes on the whole file only that of pandas is known to hold none of its cells.
+        notes = {key: note for key, note in (like.schema.metadata or {}).items() if key == b"pandas"}
+        self.schema = pa.schema(fields, notes or None)
         self.single = frozenset(name for name in changed if self.schema.field(name).type == pa.float32())
         # Released numbers hardly ever repeat: a dictionary of them would be made in vain.
         repeating = [name for name in like.names if name not in changed]

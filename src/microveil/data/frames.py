@@ -24,7 +24,9 @@ ROWS_AT_ONCE = 8_192
 
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
 
-_SAMPLE: Final = 1000
+SAMPLE: Final = 1000
+"""Cells from all over a column of text that tell whether it is meant as numbers."""
+
 _CODES: Final = 0.05  # share of cells like 007 that makes a column one of codes; fewer are slips of the pen
 _TRIMMINGS: Final = re.compile(r"[\s\u00a0\u202f\u2019'*%€$£()]|EUR|USD|GBP|CHF", re.IGNORECASE)
 _LEADING_ZERO: Final = re.compile(r"[<>]?=?\s*[+-]?0[0-9]")
@@ -259,13 +261,13 @@ class NarwhalsFrame(Frame):
     def looks_numeric(self, name: str) -> bool:
         if self.schema[name] not in (nw.String, nw.Object):
             return False
-        cells = self.native[name].gather_every(max(1, -(-self.count // _SAMPLE))).drop_nulls().to_list()
+        cells = self.native[name].gather_every(max(1, -(-self.count // SAMPLE))).drop_nulls().to_list()
         return _mostly_numbers(cells)
 
     def is_unique(self, name: str) -> bool:
         column = self.native[name]
         try:
-            start = column.head(_SAMPLE)  # settles it for most columns
+            start = column.head(SAMPLE)  # settles it for most columns
             if start.n_unique() < len(start):
                 return False
             distinct = column.n_unique()

@@ -22,6 +22,7 @@ from microveil.core.scan import Scan, scan
 from microveil.core.shelf import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
 from microveil.data.blocks import BlockSource, Labels
 from microveil.data.dictionary import Dictionary, declared_rules, watched_rules
+from microveil.data.frames import SAMPLE
 from microveil.data.intake import Intake, Rules, dictionary_for
 from microveil.data.limits import SMALLEST_TABLE
 from microveil.data.model_matrix import MOST_LEVELS, check_cells, check_room
@@ -160,6 +161,9 @@ class Written:
     weights: Array | None = None
     """Those of the sample, where they are not at hand with the table."""
 
+    words: Sequence[pa.RecordBatch] = ()
+    """Cells of columns that are not numbers, from all over the file."""
+
 
 def write_blocks(
     source: BlockSource, intake: Intake, outcome: FarOutcome, sampled: NDArray[np.intp], file: IO[bytes], tell: Progress
@@ -191,6 +195,9 @@ def write_blocks(
         values = np.empty((len(names), batch.stop - batch.start))
         return values, far.made(stored, batch, values, watching.see, first=outcome.released.reads)
 
+    words = [name for name in kept if not source.is_numeric(name)]
+    apart = max(-(-table.count // SAMPLE), 1)
+    some: list[pa.RecordBatch] = []
     seen: list[Seen] = []
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(made, batches[0])
@@ -199,10 +206,13 @@ def write_blocks(
             seen += said
             if number + 1 < len(batches):
                 coming = ahead.submit(made, batches[number + 1])
-            sink.write(next(unchanged), dict(zip(names, values, strict=True)))
+            others = next(unchanged)
+            if words and others is not None:
+                some.append(others.select(words).take(np.arange(-batch.start % apart, others.num_rows, apart)))
+            sink.write(others, dict(zip(names, values, strict=True)))
             tell("writing the file", 0.6 + 0.4 * batch.stop / table.count)
     sink.close()
-    return watching.seen(seen, rounded=bool(single))
+    return replace(watching.seen(seen, rounded=bool(single)), words=some)
 
 
 class Seen(NamedTuple):

@@ -191,17 +191,19 @@ def _risk_of_statistics(release: Release) -> list[str]:
 
 def _replay(material: Material) -> dict[str, Any]:
     """How to make the same release again from the same data."""
-    recipe = material.release.recipe(include_seed=True)
+    recipe = material.release.recipe(include_seed=material.release.seed is not None)
     needs = ", ".join(recipe.get("needs", ()))
+    notes = (
+        [f"Tables that the method was given are in no recipe, and have to be given again: {needs}."] if needs else []
+    )
+    notes += [] if "seed" in recipe else ["The seed was left behind when the release was stored."]
     return {
-        "seed": recipe["seed"],
+        "seed": recipe.get("seed"),
         "recipe": recipe,
         "command": _command(material, recipe),
         # A command has no place for rules that were not in a file: it names the recipe, which has.
         "file": toml_text(recipe) if isinstance(recipe["rules"], Mapping) else "",
-        "note": f"Tables that the method was given are in no recipe, and have to be given again: {needs}."
-        if needs
-        else "",
+        "note": " ".join(notes),
     }
 
 
@@ -222,7 +224,8 @@ def _command(material: Material, recipe: Mapping[str, Any]) -> str:
     rules = recipe["rules"]
     if rules != "infer":
         words += ["--rules", rules]
-    return shlex.join([*words, *material.options, "--engine", recipe["engine"], "--seed", str(recipe["seed"])])
+    seed = ["--seed", str(recipe["seed"])] if "seed" in recipe else []
+    return shlex.join([*words, *material.options, "--engine", recipe["engine"], *seed])
 
 
 def _typed(value: Any) -> str:
