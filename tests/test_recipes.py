@@ -205,6 +205,14 @@ def test_numpy_none_tuples_and_strange_names_come_back(method: str, params: dict
     assert json.loads(json.dumps(release.recipe())) == release.recipe()
 
 
+def test_what_a_rule_does_not_say_is_left_out(tmp_path: Path) -> None:
+    rules = {"sums": [{"total": "t", "parts": ["a", "b"], "coefficients": None}]}
+    data = pl.DataFrame({"a": [1.0, 5.0, 2.0, 7.0], "b": [4.0, 1.0, 3.0, 3.0], "t": [5.0, 6.0, 5.0, 10.0]})
+    release = mv.protect(data, "pca", rules=rules, seed=SEED)
+    recipes.write(release.recipe(include_seed=True), tmp_path / "recipe.toml")
+    assert mv.run(tmp_path / "recipe.toml", data).data.equals(release.data)
+
+
 def test_arrays_have_their_columns_by_number() -> None:
     data = table().to_numpy()
     release = mv.protect(data, "pca", confidential=[3, 1], public=0, seed=1)

@@ -119,6 +119,26 @@ def test_cells_far_down_that_are_no_numbers_are_told(tmp_path: Path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
+@pytest.mark.parametrize("length", range(200, 216))
+def test_cells_may_have_two_lines_wherever_the_beginning_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    monkeypatch.setattr(csv_blocks, "BEGINNING", length)
+    rows = "".join(f'{number},{number % 7}.5,"two\nlines, ""{number}"""\n' for number in range(60))
+    (tmp_path / "in.csv").write_text(f"a,b,text\n{rows}")
+    release = protect_file(tmp_path / "in.csv", tmp_path / "out.csv", "ipso", confidential=["a", "b"], seed=SEED)
+    assert release.rows == 60
+    assert pl.read_csv(tmp_path / "out.csv")["text"].to_list() == [f'two\nlines, "{number}"' for number in range(60)]
+
+
+def test_letters_far_down_that_are_no_utf_8_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_blocks, "BEGINNING", 2_000)
+    rows = b"".join(b"%d,%d.5,word\n" % (number, number % 7) for number in range(3_000))
+    (tmp_path / "in.csv").write_bytes(b"a,b,text\n" + rows + b"1,2,\xff\xfe\n")
+    with pytest.raises(FileError, match="is not UTF-8 after row"):
+        protect_file(tmp_path / "in.csv", tmp_path / "out.csv", "ipso", confidential=["a", "b"])
+
+
 def test_other_encodings_are_refused(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes("größe,b\n1,2\n3,5\n4,4\n".encode("cp1252"))
     with pytest.raises(FileError, match="only UTF-8"):

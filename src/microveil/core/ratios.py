@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class RatioRule:
     numerator: int
     denominator: int
     step: float | None = None
-    otherwise: float = 0.0
+    otherwise: float = field(default=0.0, repr=False)  # of the data
 
     def rebuilt(self, columns: Mapping[int, Array] | Sequence[Array]) -> Array:
         """The column from the other two."""

@@ -80,12 +80,11 @@ def plain_data(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _without_none(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in content.items()
-        if value is not None
-    }
+def _without_none(content: Any) -> Any:
+    """TOML has no word for nothing: what is not said is left out."""
+    if isinstance(content, Mapping):
+        return {name: _without_none(value) for name, value in content.items() if value is not None}
+    return [_without_none(value) for value in content] if isinstance(content, list) else content
 
 
 def read_strictly(

@@ -16,7 +16,7 @@ from microveil.data.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
 from microveil.data.csv import Dialect, arrow_options, parsed, write_csv
 from microveil.data.encodings import as_utf8
 from microveil.data.formats import Reading, check_options
-from microveil.data.numerals import to_numbers
+from microveil.data.numerals import alike, least_decimals, to_numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,6 +27,17 @@ BEGINNING = 2**23
 
 COUNTED = 2**24
 """Bytes that are looked at together for ends of lines."""
+
+
+def _last_end(data: bytes) -> int:
+    """Where the last whole record ends: at a line's end outside of quotes, of which there are even many before."""
+    end = data.rfind(b"\n") + 1
+    quotes = data.count(b'"', 0, end)
+    while quotes % 2 and end:
+        before = data.rfind(b"\n", 0, end - 1) + 1
+        quotes -= data.count(b'"', before, end)
+        end = before
+    return end
 
 
 class CsvBlocks(BlockSource):
@@ -41,7 +52,7 @@ class CsvBlocks(BlockSource):
                 whole = not file.read(1)
         except OSError as error:
             raise cannot("read", path, error) from None
-        beginning = start if whole else start[: start.rfind(b"\n") + 1]
+        beginning = start if whole else start[: _last_end(start)]
         data, encoding = as_utf8(beginning, path, reading.encoding)
         if encoding.name != "utf-8":
             raise FileError(
@@ -50,6 +61,7 @@ class CsvBlocks(BlockSource):
             )
         frame, dialect, self.header = parsed(data, encoding, path, reading)
         self.first = len(beginning) - len(data) + self.header.end
+        self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
         self.schema = frame.schema
         self._head = frame.head(FIRST_ROWS)
@@ -89,16 +101,18 @@ class CsvBlocks(BlockSource):
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
-        count, broken = 0, False
+        count, broken = 0, ""
         with pa.OSFile(str(self.path)) as file:
             file.seek(self.first)
             try:
                 for batch in pa_csv.open_csv(file, **arrow_options(self.header, names, quotes=True)):
                     count += batch.num_rows
                     yield batch
-            except pa.ArrowInvalid:
-                broken = True
+            except pa.ArrowInvalid as error:
+                broken = "letters" if "UTF8" in str(error) else "cells"
         # Raised out here, so that Arrow's error, which quotes the row, is not even its context.
+        if broken == "letters":
+            raise FileError(f"{shown(self.path)} is not UTF-8 after row {count}", "convert it, or use engine='memory'")
         if broken:
             raise FileError(
                 f"{shown(self.path)} has a row with another number of cells after row {count}",
@@ -124,7 +138,8 @@ class _CsvSink(BlockSink):
         """Write the next rows."""
         import polars as pl
 
-        columns = {name: pl.Series(name, values) for name, values in changed.items()}
+        least, decimal = self.like.least, self.like.dialect.decimal
+        columns = {name: alike(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
         columns |= (
             {}
             if unchanged is None

@@ -109,11 +109,11 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
         column = column.fill_nan(None)
     same_rows = len(column) == len(was)
     codes = _codes_in(was) if same_rows else ()
-    least = _least_decimals(original.text)
-    if column.null_count() == 0 and not codes and (least == 1 or not column.dtype.is_float()):
-        return column
+    written = alike(column, least_decimals(original.text), decimal)
+    if column.null_count() == 0 and not codes:
+        return written
     missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
-    cells = pl.lit(_alike(with_decimals(column, decimal).cast(pl.String), least, decimal))
+    cells = pl.lit(written.cast(pl.String))
     if same_rows:
         missing = pl.when(was.is_null()).then(original.text).otherwise(missing)
         coded = was.cast(pl.Float64).is_in(list(codes)) & (column == was)
@@ -131,7 +131,7 @@ def _codes_in(numbers: pl.Series) -> tuple[float, ...]:
     return find_codes(numbers.cast(pl.Float64).to_numpy(), float(low), float(high))
 
 
-def _least_decimals(text: pl.Series) -> int:
+def least_decimals(text: pl.Series) -> int:
     """The decimals that the cells of a column have at least: 2 for 12.50, 0 where whole numbers have no sign.
 
     A few cells with fewer, such as codes, do not count where all others agree.
@@ -146,20 +146,19 @@ def _least_decimals(text: pl.Series) -> int:
     return min(least, MOST_DECIMALS)
 
 
-def _alike(cells: pl.Series, least: int, decimal: str) -> pl.Series:
-    """Numbers as polars writes them, with so many decimals at least."""
+def alike(column: pl.Series, least: int, decimal: str) -> pl.Series:
+    """Numbers with so many decimals at least: as text, where polars would write others."""
     import polars as pl
 
-    mark = f"[{decimal}]"
+    if not column.dtype.is_float() or (least == 1 and decimal == "."):
+        return column
+    cells = with_decimals(column, decimal).cast(pl.String)
     if least == 0:
-        return cells.str.replace(rf"{mark}0$", "")
+        return cells.str.replace(rf"[{decimal}]0$", "")
     told = pl.lit(cells)
     for length in range(1, least):
-        told = (
-            pl.when(cells.str.contains(rf"^-?[0-9]+{mark}[0-9]{{{length}}}$"))
-            .then(pl.lit(cells) + "0" * (least - length))
-            .otherwise(told)
-        )
+        short = cells.str.contains(rf"^-?[0-9]+[{decimal}][0-9]{{{length}}}$")
+        told = pl.when(short).then(pl.lit(cells) + "0" * (least - length)).otherwise(told)
     return pl.select(told.alias(cells.name)).to_series()
 
 
