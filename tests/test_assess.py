@@ -207,6 +207,23 @@ def test_missing_cells_are_no_hits() -> None:
     assert mv.assess(half, half, measures="dbrl", seed=1)["dbrl"].value == 0.5
 
 
+def test_a_table_that_was_only_sorted_does_not_pass_for_a_protected_one() -> None:
+    """Rows that are compared with others' rows say nothing, and a limit on what they say is not met."""
+    data = table()
+    policy = {"policy": {"name": "open data", "version": 1}, "limits": {"dbrl": {"at_most": 0.05}}}
+    found = mv.assess(frame(data), frame(data).sort("stock"), measures=["pil", "exact_matches"], policy=policy, seed=1)
+    assert list(found) == ["pil", "exact_matches"]
+    assert "not in the same order" in found.skipped["dbrl"]
+    assert found.skipped["dbrl"] == found.notes[0]
+    assert found.verdict is not None
+    assert not found.verdict.met
+    assert found["exact_matches"].value == 1
+    # Few values come back elsewhere by chance, and that is no other order.
+    few = np.random.default_rng(1).integers(0, 2, (250, 5)).astype(float)
+    assert not mv.assess(few, shuffled(few), measures=["dbrl"], seed=1).skipped
+    assert not mv.assess(frame(data), frame(shuffled(data)), measures=["dbrl"], seed=1).skipped
+
+
 def test_files_of_different_lengths_are_compared_by_what_needs_no_pairs() -> None:
     data = table()
     found = mv.assess(data, masked(data)[:200], measures=["dbrl", "score_2", "pil", "ks"], seed=1)

@@ -48,6 +48,9 @@ class Pair:
     sensitive: tuple[int, ...] | None = None
     """The numbers of those that were to be hidden, if not all."""
 
+    reordered: bool = False
+    """Are most released records those of other rows, so that rows of both files do not belong together?"""
+
     @property
     def rows(self) -> tuple[int, int]:
         """Rows of the original and of the released file."""
@@ -75,7 +78,7 @@ def pair_up(
         *_about_same(names, before, after),
         *_about_public(original, released, known),
     ]
-    return Pair(names, Matrix(before), Matrix(after), notes, hidden)
+    return Pair(names, Matrix(before), Matrix(after), notes, hidden, _reordered(before, after))
 
 
 def _check_kinds(original: Frame, released: Frame) -> None:
@@ -207,6 +210,20 @@ def _about_same(names: Sequence[str], before: Sequence[Array], after: Sequence[A
     """Columns that should have changed, and did not."""
     columns = zip(names, before, after, strict=True)
     return told_same([name for name, old, new in columns if np.array_equal(old, new, equal_nan=True)])
+
+
+def _reordered(before: Sequence[Array], after: Sequence[Array]) -> bool:
+    """Are most released records, whole, those that only one other row of the original has?
+
+    A table that was sorted is no less disclosed for it, but what compares rows with rows would not see it.
+    """
+    import polars as pl
+
+    if len(before) < 2 or before[0].size != after[0].size:
+        return False
+    old, new = (pl.DataFrame({str(j): cells for j, cells in enumerate(those)}).hash_rows() for those in (before, after))
+    elsewhere = (new != old) & new.is_in(old.filter(old.is_unique()).implode())
+    return 2 * int(elsewhere.sum()) >= new.len()
 
 
 def told_same(names: Sequence[str]) -> list[str]:
