@@ -208,6 +208,20 @@ def test_records_that_pass_by_are_searched_exactly(monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(found.credit, expected.credit)
 
 
+@pytest.mark.parametrize("case", ["weak", "tails", "one column"])
+@pytest.mark.parametrize("sample", [2, 300, 900])
+def test_strangers_that_pass_by_are_searched_exactly(monkeypatch: pytest.MonkeyPatch, case: str, sample: int) -> None:
+    before = cases()[case][0]
+    before = (before - before.mean(axis=0)) / before.std(axis=0)
+    monkeypatch.setattr(passing, "ROWS", 64)
+    monkeypatch.setattr(passing, "FIRST", 50)
+    tried = np.sort(np.random.default_rng(1).permutation(900)[:sample])
+    table = Matrix.from_array(before)
+    gaps = np.square(before[tried, None] - before).sum(axis=2)
+    gaps[np.arange(sample), tried] = np.inf
+    np.testing.assert_array_equal(passing._nearest_others(table, table, tried, 1), gaps.argmin(axis=1))
+
+
 @pytest.mark.parametrize("kind", ["normal", "few values", "one value", "missing"])
 def test_a_column_is_sorted_in_buckets(tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(6)

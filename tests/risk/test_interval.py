@@ -10,6 +10,7 @@ from reference import reference_file
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.risk import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
+from microveil.risk.interval import told
 
 Array = NDArray[np.float64]
 
@@ -52,12 +53,73 @@ def test_both_are_the_definition_written_out() -> None:
     assert own == pytest.approx(by_hand(data, released, np.arange(130)), abs=1e-12)
 
 
-def test_chance_is_that_of_a_record_picked_at_random() -> None:
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_chance_around_the_own_record_is_that_of_one_picked_at_random(missing: float) -> None:
     data, released = pair(2)
     rng = np.random.default_rng(3)
+    released[rng.random(released.shape) < missing] = np.nan
     found = interval_disclosure_own(matrix(data), matrix(released))
-    at_random = [by_hand(data, released, rng.integers(130, size=130)) for _ in range(12)]
-    assert found.chance == pytest.approx(np.mean(at_random), abs=4 * np.std(at_random) / np.sqrt(12))
+    table = matrix(released)
+    at_random = [told(matrix(data), table, np.arange(130), rng.integers(130, size=130)) for _ in range(200)]
+    assert found.chance == pytest.approx(np.mean(at_random), abs=4 * np.std(at_random) / np.sqrt(200))
+
+
+POPULATIONS = {
+    "normal": lambda rng, rows: rng.normal(size=(rows, 3)),
+    "correlated": lambda rng, rows: rng.normal(size=(rows, 8)) + 1.2 * rng.normal(size=(rows, 1)),
+    "long tails": lambda rng, rows: rng.lognormal(size=(rows, 5)),
+    "counts": lambda rng, rows: rng.poisson(3.0, size=(rows, 3)).astype(float),
+}
+
+
+@pytest.mark.parametrize("rows", [40, 150, 600])
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_chance_around_the_nearest_is_that_of_an_unrelated_release(population: str, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    gains = []
+    for _ in range(4_800 // rows + 10):
+        data, unrelated = (matrix(POPULATIONS[population](rng, rows)) for _ in range(2))
+        found = interval_disclosure(data, unrelated, seed=1)
+        assert found.chance is not None
+        gains.append(found.value - found.chance)
+    error = np.std(gains, ddof=1) / np.sqrt(len(gains))
+    assert error < 0.01
+    assert abs(np.mean(gains)) < 4 * error
+
+
+@pytest.mark.parametrize("missing", [(0.3, 0.3), (0.0, 0.5), (0.3, 0.0)])
+def test_missing_cells_are_in_that_chance(missing: tuple[float, float]) -> None:
+    rng = np.random.default_rng(11)
+    gains = []
+    for _ in range(30):
+        pairs = []
+        for share in missing:
+            values = rng.normal(size=(200, 3))
+            values[rng.random(values.shape) < share] = np.nan
+            pairs.append(matrix(values))
+        found = interval_disclosure(*pairs, seed=1)
+        assert found.chance is not None
+        gains.append(found.value - found.chance)
+    error = np.std(gains, ddof=1) / np.sqrt(len(gains))
+    assert error < 0.01
+    assert abs(np.mean(gains)) < 4 * error
+
+
+def test_the_nearest_other_leaves_its_target_out_of_the_order() -> None:
+    data, _ = pair(12, 90)
+    data[:30, 0] = np.round(data[:30, 0])  # equal cells, too
+    rest = [np.delete(data, i, axis=0) for i in range(90)]
+    spread = data.std(axis=0)
+    hits = 0.0
+    for i, others in enumerate(rest):
+        linked = int(np.square((others - data[i]) / spread).sum(axis=1).argmin())
+        for j in range(3):
+            ordered, order = np.sort(others[:, j]), np.argsort(others[:, j], kind="stable")
+            rank = int(np.flatnonzero(order == linked)[0])
+            for p in range(1, 11):
+                k = 90 * p // 100
+                hits += ordered[max(rank - k, 0)] <= data[i, j] <= ordered[min(rank + k, 88)]
+    assert interval_disclosure(matrix(data), matrix(data)).chance == pytest.approx(hits / (10 * 90 * 3), abs=1e-12)
 
 
 @pytest.mark.parametrize("measure", [interval_disclosure, interval_disclosure_own, interval_disclosure_sd])
@@ -68,7 +130,8 @@ def test_doing_nothing_tells_all_and_a_shuffle_little(measure) -> None:  # type:
     shuffled = np.column_stack([rng.permutation(column) for column in data.T])
     found = measure(matrix(data), matrix(shuffled))
     if measure is interval_disclosure:  # the nearest stranger still resembles the record
-        assert found.chance < found.value < 0.8
+        assert found.value < 0.8
+        assert found.low <= found.chance <= found.high
     else:
         assert found.value < 0.3
     if measure is interval_disclosure_own:

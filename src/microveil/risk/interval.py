@@ -5,25 +5,31 @@ Columns that are constant in the original hold no secret, and are left out.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.far import FarMatrix
 from microveil.core.in_order import pieces_of
 from microveil.core.measure import Reading, scale_of, scales, standardised
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.risk.linkage import links_of
-from microveil.risk.neighbours import Index
+from microveil.risk.neighbours import Index, nearest_other
 from microveil.risk.shares import attack, sampled_rows, share_of
 
 PERCENTS = tuple(range(1, 11))
 """Half-widths of the intervals, in per cent of the records (or of the standard deviation); the mean is taken."""
 
 MOST_RANKS = 5_000
-"""Released records the chance level is worked out from, evenly spaced in rank."""
+"""Released records the chance of a record picked at random is worked out from, evenly spaced in rank."""
+
+MOST_STRANGERS = 20_000
+"""Originals tried on strangers at most, evenly spaced in the file: their share has a standard error below .004."""
 
 
 @attack(
@@ -36,12 +42,20 @@ def interval_disclosure(original: Matrix, released: Matrix, *, seed: int | None 
 
     The intruder links a record to the nearest released one, as in `dbrl`, and believes that each value of the record
     lies near the released value: between the two released values whose ranks are p % of the records above and below.
-    The figure is the share of values for which that is so, over p = 1 ... 10 %, the columns and the records. Chance is
-    the share for a released record picked at random.
+    The figure is the share of values for which that is so, over p = 1 ... 10 %, the columns and the records.
+
+    The nearest stranger resembles a record, too, and the more so the more records there are. So chance is what an
+    unrelated release of the same population gives to the same search: the other originals take the place of the
+    release, and each record is told by the nearest of them. They lack the cells that the release lacks, and have its
+    cells where they lack their own.
     """
     tried = sampled_rows(original.shape[0], seed)
     nearest = links_of(*standardised(original, released), tried).nearest
-    return disclosed(original, released, tried, nearest)
+    some, others = evenly(tried), strangers(original, released)
+    queries, records = standardised(original, others, some, np.arange(original.shape[0]))
+    links = nearest_other(np.nan_to_num(queries), np.nan_to_num(records), some)
+    chance = told_by_strangers(original, others, some, links)
+    return reading(original, tried, told(original, released, tried, nearest), chance)
 
 
 @attack(
@@ -54,11 +68,10 @@ def interval_disclosure_own(original: Matrix, released: Matrix) -> Reading:
 
     The intruder already knows which released record is whose (an identifier was left in, or the linkage succeeded),
     and wonders what the perturbed values still tell: each value is believed to lie between the two released values
-    whose ranks are p % of the records above and below the released one. Averages and chance as in
-    `interval_disclosure`.
+    whose ranks are p % of the records above and below the released one. Averages as in `interval_disclosure`; chance is
+    the share for a released record picked at random.
     """
-    rows = np.arange(original.shape[0])
-    return disclosed(original, released, rows, rows)
+    return told_by_own(original, released, np.arange(original.shape[0]))
 
 
 @attack(
@@ -102,20 +115,77 @@ def _sample_sd(column: Array) -> float:
     return sd * float(np.sqrt(count / max(count - 1, 1)))
 
 
-def disclosed(original: Matrix, released: Matrix, tried: Index, linked: Index) -> Reading:
-    """Each value of the originals tried, against the intervals around the released records they are linked to.
+def told_by_own(original: Matrix, released: Matrix, tried: Index) -> Reading:
+    """The originals tried, each told by its own released record."""
+    return reading(original, tried, told(original, released, tried, tried), _told_by_luck(original, released))
 
-    For the interval of the figure a record counts as one try, as its values are not independent of each other.
-    """
-    hits, known, chances = 0.0, 0, []
+
+def reading(original: Matrix, tried: Index, share: float, chance: float) -> Reading:
+    """For the interval of the figure a record counts as one try: its values are not independent of each other."""
+    return share_of(share * tried.size, tried.size, chance=chance, of=original.shape[0])
+
+
+def told(original: Matrix, released: Matrix, tried: Index, linked: Index) -> float:
+    """The share of values of the originals tried in the intervals around the released records they are linked to."""
+    hits, known = 0.0, 0
     for j in scales(original, needed=True):
         values, ordered = original.columns[j][tried], released.in_order(j)[:]
         known += int(np.count_nonzero(~np.isnan(values)))
         if ordered.size:
             hits += _inside(values, ordered, _ranks(released.columns[j], ordered, linked))
-            chances.append(_by_luck(original.in_order(j)[:], ordered))
-    chance = float(np.mean(chances)) if chances else None
-    return share_of(hits / max(known, 1) * tried.size, tried.size, chance=chance, of=original.shape[0])
+    return hits / max(known, 1)
+
+
+def evenly(tried: Index) -> Index:
+    """Those that are tried on strangers."""
+    return tried[np.linspace(0, tried.size - 1, min(tried.size, MOST_STRANGERS)).astype(np.intp)]
+
+
+def strangers(original: Matrix, released: Matrix) -> Matrix:
+    """The originals as an unrelated release of their population, with cells where the release has some."""
+    pairs = list(zip(original.columns, released.columns, strict=True))
+    if all(_lack_the_same(old, new) for old, new in pairs):
+        return original
+    if isinstance(original, FarMatrix):
+        return replace(original, columns=[cast(Array, _Filled(old, new)) for old, new in pairs], kept={})
+    return Matrix([_filled(old, new) for old, new in pairs])
+
+
+def told_by_strangers(original: Matrix, others: Matrix, tried: Index, linked: Index) -> float:
+    """The same share for originals that are linked to others of them, in whose order they themselves do not stand."""
+    hits, known = 0.0, 0
+    for j in scales(original, needed=True):
+        values, ordered = original.columns[j][tried], others.in_order(j)[:]
+        known += int(np.count_nonzero(~np.isnan(values)))
+        if ordered.size:
+            rank, own = np.split(_ranks(others.columns[j], ordered, np.concatenate([linked, tried])), 2)
+            hits += _inside(values, ordered, rank, own)
+    return hits / max(known, 1)
+
+
+def _lack_the_same(old: Array, new: Array) -> bool:
+    pieces = zip(pieces_of(old), pieces_of(new), strict=True)
+    return all(bool((np.isnan(before) == np.isnan(after)).all()) for before, after in pieces)
+
+
+def _filled(old: Array, new: Array) -> Array:
+    """The first where the second has cells; what the first lacks is taken from the second."""
+    filled: Array = np.where(np.isnan(old) | np.isnan(new), new, old)
+    return filled
+
+
+class _Filled:
+    """The same of columns on a disk."""
+
+    def __init__(self, old: Array, new: Array) -> None:
+        self.old, self.new = old, new
+        self.shape, self.size = old.shape, old.size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice | Index) -> Array:
+        return _filled(self.old[rows], self.new[rows])
 
 
 def _ranks(column: Array, ordered: Array, rows: Index) -> Index:
@@ -147,19 +217,38 @@ def _equals_before(column: Array, cells: Array, rows: Index) -> Index:
     return before
 
 
-def _bounds(ordered: Array, rank: Index, percent: int) -> tuple[Array, Array]:
-    """The released values whose ranks are so many per cent of the records below and above."""
-    reach = int(ordered.size * percent / 100 + 1e-9)
-    return ordered[np.maximum(rank - reach, 0)], ordered[np.minimum(rank + reach, ordered.size - 1)]
+def _bounds(ordered: Array, rank: Index, percent: int, left_out: Index | None = None) -> tuple[Array, Array]:
+    """The released values whose ranks are so many per cent of the records below and above.
+
+    One rank may be left out for each (-1: none): those above it are one lower then.
+    """
+    reach, last = int(ordered.size * percent / 100 + 1e-9), ordered.size - 1
+    if left_out is None:
+        return ordered[np.maximum(rank - reach, 0)], ordered[np.minimum(rank + reach, last)]
+    out = np.where(left_out < 0, ordered.size, left_out)
+    rank = rank - (rank > out)
+    low, high = np.maximum(rank - reach, 0), np.minimum(rank + reach, last - (out <= last))
+    return ordered[np.minimum(low + (low >= out), last)], ordered[high + (high >= out)]
 
 
-def _inside(values: Array, ordered: Array, rank: Index) -> float:
+def _inside(values: Array, ordered: Array, rank: Index, left_out: Index | None = None) -> float:
     """The number of values in their intervals, mean over the half-widths. A missing cell is in none."""
     there, hits = rank >= 0, 0
     for percent in PERCENTS:
-        low, high = _bounds(ordered, rank, percent)
+        low, high = _bounds(ordered, rank, percent, left_out)
         hits += int(np.count_nonzero((low <= values) & (values <= high) & there))
     return hits / len(PERCENTS)
+
+
+def _told_by_luck(original: Matrix, released: Matrix) -> float:
+    """The share of values told by a released record picked at random; what is missing there tells nothing."""
+    hits, known = 0.0, 0
+    for j in scales(original, needed=True):
+        values, ordered = original.in_order(j)[:], released.in_order(j)[:]
+        known += values.size
+        if ordered.size:
+            hits += _by_luck(values, ordered) * values.size * ordered.size / released.shape[0]
+    return hits / known
 
 
 def _by_luck(values: Array, ordered: Array) -> float:

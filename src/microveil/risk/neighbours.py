@@ -20,7 +20,7 @@ from microveil.core.arrays import Array
 from microveil.core.threads import in_threads, single_threaded_blas, worker_count
 from microveil.risk.products import SAME, Index, Look, Table, blocks_of, centre_of, distances, reach
 
-__all__ = ["SAME", "Index", "Links", "link", "nearest", "standing"]
+__all__ = ["SAME", "Index", "Links", "link", "nearest", "nearest_other", "standing"]
 
 TREE_DIMENSIONS = 6
 """Small searches go by tree up to here: the two ways were equally fast there, over data of all kinds."""
@@ -208,6 +208,12 @@ def nearest(queries: Array, records: Array, count: int) -> tuple[Index, Array]:
     threads = len(queries) * len(records) >= PAIRS_FOR_THREADS
     which[:, :found], distance[:, :found] = Look(Table.of(records, queries), queries, threads=threads).nearest(found)
     return which, distance
+
+
+def nearest_other(queries: Array, records: Array, rows: Index) -> Index:
+    """The nearest record of each query that does not stand in the query's own row; there must be two records."""
+    which, _ = nearest(queries, records, 2)
+    return np.where(which[:, 0] == rows, which[:, 1], which[:, 0])
 
 
 def standing(queries: Array, released: Array, own: Index) -> tuple[Index, Index]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from microveil.core.measure import Reading
 from microveil.core.table import Matrix
-from microveil.risk.interval import disclosed
+from microveil.risk.interval import told
 from microveil.risk.linkage import links_of
 from microveil.risk.records import record_risk, remoteness_of
 from microveil.risk.shares import attack, share_of
@@ -41,7 +41,7 @@ def outlier_risk(original: Matrix, released: Matrix) -> Reading:
     found = record_risk(original, released, rows)
     best = np.max(list(found.linked.values()), axis=0)
     view = plain_view(original, released)
-    told = disclosed(original, released, rows, links_of(view.before, view.after, rows, view.known).nearest)
+    nearest = links_of(view.before, view.after, rows, view.known).nearest
     return share_of(
         float(best.sum()),
         rows.size,
@@ -49,7 +49,7 @@ def outlier_risk(original: Matrix, released: Matrix) -> Reading:
         note=f"{rows.size} records",
         parts={
             **{name: float(credit.mean()) for name, credit in found.linked.items()},
-            "interval_disclosure": told.value,
+            "interval_disclosure": told(original, released, rows, nearest),
             "most exposed": float(found.risk.max()),
         },
     )

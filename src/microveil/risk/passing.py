@@ -19,7 +19,7 @@ from microveil.core.measure import Reading, over_rows, scales, standardised
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, single_threaded_blas, worker_count
-from microveil.risk.interval import disclosed
+from microveil.risk.interval import evenly, reading, strangers, told, told_by_own, told_by_strangers
 from microveil.risk.neighbours import ROUND_OFF, Links
 from microveil.risk.products import Index, blocks_of, distances, reach
 from microveil.risk.shares import sampled_rows, share_of
@@ -74,13 +74,15 @@ def mahalanobis_linkage(original: Matrix, released: Matrix, *, seed: int | None 
 def interval_disclosure(original: Matrix, released: Matrix, *, seed: int | None = None, sample: int) -> Reading:
     """`interval_disclosure` of some of the originals."""
     tried, links = linked(original, released, seed=seed, sample=sample)
-    return disclosed(original, released, tried, links.nearest)
+    some, others = evenly(tried), strangers(original, released)
+    chance = told_by_strangers(original, others, some, _nearest_others(original, others, some, seed))
+    return reading(original, tried, told(original, released, tried, links.nearest), chance)
 
 
 def interval_disclosure_own(original: Matrix, released: Matrix, *, seed: int | None = None, sample: int) -> Reading:
     """`interval_disclosure_own` of some of the originals."""
     tried = sampled_rows(original.shape[0], seed, pairs=0, fewest=sample)
-    return disclosed(original, released, tried, tried)
+    return told_by_own(original, released, tried)
 
 
 ATTACKS: dict[str, Callable[..., Reading]] = {
@@ -90,6 +92,14 @@ ATTACKS: dict[str, Callable[..., Reading]] = {
     "interval_disclosure_own": interval_disclosure_own,
 }
 """The attacks of these ids, on records that pass by."""
+
+
+def _nearest_others(original: Matrix, others: Matrix, some: Index, seed: int | None) -> Index:
+    """The nearest of the others to some of the originals, which stand among them: none is linked to itself."""
+    queries = _turned(standardised(original, others, some)[0], None)
+    search = Search.of(queries, None, Records.of(original, others, None), seed, barred=some)
+    with single_threaded_blas():
+        return search.run().nearest
 
 
 def _share(original: Matrix, tried: Index, links: Links) -> Reading:
@@ -221,7 +231,10 @@ class Rivals:
 
 @dataclass(frozen=True, repr=False)
 class Search:
-    """Queries, how far their own records are, and what nearest one is known of already."""
+    """Queries, how far their own records are, and what nearest one is known of already.
+
+    One record may be barred for each query: -1 for none.
+    """
 
     queries: Array
     own_distance: Array
@@ -229,18 +242,23 @@ class Search:
     cells: Cells
     least: Array
     records: Records
+    barred: Index
 
     @classmethod
-    def of(cls, queries: Array, own: Array, records: Records, seed: int | None) -> Search:
+    def of(
+        cls, queries: Array, own: Array | None, records: Records, seed: int | None, *, barred: Index | None = None
+    ) -> Search:
         """Cells and first bounds are taken from some released records."""
         everyone = np.arange(len(queries))
-        own_distance = distances(queries, own, everyone, everyone)
+        barred = np.full(len(queries), -1) if barred is None else barred
+        own_distance = np.full(len(queries), np.inf) if own is None else distances(queries, own, everyone, everyone)
         generator = Streams.from_seed(seed).stream("records for bounds").generator()
-        some = records.rows(np.sort(generator.integers(records.count, size=min(FIRST, records.count))))
+        drawn = np.sort(generator.integers(records.count, size=min(FIRST, records.count)))
+        some = records.rows(drawn)
         bits = min(BITS, max(MOST_BOUNDS // len(queries), 1).bit_length() - 1, max(records.count // 64, 1).bit_length())
         cells = Cells.between(some, max(bits, 1))
-        bound = np.minimum(own_distance, _nearest_distance(queries, some))
-        return cls(queries, own_distance, bound, cells, cells.least(queries), records)
+        bound = np.minimum(own_distance, _nearest_distance(queries, some, drawn, barred))
+        return cls(queries, own_distance, bound, cells, cells.least(queries), records, barred)
 
     def run(self) -> Links:
         """The nearest of all records, in pieces; the bound falls as they pass."""
@@ -283,6 +301,8 @@ class Search:
                 if hits.size:
                     pair, which = np.divmod(hits, stop - start)
                     who, which = who[pair], order[start + which]
+                    allowed = rows.start + which != self.barred[who]
+                    who, which = who[allowed], which[allowed]
                     distance = distances(self.queries, records.T, who, which)
                     np.minimum.at(bound, who, distance)
                     found.append(Rivals(who, distance, np.ones_like(who), rows.start + which))
@@ -308,8 +328,11 @@ def _sought(queries: Array) -> tuple[Array, Array]:
     return np.hstack([queries, np.ones((len(queries), 1))]), sizes
 
 
-def _nearest_distance(queries: Array, records: Array) -> Array:
-    """How far the nearest of a few records is from each query, or a little more."""
+def _nearest_distance(queries: Array, records: Array, drawn: Index, barred: Index) -> Array:
+    """How far the nearest of a few records is from each query, or a little more; these are the rows drawn."""
     factors, (sought, _) = _factors(records.T, np.arange(len(records))), _sought(queries)
-    which = np.concatenate([(sought[part] @ factors).argmin(axis=1) for part in blocks_of(len(queries), AT_ONCE)])
-    return distances(queries, records, np.arange(len(queries)), which)
+    nearest, found = np.zeros(len(queries), dtype=np.intp), np.zeros(len(queries), dtype=bool)
+    for part in blocks_of(len(queries), AT_ONCE):
+        products = np.where(drawn == barred[part, None], np.inf, sought[part] @ factors)
+        nearest[part], found[part] = products.argmin(axis=1), np.isfinite(products).any(axis=1)
+    return np.where(found, distances(queries, records, np.arange(len(queries)), nearest), np.inf)
