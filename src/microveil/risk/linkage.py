@@ -13,7 +13,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.measure import Reading, standardised
-from microveil.core.rng import Streams
+from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.risk.neighbours import Index, Links, link
 from microveil.risk.shares import EXACT_PAIRS, PAIRS, attack, sampled_rows, share_of
@@ -24,6 +24,9 @@ MOST_ASSIGNED = 2_000
 
 DRAWS_PER_SIZE = 5
 MOST_SIZES = 12
+
+SHUFFLES = 200
+"""Row-permuted releases that the chance of the best of many searches is measured on."""
 
 
 @attack(
@@ -111,24 +114,28 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
 
     No intruder knows everything. Here one knows 1, 2, 3 ... columns of a record, and takes the released record that is
     nearest in those. For each number of columns the share linked is the mean over five random choices of columns; the
-    parts hold the whole curve, the value its highest point.
+    parts hold the whole curve, the value its highest point. That is above a guess even if nothing is there to be found;
+    so chance is measured, as in `subspace_linkage`: the highest point in releases whose rows are permuted.
     """
     before, after = standardised(original, released)
     count, width = before.shape
     tried = sampled_rows(count, seed, pairs=PAIRS // 10)
-    stream = Streams.from_seed(seed).stream("known columns")
-    curve = {}
+    streams = Streams.from_seed(seed)
+    stream = streams.stream("known columns")
+    curve, lucky = {}, []
     for size in sorted({round(step) for step in np.linspace(1, width, min(width, MOST_SIZES))}):
         draws = DRAWS_PER_SIZE if size < width else 1
         generator = stream.generator(size)
         chosen = [np.sort(generator.choice(width, size, replace=False)) for _ in range(draws)]
-        hits = [links_of(before[:, columns], after[:, columns], tried).hits for columns in chosen]
-        curve[size] = float(np.mean(hits)) / tried.size
+        found = [links_of(before[:, columns], after[:, columns], tried) for columns in chosen]
+        curve[size] = float(np.mean([links.hits for links in found])) / tried.size
+        known = np.stack([known_together(before[:, columns], after[:, columns])[tried] for columns in chosen])
+        lucky.append(shares_by_luck(found, known, count, streams.stream("shuffles")).mean(axis=1))
     worst = max(curve, key=lambda size: curve[size])
     return share_of(
         curve[worst] * tried.size,
         tried.size,
-        chance=1 / count,
+        chance=float(np.max(lucky, axis=0).mean()),
         of=count,
         note=f"highest with {worst} of {width} columns known",
         parts={f"{size} known": share for size, share in curve.items()},
@@ -140,6 +147,22 @@ def links_of(before: Array, after: Array, tried: Index, known: Mask | None = Non
     known = known_together(before, after) if known is None else known
     found = link(np.nan_to_num(before[tried]), np.nan_to_num(after), tried)
     return Links(found.nearest, np.where(known[tried], found.credit, 0.0))
+
+
+def shares_by_luck(found: list[Links], known: Mask, count: int, stream: Stream) -> Array:
+    """The share linked by each search in each of many releases with permuted rows, shuffles x searches.
+
+    Neighbours stay what they are under a permutation; so no search is repeated, and it is only counted how often the
+    neighbour found happens to be the record's own (of equally near ones the first, which spreads a little more than
+    the guess among them). One stream gives the same permutations again.
+    """
+    nearest = np.stack([links.nearest for links in found])
+    generator = stream.generator()
+    shares = np.empty((SHUFFLES, len(found)))
+    for shuffle in range(SHUFFLES):
+        own = generator.choice(count, nearest.shape[1], replace=False)
+        shares[shuffle] = ((nearest == own) & known).mean(axis=1)
+    return shares
 
 
 def _linked(view: View, seed: int | None, pairs: int = EXACT_PAIRS) -> Reading:

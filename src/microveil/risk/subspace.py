@@ -12,13 +12,10 @@ from microveil.core.linalg import sorted_eigen
 from microveil.core.measure import Reading, scales, standardised
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
-from microveil.risk.linkage import links_of
+from microveil.risk.linkage import links_of, shares_by_luck
 from microveil.risk.neighbours import Index, Links
 from microveil.risk.shares import PAIRS, attack, sampled_rows, share_of
 from microveil.risk.views import known_together, whitening_axes
-
-SHUFFLES = 200
-"""Row-permuted releases the best-of-many chance level is measured on."""
 
 ROUNDS = 20
 """Times the intruder learns from the links found so far, at most."""
@@ -69,11 +66,11 @@ def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = N
     found = {ALL_COLUMNS: links_of(*standardised(original, released), tried)}
     for name, both in _subspaces(before, after, streams.stream("axes")):
         found[name] = links_of(*both, tried, known)
-    luck = _by_luck(list(found.values()), len(after), known[tried], streams.stream("shuffles"))
+    luck = _best_by_luck(found, known[tried], len(after), streams)
     start = max(found.values(), key=lambda links: links.hits)
     if start.hits / tried.size > np.quantile(luck, 0.95):  # else there is nothing to learn from
         found |= _learnt(before, after, known, tried, start)
-        luck = _by_luck(list(found.values()), len(after), known[tried], streams.stream("shuffles"))
+        luck = _best_by_luck(found, known[tried], len(after), streams)
     best = max(found, key=lambda name: found[name].hits)
     return share_of(
         found[best].hits,
@@ -150,16 +147,7 @@ def _rotation(white: Array, stream: Stream) -> Array:
     return rotation[:, np.argsort(-strangeness, kind="stable")]
 
 
-def _by_luck(found: list[Links], count: int, known: Mask, stream: Stream) -> Array:
-    """The best share over the subspaces in each of many releases with permuted rows.
-
-    Neighbours stay what they are under a permutation; so no search is repeated, and it is only counted how often the
-    neighbour found happens to be the record's own.
-    """
-    nearest = np.stack([links.nearest for links in found])
-    generator = stream.generator()
-    best = np.empty(SHUFFLES)
-    for shuffle in range(SHUFFLES):
-        own = generator.choice(count, nearest.shape[1], replace=False)
-        best[shuffle] = ((nearest == own) & known).mean(axis=1).max()
+def _best_by_luck(found: dict[str, Links], known: Mask, count: int, streams: Streams) -> Array:
+    """The best share over the subspaces in each of many releases with permuted rows."""
+    best: Array = shares_by_luck(list(found.values()), known, count, streams.stream("shuffles")).max(axis=1)
     return best
