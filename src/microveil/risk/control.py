@@ -18,7 +18,7 @@ against its own people than against others, 1 if it gives everything away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,45 +37,80 @@ it for the control's sake: a target must then not be found by its own row."""
 NO_POWER = "the attack had no power: with shuffled columns it does as well"
 
 
+DRAWS = 10_000
+"""Errors drawn for the chance level of the best of several."""
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """How often the attack was right, its control, and luck."""
+    """How often the attack was right, its control, and luck; `paired` if attack and control have the same targets."""
 
     attack: Tally
     control: Tally
     luck: Tally
+    paired: bool = False
 
     @property
     def beyond(self) -> float:
         """What the attack gets right that the control does not; below 0 if the control is better."""
         return _beyond(self.attack.share, self.control.share)
 
-    def reading(self, *, best_of: int = 1, note: str = "", parts: Mapping[str, float] | None = None) -> Reading:
+    @property
+    def gaps(self) -> Array | None:
+        """What the attack got of each target beyond the control, if both had the same targets and told each."""
+        if not self.paired or self.attack.each is None or self.control.each is None:
+            return None
+        return self.attack.each - self.control.each
+
+    def reading(
+        self,
+        *,
+        best_of: int = 1,
+        chance: float | None = None,
+        note: str = "",
+        parts: Mapping[str, float] | None = None,
+    ) -> Reading:
         """The figure; `best_of` is the number of attacks of which this was the best, which widens the interval.
 
-        The ends come from Wilson's of both shares, put together as for independent errors (Donner and Zou 2012). As
-        what is negative counts as 0, luck alone gives a little more than 0: that is the chance level.
+        The ends come from Wilson's of both shares, put together as for errors with the correlation of what attack and
+        control got of the same targets (Donner and Zou 2012). As what is negative counts as 0, luck alone gives a
+        little more than 0: that is the chance level, unless one is given.
         """
         shares = self.attack.share, self.control.share
         confidence = 1 - (1 - CONFIDENCE) / best_of
         (low, high), (least, most) = self.attack.interval(confidence), self.control.interval(confidence)
-        value = self.beyond
-        down = np.hypot(value - _beyond(low, shares[1]), value - _beyond(shares[0], most))
-        up = np.hypot(_beyond(high, shares[1]) - value, _beyond(shares[0], least) - value)
+        value, together = self.beyond, self._correlation()
+        down = _joined(value - _beyond(low, shares[1]), value - _beyond(shares[0], most), together)
+        up = _joined(_beyond(high, shares[1]) - value, _beyond(shares[0], least) - value, together)
         return Reading(
             max(value, 0.0),
-            max(value - float(down), 0.0),
-            min(max(value + float(up), 0.0), 1.0),
-            min(_best_of_errors(best_of) * self._error(), 1.0),
+            max(value - down, 0.0),
+            min(max(value + up, 0.0), 1.0),
+            min(_best_of_errors(best_of) * self.error if chance is None else chance, 1.0),
             note="; ".join(sentence for sentence in (note, self._remark()) if sentence),
             parts={"attack": shares[0], "control": shares[1], "luck": self.luck.share, **(parts or {})},
         )
 
-    def _error(self) -> float:
+    @property
+    def error(self) -> float:
         """The standard error of the figure if attack and control are equally good."""
-        share = (self.control.hits + 1) / (self.control.tries + 2)
+        share, gaps = self.smoothed, self.gaps
+        if gaps is not None:
+            return float(np.sqrt(np.square(gaps).sum() + 1) / gaps.size / (1 - share))
         variance = share * (1 - share) * (1 / max(self.attack.tries, 1) + 1 / max(self.control.tries, 1))
         return float(np.sqrt(variance) / (1 - share))
+
+    @property
+    def smoothed(self) -> float:
+        """The control's share, with a hit and a miss more, so that it is neither 0 nor 1."""
+        return (self.control.hits + 1) / (self.control.tries + 2)
+
+    def _correlation(self) -> float:
+        """Of what attack and control got of a target; what is below 0 counts as 0 (Newcombe 1998)."""
+        attack, control = self.attack.each, self.control.each
+        if not self.paired or attack is None or control is None or not attack.std() or not control.std():
+            return 0.0
+        return max(float(np.corrcoef(attack, control)[0, 1]), 0.0)
 
     def _remark(self) -> str:
         if not self.attack.tries:
@@ -120,7 +155,8 @@ class Trial:
         control: tuple[Array, Array, Index | None] = (self.original, targets, self.tried)
         if self.control is not None:
             control = self.released, self.control, None
-        return Outcome(attack(self.released, targets, None), attack(*control), attack(self.shuffled, targets, None))
+        found = attack(self.released, targets, None), attack(*control), attack(self.shuffled, targets, None)
+        return Outcome(*found, paired=self.control is None)
 
     @property
     def sample(self) -> str:
@@ -140,6 +176,28 @@ def _sorted(values: Array) -> Array:
 
 def _beyond(attack: float, control: float) -> float:
     return 1 - (1 - attack) / (1 - control) if control < 1 else 0.0
+
+
+def _joined(first: float, second: float, correlation: float) -> float:
+    """The length of two errors together that partly cancel out."""
+    square = first**2 + second**2 - 2 * correlation * first * second
+    return float(np.sqrt(max(square, 0.0)))
+
+
+def best_by_luck(found: Sequence[Outcome], stream: Stream) -> float | None:
+    """E max(0, the largest of these figures) if attack and control are equally good; None if targets are not the same.
+
+    The figures of several columns hang together, as they are of the same people. So errors are drawn that have the
+    covariances of what attack and control got of each.
+    """
+    scaled = [outcome.gaps / (1 - outcome.smoothed) for outcome in found if outcome.gaps is not None]
+    if len(scaled) < len(found):
+        return None
+    each = np.column_stack(scaled)
+    covariance = each.T @ each / len(each) ** 2
+    covariance[np.diag_indices_from(covariance)] = [outcome.error**2 for outcome in found]
+    errors = stream.generator().multivariate_normal(np.zeros(len(found)), covariance, size=DRAWS, method="eigh")
+    return float(errors.max(axis=1).clip(0.0).mean())
 
 
 def _best_of_errors(count: int) -> float:

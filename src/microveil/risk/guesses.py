@@ -21,8 +21,9 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.measure import Reading, scales
+from microveil.core.rng import Streams
 from microveil.core.table import Matrix
-from microveil.risk.control import Outcome, Trial
+from microveil.risk.control import Outcome, Trial, best_by_luck
 from microveil.risk.neighbours import Index, nearest
 from microveil.risk.shares import PAIRS, Tally, attack
 
@@ -77,7 +78,8 @@ def attribute_inference(
     squared distance. The better one counts, and so it does for the control: a control file, or the same two learnt from
     all *other* originals (for the regression by leaving one out in closed form). The figure is that of the column where
     attack and control are farthest apart; all columns are in the parts. As the worst of several is taken, the interval
-    is widened (Bonferroni), and chance is that of the best of so many.
+    is widened (Bonferroni), and chance is that of the worst of so many: of columns that hang together as these do, or
+    independent ones if there is a control file.
     """
     trial = Trial.of(original, released, control, seed, pairs=PAIRS_PER_COLUMN)
     places = {number: place for place, number in enumerate(scales(original))}
@@ -91,7 +93,8 @@ def attribute_inference(
     worst = max(found, key=lambda number: found[number].beyond)
     note = "; ".join(sentence for sentence in (trial.sample, f"the worst is column {worst} (from 0)") if sentence)
     told = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
-    return found[worst].reading(best_of=len(found), note=note, parts=told)
+    chance = best_by_luck(list(found.values()), Streams.from_seed(seed).stream("errors by luck"))
+    return found[worst].reading(best_of=len(found), chance=chance, note=note, parts=told)
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,13 +135,19 @@ def _of_each_kind(found: Sequence[Outcome], summary: Callable[[list[Tally]], Tal
         summary([outcome.attack for outcome in found]),
         summary([outcome.control for outcome in found]),
         summary([outcome.luck for outcome in found]),
+        paired=found[0].paired,
     )
 
 
 def _mean(tallies: Sequence[Tally]) -> Tally:
     """The mean share over columns. A record counts as one try: its values are not independent of each other."""
     tries = max(tally.tries for tally in tallies)
-    return Tally(float(np.mean([tally.share for tally in tallies])) * tries, tries)
+    told = [tally.each for tally in tallies if tally.each is not None]
+    return Tally(
+        float(np.mean([tally.share for tally in tallies])) * tries,
+        tries,
+        np.mean(told, axis=0) if len(told) == len(tallies) else None,
+    )
 
 
 def _secret(trial: Trial, column: int, guess: Guesser) -> Callable[[Array, Array, Index | None], Tally]:
@@ -149,13 +158,16 @@ def _secret(trial: Trial, column: int, guess: Guesser) -> Callable[[Array, Array
 def _told(source: Array, targets: Array, own: Index | None, *, column: int, guess: Guesser, ranks: Ranks) -> Tally:
     """How many targets' secrets are guessed by means of the source."""
     usable, asked = ~np.isnan(source[:, column]), ~np.isnan(targets[:, column])
+    each = np.zeros(len(targets))
     if not usable.any() or not asked.any():
-        return Tally(0.0, int(asked.sum()))
+        return Tally(0.0, int(asked.sum()), each)
     if own is not None:
         own = (np.cumsum(usable) - 1)[own[asked]]
     known, needed = (np.nan_to_num(np.delete(side, column, axis=1)) for side in (source[usable], targets[asked]))
     guesses = guess(known, source[usable, column], needed, own)
-    return Tally(float(ranks.are_near(targets[asked, column], guesses).sum()), int(asked.sum()))
+    right, tries = ranks.are_near(targets[asked, column], guesses), int(asked.sum())
+    each[asked] = right * (len(targets) / tries)
+    return Tally(float(right.sum()), tries, each)
 
 
 def by_regression(known: Array, secret: Array, needed: Array, own: Index | None) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.measure import Reading, gauge
 from microveil.core.rng import Streams
 
@@ -81,10 +82,14 @@ def wilson_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> 
 
 @dataclass(frozen=True)
 class Tally:
-    """How often an attack was right. Hits may be fractions, where it had to guess."""
+    """How often an attack was right. Hits may be fractions, where it had to guess.
+
+    `each` has what every target earned, on a scale on which their mean is the share, if that is told target by target.
+    """
 
     hits: float = 0.0
     tries: int = 0
+    each: Array | None = field(default=None, repr=False, compare=False)
 
     @property
     def share(self) -> float:

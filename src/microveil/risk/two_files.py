@@ -51,7 +51,7 @@ def _put_together(
     source: Array, targets: Array, own: Index | None, *, halves: list[list[Index]], stream: Stream
 ) -> Tally:
     """The mean number of targets, over the ways to cut the columns, whose halves meet in one record of the source."""
-    hits = 0
+    each = np.zeros(len(targets))
     for number, half in enumerate(halves):
         usable, asked = _has_both(source, half), _has_both(targets, half)
         if usable.any():
@@ -60,8 +60,9 @@ def _put_together(
             first, second = (
                 _lookup(targets[asked][:, columns], source[usable][:, columns], itself, generator) for columns in half
             )
-            hits += int(np.count_nonzero((first == second) & (first >= 0)))
-    return Tally(hits / len(halves), len(targets))
+            each[asked] += (first == second) & (first >= 0)
+    each /= len(halves)
+    return Tally(float(each.sum()), len(targets), each)
 
 
 def _has_both(side: Array, half: list[Index]) -> Mask:
