@@ -36,7 +36,20 @@ def test_two_samples_of_one_population_and_copies_are_not() -> None:
         found = classifier_auc(matrix(table(2)), matrix(released), seed=1)
         assert found.value < 0.58
         assert found.low <= found.value <= found.high
-        assert found.chance == pytest.approx(0.5, abs=0.1)
+        assert 0.5 < found.chance < 0.52
+
+
+@pytest.mark.parametrize(("rows", "others"), [(60, 60), (200, 100)])
+def test_chance_is_the_mean_of_what_was_raised_to_one_half(rows: int, others: int) -> None:
+    found = [
+        classifier_auc(matrix(table(20 + seed, rows)), matrix(table(80 + seed, others)), seed=seed)
+        for seed in range(25)
+    ]
+    values = np.array([figure.value for figure in found])
+    chance = found[0].chance
+    assert chance is not None
+    assert 0.5 < chance < 1
+    assert chance == pytest.approx(values.mean(), abs=3 * values.std(ddof=1) / np.sqrt(25))
 
 
 def test_shuffled_columns_are_told_apart_though_every_value_is_a_copy() -> None:
