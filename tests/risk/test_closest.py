@@ -77,6 +77,19 @@ def test_values_are_compared_at_the_resolution_of_the_data() -> None:
     assert exact_matches(matrix(real), matrix(real + 1e-6)).value == 0
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e10])
+def test_a_last_digit_makes_no_other_record(offset: float) -> None:
+    rng = np.random.default_rng(15)
+    data = rng.normal(size=(400, 3)) + offset
+    again = rng.permutation(np.nextafter(data, np.inf))
+    found = exact_matches(matrix(data), matrix(again))
+    assert found.value == 1
+    assert found.chance < 0.01
+    data[::9, 1] = np.nan
+    assert exact_matches(matrix(data), matrix(again)).value == pytest.approx(1 - len(data[::9]) / 400)
+    assert exact_matches(matrix(data), matrix(rng.normal(size=(400, 3)) + offset)).value == 0
+
+
 def test_missing_cells_match_missing_cells_but_nothing_matches_nobody() -> None:
     data = np.random.default_rng(6).normal(size=(20, 3))
     data[0] = np.nan

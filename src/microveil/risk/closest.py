@@ -16,6 +16,9 @@ from microveil.core.table import Matrix
 from microveil.risk.neighbours import SAME, Index, nearest
 from microveil.risk.shares import PAIRS, attack, sampled_rows, share_of
 
+LAST_DIGITS = 2
+"""Steps between two numbers of the computer that are round-off: those of large numbers are large."""
+
 NEAR = {"below 0.1": 0.1, "below 0.5": 0.5}
 
 
@@ -67,9 +70,9 @@ def exact_matches(original: Matrix, released: Matrix) -> Reading:
     count, others = original.shape[0], released.shape[0]
     keys, luck = np.zeros(count + others, dtype=np.intp), np.full(count, float(others))
     present = np.zeros(count, dtype=bool)
-    for number, (mean, sd) in scales(original, needed=True).items():
+    for number, (_, sd) in scales(original, needed=True).items():
         old, new = original.columns[number], released.columns[number]
-        codes = _codes(old, new, mean, sd)
+        codes = _codes(old, new, sd)
         keys = _joined(keys, codes)
         luck *= np.bincount(codes[count:], minlength=codes.max() + 1)[codes[:count]] / others
         present |= ~np.isnan(old)
@@ -77,12 +80,25 @@ def exact_matches(original: Matrix, released: Matrix) -> Reading:
     return share_of(float(back.sum()), count, chance=float(abs(np.expm1(-luck[present]).sum()) / count))
 
 
-def _codes(old: Array, new: Array, mean: float, sd: float) -> Index:
+def _codes(old: Array, new: Array, sd: float) -> Index:
     """Equal numbers for equal values of both files, at the resolution of the first; missing cells are equal too."""
     step = step_of(old)
     both = np.concatenate([old, new])
-    rounded = np.round(both / step) if step else np.round((both - mean) / (sd * SAME))
-    return np.unique(rounded, return_inverse=True)[1]
+    return np.unique(np.round(both / step), return_inverse=True)[1] if step else _runs(both, sd * SAME)
+
+
+def _runs(values: Array, apart: float) -> Index:
+    """One number for values that stand next to each other and differ by no more than that and the last two digits.
+
+    A grid would not do: values that differ in the last digit may lie on either side of one of its borders.
+    """
+    order = np.argsort(values, kind="stable")  # missing cells come last
+    ordered = values[order]
+    gap = np.diff(ordered)
+    new = (gap > apart + LAST_DIGITS * np.spacing(np.abs(ordered[1:]))) | (np.isnan(gap) & ~np.isnan(ordered[:-1]))
+    codes = np.empty(values.size, dtype=np.intp)
+    codes[order] = np.concatenate([[0], np.cumsum(new)])
+    return codes
 
 
 def _joined(keys: Index, codes: Index) -> Index:
