@@ -65,6 +65,11 @@ def test_closed_forms(k: int) -> None:
     assert norm_sum(*pair).value == pytest.approx(d.sum(), rel=1e-10)
     assert norm_max_row(*pair).value == pytest.approx(d.sum(axis=1).max(), rel=1e-10)
     assert norm_sum(*pair).parts["per cell"] == pytest.approx(d.mean(), rel=1e-10)
+    released[::3, 0] = np.nan
+    known = d[~np.isnan(released)]
+    assert norm_sum(matrix(data), matrix(released)).parts["per cell"] == pytest.approx(known.mean(), rel=1e-10)
+    mean_square = np.square(norm_frobenius(matrix(data), matrix(released)).parts["per cell"])
+    assert mean_square == pytest.approx(np.square(known).mean(), rel=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -24,20 +24,30 @@ def _moves(before: Array, after: Array) -> Array:
     return np.nan_to_num(np.abs(after - before))
 
 
-def _cells(original: Matrix) -> int:
-    return original.shape[0] * len(scales(original, needed=True))
+def _added(original: Matrix, released: Matrix, *, power: int) -> tuple[float, float]:
+    """The sum of the moves to this power, and the number of cells that are there in both files (at least 1)."""
+
+    def added(before: Array, after: Array) -> Array:
+        known = np.count_nonzero(~np.isnan(before) & ~np.isnan(after))
+        return np.array([(_moves(before, after) ** power).sum(), known])
+
+    total, cells = np.sum(over_rows(original, released, added), axis=0)
+    return float(total), max(float(cells), 1.0)
 
 
 @norm("sum over all cells of their change in standard deviations")
 def norm_sum(original: Matrix, released: Matrix) -> Reading:
-    """M = Σ_i Σ_j d_ij (D'Acquisto and Naldi, eq. 2); per cell in the parts. No sampling is involved."""
-    total = float(sum(over_rows(original, released, lambda *both: _moves(*both).sum())))
-    return Reading(total, parts={"per cell": total / _cells(original)})
+    """M = Σ_i Σ_j d_ij (D'Acquisto and Naldi, eq. 2). No sampling is involved.
+
+    In the parts it is per cell that is there in both files.
+    """
+    total, cells = _added(original, released, power=1)
+    return Reading(total, parts={"per cell": total / cells})
 
 
 @norm("largest change of a record: the sum over its cells, in standard deviations")
 def norm_max_row(original: Matrix, released: Matrix) -> Reading:
-    """M = max_i Σ_j d_ij (D'Acquisto and Naldi, eq. 3); per cell in the parts. No sampling is involved."""
+    """M = max_i Σ_j d_ij (D'Acquisto and Naldi, eq. 3); per column in the part "per cell". No sampling is involved."""
     largest = float(max(over_rows(original, released, lambda *both: _moves(*both).sum(axis=0).max())))
     return Reading(largest, parts={"per cell": largest / len(scales(original))})
 
@@ -48,8 +58,8 @@ def norm_frobenius(original: Matrix, released: Matrix) -> Reading:
 
     When the k largest principal components are removed it is sqrt(n Σ_{i<=k} λ_i).
     """
-    total = float(sum(over_rows(original, released, lambda *both: np.square(_moves(*both)).sum())))
-    return Reading(float(np.sqrt(total)), parts={"per cell": float(np.sqrt(total / _cells(original)))})
+    total, cells = _added(original, released, power=2)
+    return Reading(float(np.sqrt(total)), parts={"per cell": float(np.sqrt(total / cells))})
 
 
 @gauge(
