@@ -63,6 +63,18 @@ def test_chance_of_ks_is_that_of_two_samples() -> None:
     assert np.mean([measure.value for measure in found]) == pytest.approx(found[0].chance, rel=0.06)
 
 
+def test_missing_cells_are_no_cells_of_either_sample() -> None:
+    rng = np.random.default_rng(13)
+    found = []
+    for _ in range(100):
+        pair = [rng.normal(size=(600, 3)) for _ in range(2)]
+        for values in pair:
+            values[rng.random(values.shape) < 0.5] = np.nan
+        found.append(ks(*map(matrix, pair)))
+    values, chance = (np.array([getattr(measure, name) for measure in found]) for name in ("value", "chance"))
+    assert values.mean() == pytest.approx(chance.mean(), rel=0.06)
+
+
 def test_marginal_distance_is_scipys() -> None:
     data, released = pair(4)
     data[:, 1], released[:, 1] = np.round(data[:, 1]), np.round(released[:, 1])

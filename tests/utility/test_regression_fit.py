@@ -80,6 +80,16 @@ def test_two_samples_of_one_population_score_chance() -> None:
     assert regression_fit(*pairs[0]).chance == pytest.approx(2 / np.sqrt(np.pi))
 
 
+def test_samples_of_different_sizes_score_their_chance() -> None:
+    rng = np.random.default_rng(13)
+    pairs = [(matrix(rng.normal(size=(300, 3))), matrix(rng.normal(size=(60, 3)))) for _ in range(200)]
+    for measure in (ci_overlap, regression_fit):
+        found = [measure(*pair) for pair in pairs]
+        values = np.array([figure.value for figure in found])
+        assert values.mean() == pytest.approx(found[0].chance, abs=4 * values.std() / np.sqrt(200)), measure.id
+    assert regression_fit(*pairs[0]).chance == pytest.approx(np.sqrt(2 / np.pi * (1 + 297 / 57)))
+
+
 def test_exact_covariances_keep_every_regression_and_a_shuffle_none() -> None:
     data = np.random.default_rng(4).lognormal(size=(300, 5)) @ (np.eye(5) + 0.4)
     exact = mv.protect(data, "pca", exact=True, seed=1, rules=None).data

@@ -76,14 +76,17 @@ def ks(original: Matrix, released: Matrix) -> Reading:
     """Kolmogorov-Smirnov distance of each column: the mean, and in the note and the parts the largest.
 
     No sampling is involved; chance is the mean for two large independent samples of a continuous population,
-    sqrt(π/2) ln 2 sqrt(1/n + 1/m).
+    sqrt(π/2) ln 2 sqrt(1/n + 1/m) of n and m cells that are there.
     """
-    found = [_largest_gap(original.in_order(j), released.in_order(j)) for j in scales(original, needed=True)]
-    chance = np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / original.shape[0] + 1 / released.shape[0])
+    found, chance = [], []
+    for j in scales(original, needed=True):
+        old, new = original.in_order(j), released.in_order(j)
+        found.append(_largest_gap(old, new))
+        chance.append(min(np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / old.size + 1 / max(new.size, 1)), 1.0))
     worst = int(np.argmax(found))
     return Reading(
         float(np.mean(found)),
-        chance=min(float(chance), 1.0),
+        chance=float(np.mean(chance)),
         note=f"largest: {found[worst]:.3f}, in column {list(scales(original))[worst]} (from 0)",
         parts={"largest": found[worst]},
     )

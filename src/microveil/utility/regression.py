@@ -19,14 +19,18 @@ QUANTILE = 1.959964
 DETERMINED = 1e-10
 """Share of a column's variance that the columns before it must leave, else it is computed from them and left out."""
 
-OF_TWO_SAMPLES = 2 / np.sqrt(np.pi)
-"""E|d| in standard errors, when d is the difference of two independent samples' statistics."""
+MEAN_GAP = float(np.sqrt(2 / np.pi))
+"""E|d| of a standard normal d."""
 
 
 @dataclass(frozen=True, repr=False)
 class Fits:
-    """Least squares of each column on all others, one row each (without its own place); columns in common units."""
+    """Least squares of each column on all others, one row each (without its own place); columns in common units.
 
+    `freedom` is the number of rows (of the two columns that have fewest together) beyond that of the coefficients.
+    """
+
+    freedom: float
     slopes: Array
     errors: Array
     r2: Array
@@ -47,14 +51,16 @@ def ci_overlap(original: Matrix, released: Matrix) -> Reading:
     release), 0 if they do not meet: 1 if an analyst of the release would report the same interval. Regressions rather
     than means, because releases that keep all means are many; the part "means" has those too, "smallest" the worst
     slope. Intervals are the ordinary ones, estimate ± 1.96 standard errors. Columns computed from others are left
-    out. No sampling is involved; chance is the mean for two independent samples of one population.
+    out. No sampling is involved; chance is the mean for two independent samples of these sizes of a normal population.
+    Where the ordinary errors are too small, two samples overlap less: with long tails, with curved relations, and with
+    missing cells, which are left out pair by pair.
     """
     old, new = _both_fits(original, released)
     overlap = _overlap(old.slopes, old.errors, new.slopes, new.errors)
     means = _overlap(old.mean, old.mean_error, new.mean, new.mean_error)
     return Reading(
         float(overlap.mean()),
-        chance=_overlap_of_two_samples(),
+        chance=_overlap_of_two_samples(old.freedom, new.freedom),
         parts={"means": float(means.mean()), "smallest": float(overlap.min())},
     )
 
@@ -69,7 +75,9 @@ def regression_fit(original: Matrix, released: Matrix) -> Reading:
     """Distance of the slopes of every column's regression on the others, |b' - b| / (standard error in the original).
 
     The parts have the largest, and the change of R², mean and largest. Columns computed from others are left out. No
-    sampling is involved; chance is the mean for two independent samples of one population, 2/sqrt(π).
+    sampling is involved; chance is the mean for two independent samples of n and m records of a normal population,
+    sqrt(2/π (1 + n/m)). With long tails, curved relations or missing cells two samples are farther apart, as in
+    `ci_overlap`.
     """
     old, new = _both_fits(original, released)
     moved = gaps(old.slopes, new.slopes)
@@ -78,7 +86,7 @@ def regression_fit(original: Matrix, released: Matrix) -> Reading:
     r2 = gaps(old.r2, new.r2)
     return Reading(
         float(distance.mean()),
-        chance=float(OF_TWO_SAMPLES),
+        chance=float(MEAN_GAP * np.sqrt(1 + old.freedom / new.freedom)),
         parts={
             "largest": float(distance.max()),
             "change of R²": float(r2.mean()),
@@ -108,7 +116,8 @@ def _independent(covariance: Array) -> NDArray[np.intp]:
 
 def _fits(side: Side, columns: NDArray[np.intp]) -> Fits:
     covariance = side.product()[np.ix_(columns, columns)]
-    width, count = columns.size, float(side.pairs[np.ix_(columns, columns)].min())
+    width = columns.size
+    freedom = max(float(side.pairs[np.ix_(columns, columns)].min()) - width, 1.0)
     slopes, errors, r2 = np.empty((width, width - 1)), np.empty((width, width - 1)), np.empty(width)
     for j in range(width):
         others = np.delete(np.arange(width), j)
@@ -116,9 +125,9 @@ def _fits(side: Side, columns: NDArray[np.intp]) -> Fits:
         slopes[j] = inverse @ covariance[others, j]
         rest = max(float(covariance[j, j] - covariance[others, j] @ slopes[j]), 0.0)
         r2[j] = 1 - rest / covariance[j, j] if covariance[j, j] > 0 else 0.0
-        errors[j] = np.sqrt(rest * np.diagonal(inverse) / max(count - width, 1.0))
+        errors[j] = np.sqrt(rest * np.diagonal(inverse) / freedom)
     mean_error = np.sqrt(np.diagonal(covariance) / side.count[columns])
-    return Fits(slopes, errors, r2, side.mean[columns], mean_error)
+    return Fits(freedom, slopes, errors, r2, side.mean[columns], mean_error)
 
 
 def _inverse(covariance: Array) -> Array:
@@ -143,9 +152,9 @@ def _overlap(before: Array, error: Array, after: Array, new_error: Array) -> Arr
     return overlap
 
 
-def _overlap_of_two_samples() -> float:
-    """E max(0, 1 - |d| / w) for d with twice the variance of an estimate, and w the length of an interval."""
-    from scipy.special import erf
-
-    ratio = QUANTILE  # w / (sd of d) / sqrt(2) = 2 · 1.96 / sqrt(2) / sqrt(2)
-    return float(erf(ratio) - (1 - np.exp(-(ratio**2))) / (ratio * np.sqrt(np.pi)))
+def _overlap_of_two_samples(before: float, after: float) -> float:
+    """The mean overlap for estimates from so many records, over normal differences of them."""
+    at = np.linspace(-8.0, 8.0, 1_601)
+    errors = np.full((2, at.size), [[1.0], [np.sqrt(before / after)]])
+    overlap = _overlap(np.zeros(at.size), errors[0], at * np.hypot(*errors), errors[1])
+    return float(np.trapezoid(overlap * np.exp(-np.square(at) / 2), at) / np.sqrt(2 * np.pi))
