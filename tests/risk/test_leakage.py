@@ -152,3 +152,14 @@ def test_a_fresh_sample_is_near_as_often_as_other_originals() -> None:
     found = [near_leakage(*(Matrix(list(rng.normal(size=(400, 2)).T)) for _ in range(2))) for _ in range(40)]
     gaps = np.array([measure.value - measure.chance for measure in found])
     assert gaps.mean() == pytest.approx(0.0, abs=4 * gaps.std() / np.sqrt(40))
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_figure_and_chance_agree_within_the_errors_of_both(columns: int) -> None:
+    rng = np.random.default_rng(14)
+    found = [near_leakage(*(Matrix(list(rng.normal(size=(400, columns)).T)) for _ in range(2))) for _ in range(200)]
+    agree = []
+    for measure in found:
+        own, chance = measure.value * (1 - measure.value) / 400, measure.parts["standard error of chance"]
+        agree.append(abs(measure.value - measure.chance) <= 1.96 * np.sqrt(own + chance**2))
+    assert np.mean(agree) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 200)

@@ -139,9 +139,11 @@ def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: 
 
     The intruder takes a released record that is very near to a known one in *every* respect for its own: within ±`eps`
     in each principal component of the original, in standard deviations of the component. Chance is the share of
-    originals that have another *original* as near, which is about what a fresh sample of the population gives. The part
-    "swapped components" is what independent swaps of these components give, mean of 1 - exp(-λ_i) by
-    `expected_near_returns`.
+    originals that have another *original* as near, which is about what a fresh sample of the population gives, if it has
+    as many records. It is an estimate like the figure itself, and the interval is that of the figure alone: the part
+    "standard error of chance" belongs beside it (as who is near to another has the other near, it may be √2 times that
+    of independent tries, and is taken for that). The part "swapped components" is what independent swaps of these
+    components give, mean of 1 - exp(-λ_i) by `expected_near_returns`.
     """
     if not eps > 0:
         raise ParameterError("eps: must be above 0", "give a share of a standard deviation, such as 0.1")
@@ -151,12 +153,16 @@ def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: 
     scores = before @ axes
     tried = sampled_rows(len(scores), seed)
     near = _in_the_box(scores[tried], after @ axes, eps, 1)
+    chance = _in_the_box(scores[tried], scores, eps, 2) / tried.size
     return share_of(
         near,
         tried.size,
-        chance=_in_the_box(scores[tried], scores, eps, 2) / tried.size,
+        chance=chance,
         of=len(scores),
-        parts={"swapped components": float(expected_near_returns(scores, eps).risk.mean())},
+        parts={
+            "swapped components": float(expected_near_returns(scores, eps).risk.mean()),
+            "standard error of chance": math.sqrt(2 * chance * (1 - chance) / tried.size),
+        },
     )
 
 
