@@ -350,6 +350,17 @@ def test_what_a_second_degree_propensity_cannot_see_is_said() -> None:
     assert mv.assess(data, data * 1.1, measures="propensity_2", sanity=False).notes == []
 
 
+def test_an_unrelated_release_of_dense_data_has_no_attack_that_gains() -> None:
+    rng = np.random.default_rng(31)
+    data, unrelated = (rng.normal(size=(1_500, 3)) for _ in range(2))
+    ids = ["dbrl", "rank_linkage", "known_columns_linkage", "interval_disclosure", "interval_disclosure_own"]
+    found = mv.assess(data, unrelated, measures=ids, seed=1, sanity=False)
+    assert found["interval_disclosure"].value > 0.6  # the nearest stranger tells as much
+    assert found.worst_gain is not None
+    # A record is a try, a share of one half has the largest error, and figure and chance have one each.
+    assert found.worst_gain < 3 * np.sqrt(2 * 0.25 / 1_500) / (1 - found["interval_disclosure"].chance)
+
+
 def test_the_worst_attack_is_the_one_that_gains_most_over_chance() -> None:
     data = table()
     found = mv.assess(data, masked(data), measures=["dbrl", "interval_disclosure_own", "pil"], seed=1, sanity=False)

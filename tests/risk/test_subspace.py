@@ -107,13 +107,14 @@ def test_links_teach_where_to_look() -> None:
     assert "learnt from links" in found.note
 
 
-@pytest.mark.parametrize(("components", "least"), [(1, 0.95), (3, 0.85), (5, 0.75), (8, 0.65)])
+@pytest.mark.parametrize("components", [1, 3, 5, 8])
 @pytest.mark.parametrize("exact", [True, False])
-def test_tarragona_with_components_left_alone(components: int, least: float, exact: bool) -> None:
+def test_tarragona_with_components_left_alone(components: int, exact: bool) -> None:
     _, data = tarragona()
+    least = len(np.unique(data, axis=0)) / len(data)  # of copies one is found by a guess
     for seed in range(3):
         released = mv.protect(data, "pca", components=components, exact=exact, seed=seed, rules=None).data
-        assert subspace_linkage(matrix(data), matrix(released), seed=1).value >= least
+        assert subspace_linkage(matrix(data), matrix(released), seed=1).value >= least - 1e-9
 
 
 @pytest.mark.parametrize("exact", [True, False])

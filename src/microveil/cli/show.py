@@ -201,7 +201,8 @@ def _remarks(console: Console, judged: Assessment) -> None:
         )
     worst = judged.worst_attack
     if worst is not None:
-        console.print(f"[bold]Gains most over chance:[/bold] {worst.id}, {_number(worst.value)}")
+        gain = f"a gain of {_number(judged.worst_gain or 0.0)} of what was to be gained"
+        console.print(f"[bold]Gains most over chance:[/bold] {worst.id}, {_number(worst.value)}: {gain}")
     for name, reason in judged.skipped.items():
         console.print(f"[yellow]Not measured:[/yellow] {name} ({escape(reason)})")
     for note in judged.notes:

@@ -117,7 +117,7 @@ class Assessment(Mapping[str, Measure]):
     def worst_attack(self) -> Measure | None:
         """The attack that gains most over chance: (value - chance) / (1 - chance), the share of what was to be gained.
 
-        An attack without a chance level, such as interval disclosure, is left out: it cannot be said what it gains.
+        An attack without a chance level, such as `extreme_disclosure`, is left out: it cannot be said what it gains.
         """
         return next((self.figures[name] for name in self.gains), None)
 

@@ -139,7 +139,7 @@ def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: 
 
     The intruder takes a released record that is very near to a known one in *every* respect for its own: within ±`eps`
     in each principal component of the original, in standard deviations of the component. Chance is the share of
-    originals that have another *original* as near, which is about what a fresh sample of the population gives, if it has
+    originals that have another *original* as near, which is about what a fresh sample of the population gives that has
     as many records. It is an estimate like the figure itself, and the interval is that of the figure alone: the part
     "standard error of chance" belongs beside it (as who is near to another has the other near, it may be √2 times that
     of independent tries, and is taken for that). The part "swapped components" is what independent swaps of these

@@ -30,7 +30,7 @@ SHUFFLES = 200
 
 
 @attack(
-    "share of records whose nearest released record is their own, for an intruder who knows all columns",
+    "share of records whose nearest released record is their own, for an intruder who knows all compared columns",
     cost="slow",
     paired=True,
 )
