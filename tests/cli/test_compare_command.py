@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from microveil.api import example_file
@@ -12,9 +15,11 @@ from microveil.api import example_file
 COLUMNS = "turnover_domestic,wages,materials"
 
 
+COMMAND = [sys.executable, "-m", "microveil", "compare", str(example_file()), "--confidential", COLUMNS]
+
+
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "microveil", "compare", str(example_file()), "--confidential", COLUMNS, *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+    return subprocess.run([*COMMAND, *arguments], check=False, capture_output=True, text=True)
 
 
 def test_a_study_as_json_and_for_people(tmp_path: Path) -> None:
@@ -36,3 +41,17 @@ def test_bad_usage_ends_with_two() -> None:
         done = run(*arguments)
         assert done.returncode == 2, done.stdout
         assert done.stderr.startswith("microveil: ")
+
+
+def test_who_stops_a_study_is_told_that_its_finished_releases_are_kept(tmp_path: Path) -> None:
+    store = tmp_path / "study.jsonl"
+    asked = ["--methods", "noise", "--measures", "optimal_linkage,pil", "--repeats", "500", "--store", str(store)]
+    running = subprocess.Popen([*COMMAND, *asked, "--quiet"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and (not store.exists() or not store.read_bytes()):
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert said.startswith(f"microveil: stopped; finished releases are in {store}")
+    assert said.count("\n") == 1

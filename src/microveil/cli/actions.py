@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from microveil import api, large, studies
 from microveil.cli import show
 from microveil.cli.asked import Comparison, Inquiry, columns_in, limits_in, methods_in
-from microveil.cli.endings import point_of_no_return
+from microveil.cli.endings import Stopped, point_of_no_return
 from microveil.cli.shared import LONG, end, files_among, print_json, progress, read
 from microveil.core.atomic import atomic_targets, check_place
 from microveil.core.errors import ParameterError
@@ -50,6 +51,17 @@ def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
     end(judged)
 
 
+@contextmanager
+def _noted_in(store: Path | None) -> Iterator[None]:
+    """Whoever stops a study is told that its finished releases are kept, if they are."""
+    try:
+        yield
+    except Stopped:
+        if store is None or not store.exists():
+            raise
+        raise Stopped(f"finished releases are in {store}: with the same --store the study goes on") from None
+
+
 def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
     """Study several methods on a file."""
     limit = limits_in(asked.limits)
@@ -60,7 +72,7 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
     for path in pages:
         check_place(path, files_among([asked.source, *([] if asked.store is None else [asked.store])]))
     frame, _ = read(asked.source, quiet, asked.reading)
-    with progress(LONG, quiet, LONG) as tell:
+    with _noted_in(asked.store), progress(LONG, quiet, LONG) as tell:
         study = studies.compare(
             frame,
             methods,
@@ -119,7 +131,7 @@ def recommend(
     if store is not None:
         check_place(store, files_among([source]))
     frame, _ = read(source, quiet, reading)
-    with progress(LONG, quiet, LONG) as tell:
+    with _noted_in(store), progress(LONG, quiet, LONG) as tell:
         advice = studies.recommend(
             frame,
             sensitive=columns_in(sensitive),

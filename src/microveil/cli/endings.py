@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(BaseException):
-    """Somebody wants the run to end. Not a KeyboardInterrupt, which typer would take for itself."""
+    """Somebody wants the run to end; it may say what was written. Not a KeyboardInterrupt, which typer would take."""
 
 
 class NotMet(Exception):  # noqa: N818 - a finding, not an error

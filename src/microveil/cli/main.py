@@ -33,8 +33,8 @@ def _run(arguments: list[str]) -> int:
         code = app(arguments or ["--help"], prog_name="microveil", standalone_mode=False)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()
-    except Stopped:
-        return _stopped()
+    except Stopped as stopped:
+        return _stopped(str(stopped))
     except SystemExit as ended:  # typer's answer to a reader that went away
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
@@ -48,9 +48,9 @@ def _run(arguments: list[str]) -> int:
     return _stopped() if code == INTERRUPTED else DONE  # typer's answer to a KeyboardInterrupt, which libraries raise
 
 
-def _stopped() -> int:
+def _stopped(written: str = "") -> int:
     deaf()
-    say("stopped; nothing was written")
+    say(f"stopped; {written or 'nothing was written'}")
     return INTERRUPTED
 
 

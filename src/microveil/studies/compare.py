@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
 from microveil.studies.store import Store, Writer
 from microveil.studies.study import WORST, Study
+from microveil.studies.workers import begin_worker, worker_pool
 
 Progress = Callable[[str, float], None]
 Given = Sequence[str | tuple[str, Mapping[str, Any]]] | Mapping[str, str | tuple[str, Mapping[str, Any]]]
@@ -155,16 +154,11 @@ def _run(work: Work, cells: Sequence[Cell], writer: Writer, workers: int, told: 
             writer.add(cell.key, _measured(work, cell))
             told(cell)
         return
-    context = multiprocessing.get_context("spawn")  # threads of numeric libraries do not survive a fork
     workers = min(workers, len(cells))
-    with ProcessPoolExecutor(workers, context, _start, (work, os.getpid())) as pool:
-        try:
-            for cell, found in _finished(pool, cells, 2 * workers):
-                writer.add(cell.key, found)
-                told(cell)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with worker_pool(workers, _start, work, os.getpid()) as pool:
+        for cell, found in _finished(pool, cells, 2 * workers):
+            writer.add(cell.key, found)
+            told(cell)
 
 
 def _finished(pool: ProcessPoolExecutor, cells: Sequence[Cell], at_once: int) -> Iterator[tuple[Cell, dict[str, Any]]]:
@@ -191,19 +185,6 @@ def _start(work: Work, parent: int) -> None:
     global _work
     _work = work
     begin_worker(parent)
-
-
-def begin_worker(parent: int) -> None:
-    """One thread each, as there are as many workers as cores; and an end with whoever started it."""
-    os.environ["MICROVEIL_THREADS"] = "1"
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    """A killed study must not leave workers behind that go on for nobody."""
-    while os.getppid() == parent:
-        threading.Event().wait(1.0)
-    os._exit(1)
 
 
 def _measured_here(cell: Cell) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,8 +11,9 @@ from microveil import api
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
-from microveil.studies.compare import begin_worker, compare
+from microveil.studies.compare import compare
 from microveil.studies.published.base import Asked, Found, Place, Tolerance
+from microveil.studies.workers import begin_worker, worker_pool
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -89,13 +88,8 @@ def in_processes(work: Callable[[Item], Made], items: Sequence[Item], asked: Ask
     workers = min(asked.workers or worker_count(), len(items))
     if workers == 1:
         return _told(map(work, items), len(items), asked)
-    context = multiprocessing.get_context("spawn")  # threads of numeric libraries do not survive a fork
-    with ProcessPoolExecutor(workers, context, begin_worker, (os.getpid(),)) as pool:
-        try:
-            return _told(pool.map(work, items), len(items), asked)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with worker_pool(workers, begin_worker, os.getpid()) as pool:
+        return _told(pool.map(work, items), len(items), asked)
 
 
 def _told(made: Iterable[Made], count: int, asked: Asked) -> list[Made]:
