@@ -43,6 +43,38 @@ def test_bad_usage_ends_with_two() -> None:
         assert done.stderr.startswith("microveil: ")
 
 
+def test_an_infinite_figure_keeps_no_limit() -> None:
+    asked = ["--methods", "pca, component_removal threshold=0.1", "--repeats", "2", "--seed", "1"]
+    done = run(*asked, "--measures", "pil,kl_gaussian,dbrl", "--limit", "kl_gaussian=5")
+    assert done.returncode == 0, done.stderr
+    assert "Infinite or missing: kl_gaussian of component_removal threshold=0.1" in done.stdout
+    assert "Least loss within kl_gaussian 5: pca" in done.stdout
+
+
+def test_limits_are_checked_before_the_study_and_measured_if_nobody_asked() -> None:
+    asked = ["--methods", "noise", "--repeats", "2", "--seed", "1", "--measures", "dbrl"]
+    done = run(*asked, "--limit", "nix=1")
+    assert done.returncode == 2
+    assert "limit: there is no measure 'nix'" in done.stderr
+    told = json.loads(run(*asked, "--limit", "ks=1", "--json").stdout)
+    assert {row["measure"] for row in told["figures"]} == {"dbrl", "ks", "pil", "worst_attack"}
+    assert told["best"] == "noise"
+    alone = run(*asked, "--json")
+    assert alone.returncode == 0, alone.stderr
+    assert json.loads(alone.stdout)["frontier"] == []
+
+
+def test_of_few_releases_no_interval_is_shown_and_the_reason_is() -> None:
+    asked = ["--methods", "noise", "--measures", "dbrl,pil", "--seed", "1"]
+    few = run(*asked, "--repeats", "2").stdout
+    assert "where 95 % of releases lie" not in few
+    assert "from 5 releases on" in few
+    assert "- of 2" in few
+    enough = run(*asked, "--repeats", "5").stdout
+    assert "mean, and where 95 % of releases lie" in enough
+    assert "] of 5" in enough
+
+
 def test_who_stops_a_study_is_told_that_its_finished_releases_are_kept(tmp_path: Path) -> None:
     store = tmp_path / "study.jsonl"
     asked = ["--methods", "noise", "--measures", "optimal_linkage,pil", "--repeats", "500", "--store", str(store)]

@@ -17,8 +17,8 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.core.errors import DataError, ParameterError
-from microveil.studies import Study
+from microveil.core.errors import DataError, FileError, ParameterError
+from microveil.studies import Study, measures_for
 
 MEASURES = ["dbrl", "pil", "ks"]
 
@@ -112,6 +112,77 @@ def test_the_best_keeps_the_limit_in_nearly_every_release() -> None:
     assert study.best({"dbrl": 0.3, "pil": 0.15}, loss="dbrl") == "useful"
 
 
+def with_an_infinite_figure() -> Study:
+    figures = {
+        "whole": [{"kl": 1.0, "pil": 0.4, "dbrl": 0.1}] * 5,
+        "once infinite": [{"kl": 0.1, "pil": 0.1, "dbrl": 0.1}] * 4 + [{"pil": 0.1, "dbrl": 0.1}],
+        "infinite": [{"pil": 0.2, "dbrl": 0.0}] * 5,
+    }
+    return Study({label: ("noise", {}) for label in figures}, figures, {}, {}, asked=["kl", "pil", "dbrl", "nothing"])
+
+
+def test_a_missing_figure_keeps_no_limit_and_is_on_no_frontier() -> None:
+    study = with_an_infinite_figure()
+    assert study.best({"kl": 5.0}) == "whole"
+    assert study.best({"kl": 5.0}, use="mean") == "whole"
+    assert study.best({"nothing": 5.0}) is None, "it was asked for, and no release has it"
+    assert study.best({"dbrl": 0.2}, loss="kl") == "whole"
+    assert study.frontier(risk="kl") == ["whole"]
+    assert {row.label for row in study.summaries() if row.measure == "kl"} == {"whole"}
+    assert study.missing == {"whole": ["nothing"], "once infinite": ["kl", "nothing"], "infinite": ["kl", "nothing"]}
+    assert study.to_dict()["missing"] == study.missing
+    with pytest.raises(ParameterError, match="'kl' of 'once infinite' is infinite or missing in 1 of 5 releases"):
+        study.summary("once infinite", "kl")
+    with pytest.raises(ParameterError, match="'bogus' was not measured"):
+        study.best({"bogus": 1.0})
+
+
+def test_an_infinite_divergence_is_missing_and_the_rest_is_measured() -> None:
+    study = compared(
+        methods=["pca", ("component_removal", {"threshold": 0.1})], measures=["pil", "kl_gaussian", "dbrl"]
+    )
+    assert study.missing == {"component_removal threshold=0.1": ["kl_gaussian"]}
+    assert study.best({"kl_gaussian": 5.0}) == "pca"
+
+
+def test_of_few_releases_there_is_no_interval_unless_nothing_is_drawn() -> None:
+    study = compared(repeats=4)
+    drawn, fixed = study.summary("noise", "pil"), study.summary("microaggregate group_size=4", "pil")
+    assert (drawn.low, drawn.high, drawn.mean_low, drawn.mean_high) == (None,) * 4
+    assert fixed.low == fixed.high == fixed.mean
+    enough = compared(repeats=5).summary("noise", "pil")
+    assert enough.low is not None
+    assert enough.high is not None
+    assert enough.low < enough.mean < enough.high
+    assert study.worst("noise", "pil") == study.values("noise", "pil").max()
+
+
+def test_counts_of_releases_are_whole_numbers() -> None:
+    import polars as pl
+
+    assert compared().to_frame().schema["repeats"] == pl.Int64
+    assert compared(data=pd.DataFrame(firms(), columns=list("abc"))).to_frame()["repeats"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("measures", "limit", "found"),
+    [
+        (["dbrl"], {}, ["dbrl"]),
+        (["dbrl"], {"dbrl": 0.1}, ["dbrl", "pil"]),
+        (["dbrl"], {"ks": 0.1, "worst_attack": 0.1}, ["dbrl", "ks", "pil"]),
+    ],
+)
+def test_what_a_limit_is_on_is_measured_too(measures: list[str], limit: dict[str, float], found: list[str]) -> None:
+    assert measures_for(measures, limit) == found
+
+
+def test_a_limit_on_what_there_is_not_is_refused() -> None:
+    with pytest.raises(ParameterError, match="limit: there is no measure 'dblr'; did you mean 'dbrl'"):
+        measures_for(["dbrl"], {"dblr": 0.1})
+    with pytest.raises(ParameterError, match="worst_attack is the worst of the attacks, and none is measured"):
+        measures_for(["pil"], {"worst_attack": 0.1})
+
+
 def test_a_method_that_fails_is_told_and_does_not_stop_the_others() -> None:
     study = compared(methods=["noise", ("score_mix", {"correlation": 0.5})], data=firms(5))
     assert "rows are too few" in study.failed["score_mix correlation=0.5"]
@@ -172,9 +243,81 @@ def test_finished_releases_are_not_made_again(tmp_path: Path, monkeypatch: pytes
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "notes.jsonl"
     other.write_text('{"title": "notes"}\n', encoding="utf-8")
-    with pytest.raises(DataError, match="store: line 1 is not of a study"):
+    with pytest.raises(DataError, match=r"store: line 1 of .*notes.jsonl is not of a study"):
         compared(store=other)
     assert other.read_text(encoding="utf-8") == '{"title": "notes"}\n'
+
+
+@pytest.mark.parametrize("text", ["bread and milk\n", "bread and milk", "{}", '{"study": 2, "key"', "\n\nmilk\n"])
+def test_no_line_is_added_to_a_file_of_another_kind(text: str, tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"notes.txt is not of a study"):
+        compared(store=other)
+    assert other.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("kept", [8, 40])
+def test_a_line_that_a_kill_cut_off_is_passed_over_also_later_on(kept: int, tmp_path: Path) -> None:
+    store = tmp_path / "study.jsonl"
+    first = compared(store=store)
+    lines = store.read_text(encoding="utf-8").splitlines(keepends=True)
+    store.write_text("".join(lines[:-1]) + lines[-1][:kept], encoding="utf-8")
+    assert compared(store=store).to_dict() == first.to_dict()
+    assert compared(store=store).to_dict() == first.to_dict()
+    assert len(store.read_text(encoding="utf-8").splitlines()) == len(lines) + 1
+
+
+def test_a_store_that_others_may_read_is_for_its_owner_from_then_on(tmp_path: Path) -> None:
+    store = tmp_path / "study.jsonl"
+    store.touch(0o644)
+    store.chmod(0o644)
+    compared(store=store, methods=["noise"])
+    assert store.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"store: .* cannot be written"):
+        compared(store=tmp_path / "nowhere" / "study.jsonl")
+    with pytest.raises(FileError, match=r"store: .* cannot be read"):
+        compared(store=tmp_path)
+
+
+def test_of_a_table_among_the_settings_nothing_is_shown_or_stored_and_all_cells_count(tmp_path: Path) -> None:
+    data = pd.DataFrame(firms(), columns=["a", "b", "c"])
+    other = data + 0.123456789
+    changed = other.copy()
+    changed.iloc[60, 1] += 1.0  # neither head nor tail
+    told: list[str] = []
+    options: dict[str, Any] = {
+        "data": data,
+        "store": tmp_path / "study.jsonl",
+        "progress": lambda *word: told.append(str(word)),
+    }
+    first = compared(methods=[("correct", {"other": other})], **options)
+    again = compared(methods=[("correct", {"other": changed})], **options)
+    assert list(first.methods) == ["correct other"]
+    assert not first.failed
+    assert first.figures != again.figures, "another table is other work"
+    everything = (
+        json.dumps(first.to_dict()) + repr(first) + "".join(told) + options["store"].read_text(encoding="utf-8")
+    )
+    assert not any(f"{value:.4f}" in everything for value in other.to_numpy().ravel())
+
+
+def test_another_content_of_a_file_among_the_settings_is_other_work(tmp_path: Path) -> None:
+    data = pd.DataFrame(firms(), columns=["a", "b", "c"])
+    file, store = tmp_path / "other.csv", tmp_path / "study.jsonl"
+    found = []
+    for shift in (0.5, 5.0):
+        (data + shift * np.arange(120)[:, None]).to_csv(file, index=False)
+        found.append(compared(data=data, methods=[("correct", {"other": str(file)})], store=store).figures)
+    assert found[0] != found[1]
+
+
+def test_a_release_to_be_made_does_not_show_its_seed() -> None:
+    module = sys.modules["microveil.studies.compare"]
+    assert "918273" not in repr(module.Cell("a", "noise", {}, 0, "key", 918273))
 
 
 SCRIPT = """

@@ -64,8 +64,8 @@ def _noted_in(store: Path | None) -> Iterator[None]:
 
 def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
     """Study several methods on a file."""
-    limit = limits_in(asked.limits)
-    methods = methods_in(asked.methods)
+    limit, methods = limits_in(asked.limits), methods_in(asked.methods)
+    measures = studies.measures_for(columns_in(asked.measures) or (), limit)
     if asked.store is not None:
         check_place(asked.store, files_among([asked.source]))
     pages = [] if asked.report is None else [asked.report, api.report_twin(asked.report)]
@@ -77,7 +77,7 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
             frame,
             methods,
             repeats=asked.repeats,
-            measures=columns_in(asked.measures) or (),
+            measures=measures,
             seed=asked.seed,
             **asked.columns.protected,
             sensitive=columns_in(asked.sensitive),
@@ -89,7 +89,8 @@ def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
         with atomic_targets(pages, point_of_no_return()) as (page, twin):
             api.write_study_report(study, page, twin)
     if as_json:
-        print_json({**study.to_dict(), "frontier": study.frontier(), **({"best": best} if limit else {})})
+        frontier = study.frontier() if study.has_map else []
+        print_json({**study.to_dict(), "frontier": frontier, **({"best": best} if limit else {})})
     elif not quiet:
         show.study(study, limit, best)
         show.written(pages)

@@ -20,7 +20,7 @@ from microveil.core.assessment import Assessment, Kind
 from microveil.core.measure import Measure, plain
 from microveil.core.policy import Verdict
 from microveil.core.results import Release
-from microveil.studies import Advice, Reproduction, Study
+from microveil.studies import FEWEST, Advice, Reproduction, Study, Summary
 
 Risk = tuple[Measure, Measure]
 
@@ -436,20 +436,35 @@ def study(found: Study, limit: Mapping[str, float], best: str | None) -> None:
     width = max((len(row.label) for row in summaries), default=0)
     for measure in found.measures:
         rows = [row for row in summaries if row.measure == measure]
-        direction = _better(rows[0].better)
+        if not rows:
+            continue
         console.print()
-        console.print(f"{measure} ({direction}): mean, and where 95 % of releases lie", style="bold", markup=False)
+        console.print(f"{measure} ({_better(rows[0].better)}): mean{_lies(rows)}", style="bold", markup=False)
         for row in sorted(rows, key=lambda one: one.mean, reverse=rows[0].better == "high"):
-            interval = f"[{_number(row.low)}, {_number(row.high)}] of {row.repeats}"
-            console.print(f"  {row.label:{width}}  {_number(row.mean):>8}  {interval}", markup=False)
+            console.print(
+                f"  {row.label:{width}}  {_number(row.mean):>8}  {_interval(row)} of {row.repeats}", markup=False
+            )
     console.print()
     for label, reason in found.failed.items():
         console.print(f"[yellow]No release:[/yellow] {escape(label)} ({escape(reason)})")
-    if found.figures and {"pil", "worst_attack"} <= set(found.measures):
+    for label, names in found.missing.items():
+        console.print(f"[yellow]Infinite or missing:[/yellow] {escape(', '.join(names))} of {escape(label)}")
+    if found.has_map:
         console.print(f"[bold]Beaten by no other in risk and loss:[/bold] {escape(', '.join(found.frontier()))}")
     if limit:
         asked = ", ".join(f"{name} {most:g}" for name, most in limit.items())
         console.print(f"[bold]Least loss within {asked}:[/bold] {escape(best or 'none of them')}")
+
+
+def _lies(rows: Sequence[Summary]) -> str:
+    """What stands behind the means: an interval, or why there is none."""
+    few = [row.repeats for row in rows if row.low is None]
+    word = f"; from {FEWEST} releases on it is said where 95 % of them lie"
+    return (", and where 95 % of releases lie" if len(few) < len(rows) else "") + (word if few else "")
+
+
+def _interval(row: Summary) -> str:
+    return "-" if row.low is None else f"[{_number(row.low)}, {_number(row.high)}]"
 
 
 def reproducible(known: Sequence[Mapping[str, Any]]) -> None:
@@ -493,10 +508,9 @@ def advice(found: Advice) -> None:
         console.print(f"  - {escape(reason)}")
     width = max((len(row.measure) for row in found.expected), default=0)
     if found.expected:
-        console.print("[bold]Expect[/bold] (mean, and where 95 % of releases lie):")
+        console.print(f"[bold]Expect[/bold] (mean{_lies(found.expected)}):")
     for row in found.expected:
-        interval = f"[{_number(row.low)}, {_number(row.high)}]"
-        console.print(f"  {row.measure:{width}}  {_number(row.mean):>8}  {interval}", markup=False)
+        console.print(f"  {row.measure:{width}}  {_number(row.mean):>8}  {_interval(row)}", markup=False)
     if found.runners_up:
         console.print(f"[bold]Next:[/bold] {escape(', '.join(found.runners_up))}")
     doses = [f"{name}: {label or 'none'}" for name, label in found.smallest_dose.items()]

@@ -117,12 +117,17 @@ def open_frame(data: Any) -> Frame:
 def table_like(frame: Frame, columns: Mapping[str, list[Any]]) -> Any:
     """A small table about something else, of the kind of `frame`. Arrays have no names, so polars it is for them.
 
-    Columns hold text, or numbers and None.
+    Columns hold text, or numbers and None; whole numbers are counts.
     """
     backend: Any = frame.native.implementation if isinstance(frame, NarwhalsFrame) else "polars"
-    text = {name: any(isinstance(cell, str) for cell in cells) for name, cells in columns.items()}
-    schema: dict[str, Any] = {name: nw.String() if is_text else nw.Float64() for name, is_text in text.items()}
+    schema = {name: _type_of(cells) for name, cells in columns.items()}
     return nw.from_dict(columns, schema, backend=backend).to_native()
+
+
+def _type_of(cells: list[Any]) -> Any:
+    if any(isinstance(cell, str) for cell in cells):
+        return nw.String()
+    return nw.Int64() if cells and all(isinstance(cell, int) for cell in cells) else nw.Float64()
 
 
 def _with_text_names(data: Any) -> Any:

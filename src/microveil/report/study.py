@@ -74,8 +74,8 @@ def map_picture(study: Compared | None, risk: str | None = None, loss: str | Non
     axes = None if study is None else map_axes(study, risk, loss)
     return picture(
         "Risk and loss of the methods",
-        "Mean risk and mean loss of each method over its releases; lines hold 95 % of the releases. A method on the "
-        "frontier is beaten by no other in both.",
+        "Mean risk and mean loss of each method over its releases; lines hold 95 % of the releases, where there are "
+        "five or more. A method on the frontier is beaten by no other in both.",
         None if study is None or axes is None else lambda: _points(study, axes),
         NO_STUDY if study is None else "a measure of risk and one of loss, taken of every method, are needed",
     )
@@ -92,12 +92,12 @@ def _points(study: Compared, axes: tuple[str, str]) -> list[Row]:
                 "place": "on the frontier" if label in frontier else "beaten by another",
                 "risk_name": axes[0],
                 "risk": risk.mean,
-                "risk_low": risk.low,
-                "risk_high": risk.high,
+                "risk_low": risk.mean if risk.low is None else risk.low,
+                "risk_high": risk.mean if risk.high is None else risk.high,
                 "loss_name": axes[1],
                 "loss": loss.mean,
-                "loss_low": loss.low,
-                "loss_high": loss.high,
+                "loss_low": loss.mean if loss.low is None else loss.low,
+                "loss_high": loss.mean if loss.high is None else loss.high,
             }
         )
     return rows

@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from microveil import api
 from microveil.core.assessment import Assessment
-from microveil.core.errors import MicroveilError, ParameterError
+from microveil.core.errors import MicroveilError, ParameterError, did_you_mean
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
 from microveil.studies.store import Store, Writer
-from microveil.studies.study import WORST, Study
+from microveil.studies.study import LOSS, WORST, Study, is_table
 from microveil.studies.workers import begin_worker, worker_pool
 
 Progress = Callable[[str, float], None]
@@ -26,6 +28,12 @@ Given = Sequence[str | tuple[str, Mapping[str, Any]]] | Mapping[str, str | tuple
 
 REPEATS = 20
 ROLES = {"confidential", "public", "strata", "weight"}
+
+PLAIN = (str, int, float, np.number, Path, type(None))
+"""What is shown of settings in labels."""
+
+FILES = {"other", "rules"}
+"""Settings that may name a file: another content is other work."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Cell:
     parameters: Mapping[str, Any]
     repeat: int
     key: str
-    seed: int | None
+    seed: int | None = field(repr=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +100,7 @@ def compare(
     ids = api.chosen_measures(measures)
     roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight, "rules": rules}
     work = Work(data, roles, ids, sensitive)
-    study_key = _hash(api.fingerprint(data), json.dumps([roles, sensitive], default=str), sorted(ids))
+    study_key = _hash(api.fingerprint(data), json.dumps(_told([roles, sensitive])), sorted(ids))
     cells = [
         _cell(label, method, parameters, repeat, study_key, seed)
         for label, (method, parameters) in planned.items()
@@ -103,7 +111,21 @@ def compare(
     tell = progress or (lambda *_: None)
     with kept.open() as writer:
         _run(work, waiting, writer, workers or worker_count(), _counted(tell, len(cells) - len(waiting), len(cells)))
-    return _study(data, planned, [(cell.label, kept.cells[cell.key]) for cell in cells])
+    return _study(data, planned, ids, [(cell.label, kept.cells[cell.key]) for cell in cells])
+
+
+def measures_for(measures: str | Sequence[str], limit: Mapping[str, float]) -> list[str]:
+    """The measures asked for, and those that a choice within the limits needs, too."""
+    known = api.measure_entries()
+    for name in limit:
+        if name != WORST and name not in known:
+            raise ParameterError(f"limit: there is no measure '{name}'", did_you_mean(name, [WORST, *known]))
+    ids = api.chosen_measures(measures)
+    if limit:
+        ids = list(dict.fromkeys([*ids, *(name for name in limit if name != WORST), LOSS]))
+    if WORST in limit and not any(known[name].kind == "risk" for name in ids):
+        raise ParameterError(f"limit: {WORST} is the worst of the attacks, and none is measured", "measure some")
+    return ids
 
 
 def _labelled(methods: Given) -> dict[str, tuple[str, Mapping[str, Any]]]:
@@ -115,11 +137,33 @@ def _labelled(methods: Given) -> dict[str, tuple[str, Mapping[str, Any]]]:
     for given, entry in entries:
         method, parameters = (entry, {}) if isinstance(entry, str) else entry
         api.check_method(method, _own(parameters))
-        label = given or " ".join([method, *(f"{name}={value}" for name, value in parameters.items())])
+        label = given or " ".join([method, *map(_setting, parameters.items())])
         if label in planned:
             raise ParameterError(f"methods: '{label}' is there twice", "give them labels of their own")
         planned[label] = (method, parameters)
     return planned
+
+
+def _setting(given: tuple[str, Any]) -> str:
+    """`group_size=4`; of a table or an array only the name, for labels are shown and stored."""
+    name, value = given
+    shown = value if isinstance(value, list | tuple) else [value]
+    return f"{name}={value}" if all(isinstance(one, PLAIN) for one in shown) else name
+
+
+def _told(value: Any, name: str = "") -> Any:
+    """What the key of a release is made of: all of a setting; of tables and files what tells them from others."""
+    if isinstance(value, str | Path) and name in FILES and Path(value).is_file():
+        return hashlib.blake2b(Path(value).read_bytes(), digest_size=16).hexdigest()
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _told(one, key) for key, one in value.items()}
+    if is_table(value):
+        return api.fingerprint(value)
+    if isinstance(value, Iterable) and not isinstance(value, Iterator):
+        return [_told(one) for one in value]
+    return str(value)
 
 
 def _own(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +174,7 @@ def _own(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _cell(
     label: str, method: str, parameters: Mapping[str, Any], repeat: int, study_key: str, seed: int | None
 ) -> Cell:
-    what = _hash(study_key, method, json.dumps(parameters, sort_keys=True, default=str), repeat)
+    what = _hash(study_key, method, json.dumps(_told(parameters), sort_keys=True), repeat)
     if seed is None:
         return Cell(label, method, parameters, repeat, what, None)
     own = int(Streams.from_seed(seed).stream("study", what).generator().integers(2**63))
@@ -218,12 +262,15 @@ def _judged(work: Work, release: Release) -> Assessment:
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:
-    """JSON has no infinity; a figure that is infinite (a divergence of singular matrices) has no mean either."""
+    """JSON has no infinity; a figure that is infinite (a divergence of singular matrices) is a missing one."""
     return {name: value for name, value in figures.items() if abs(value) < float("inf")}
 
 
 def _study(
-    data: Any, planned: Mapping[str, tuple[str, Mapping[str, Any]]], cells: Sequence[tuple[str, Mapping[str, Any]]]
+    data: Any,
+    planned: Mapping[str, tuple[str, Mapping[str, Any]]],
+    ids: Sequence[str],
+    cells: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> Study:
     figures: dict[str, list[Mapping[str, float]]] = {}
     chances: dict[str, Mapping[str, float]] = {}
@@ -236,4 +283,5 @@ def _study(
         chances.setdefault(label, cell["chances"])
     for label in failed:
         figures.pop(label, None)  # a mean over those that happened to succeed would flatter it
-    return Study(planned, figures, chances, api.measure_entries(), failed, api.frame_maker(data))
+    fixed = {label for label, (method, given) in planned.items() if not api.draws_at_random(method, _own(given))}
+    return Study(planned, figures, chances, api.measure_entries(), failed, api.frame_maker(data), ids, fixed)

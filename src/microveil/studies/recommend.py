@@ -9,8 +9,8 @@ from typing import Any
 
 from microveil import api
 from microveil.core.errors import ParameterError
-from microveil.studies.compare import Progress, compare
-from microveil.studies.study import WORST, Study, Summary
+from microveil.studies.compare import Progress, compare, measures_for
+from microveil.studies.study import FEWEST, LOSS, WORST, Study, Summary, without_tables
 
 REPEATS = 5
 
@@ -78,7 +78,7 @@ class Advice:
         return {
             "label": self.label,
             "method": self.method,
-            "parameters": dict(self.params),
+            "parameters": without_tables(self.params),
             "limit": dict(self.limit),
             "expected": [vars(row) for row in self.expected],
             "runners_up": list(self.runners_up),
@@ -117,13 +117,12 @@ def recommend(
     columns = None if sensitive is None else _columns(data, sensitive)
     limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(LIMIT if limit is None else limit)
     ladders = DOSES if columns is None else selective(columns, _others(data, columns))
-    measures = list(dict.fromkeys([*MEASURES, *(name for name in limits if name != WORST)]))
     entries = list({_label(entry): entry for ladder in ladders.values() for entry in ladder}.items())
     study = compare(
         data,
         dict(entries),
         repeats=repeats,
-        measures=measures,
+        measures=measures_for(MEASURES, limits),
         seed=seed,
         rules=rules,
         sensitive=columns,
@@ -194,7 +193,7 @@ def _advice(
     study: Study, limit: Mapping[str, float], ladders: Mapping[str, Ladder], cookbook: str, said: str
 ) -> Advice:
     within = [label for label in study.figures if study.best(limit, among=[label]) is not None]
-    order = sorted(within, key=lambda label: study.summary(label, "pil").mean)
+    order = sorted(within, key=lambda label: study.summary(label, LOSS).mean)
     smallest = {
         name: next((label for label in map(_label, ladder) if label in within), None)
         for name, ladder in ladders.items()
@@ -206,7 +205,7 @@ def _advice(
         method=method,
         params=params,
         limit=limit,
-        expected=[] if chosen is None else [study.summary(chosen, measure) for measure in study.measures],
+        expected=[row for row in study.summaries() if row.label == chosen],
         runners_up=order[1:4],
         smallest_dose=smallest,
         cookbook=cookbook,
@@ -219,22 +218,18 @@ def _reasons(
     study: Study, limit: Mapping[str, float], chosen: str | None, order: Sequence[str], cookbook: str, said: str
 ) -> list[str]:
     """Plain words: what was asked, what was found, and where the papers' advice and the measurement part."""
-    asked = ", ".join(f"{name.replace('_', ' ')} at most {most:g}" for name, most in limit.items())
+    asked = ", ".join(f"{name.replace('_', ' ')} {_side(study, name)} {most:g}" for name, most in limit.items())
+    often = _often(study)
     if chosen is None:
-        nearest = min(study.figures, key=lambda label: study.summary(label, next(iter(limit))).high, default=None)
-        near = (
-            ""
-            if nearest is None
-            else f"; nearest comes {nearest} ({study.summary(nearest, next(iter(limit))).high:.3g})"
-        )
-        return [f"no method keeps {asked} in 95 % of its releases{near}", said]
-    loss = study.summary(chosen, "pil")
+        return [f"no method keeps {asked} in {often}{_nearest(study, limit)}", said]
+    loss = study.summary(chosen, LOSS)
+    spread = "" if loss.mean_low is None else f" [{loss.mean_low:.3f}, {loss.mean_high:.3f}]"
     found = [
-        f"{len(order)} of {len(study.figures)} candidates keep {asked} in 95 % of their releases",
-        f"of these {chosen} loses least: pil {loss.mean:.3f} [{loss.mean_low:.3f}, {loss.mean_high:.3f}]",
+        f"{len(order)} of {len(study.figures)} candidates keep {asked} in {often}",
+        f"of these {chosen} loses least: {LOSS} {loss.mean:.3f}{spread}",
     ]
     if len(order) > 1:
-        found.append(f"next comes {order[1]} with pil {study.summary(order[1], 'pil').mean:.3f}")
+        found.append(f"next comes {order[1]} with {LOSS} {study.summary(order[1], LOSS).mean:.3f}")
     same = cookbook and chosen.split()[0] == cookbook
     found.append(
         said if same or not cookbook else f"{said}; measured on this table, {_against(study, cookbook, order)}"
@@ -243,11 +238,33 @@ def _reasons(
     return found
 
 
+def _side(study: Study, measure: str) -> str:
+    entry = study.entries.get(measure)
+    return "at least" if entry is not None and entry.better == "high" else "at most"
+
+
+def _often(study: Study) -> str:
+    """In how many releases a limit is kept; of a few it cannot be said what others would do."""
+    made = max((len(releases) for releases in study.figures.values()), default=0)
+    if made >= FEWEST:
+        return "95 % of the releases"
+    return f"every release ({made} of each, too few to say where 95 % lie; ask for {FEWEST} or more)"
+
+
+def _nearest(study: Study, limit: Mapping[str, float]) -> str:
+    """Who comes nearest to the first limit."""
+    measure = next(iter(limit))
+    sign = -1 if _side(study, measure) == "at least" else 1
+    worst = {label: study.worst(label, measure) for label in study.figures if study.has(label, measure)}
+    nearest = min(worst, key=lambda label: sign * worst[label], default=None)
+    return "" if nearest is None else f"; nearest comes {nearest} ({worst[nearest]:.3g})"
+
+
 def _against(study: Study, cookbook: str, order: Sequence[str]) -> str:
     """How the cookbook's method fared beside the one that was chosen."""
     own = [label for label in study.figures if label.split()[0] == cookbook]
     within = [label for label in order if label in own]
     if within:
-        loss = study.summary(within[0], "pil").mean
-        return f"{within[0]} keeps the limit too, but loses more (pil {loss:.3f})"
+        loss = study.summary(within[0], LOSS).mean
+        return f"{within[0]} keeps the limit too, but loses more ({LOSS} {loss:.3f})"
     return f"{cookbook} does not keep the limit" if own else f"{cookbook} could not be applied"

@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from microveil.core.errors import DataError
+from microveil.core.errors import DataError, FileError
 
 VERSION = 1
+
+BEGIN = f'{{"study": {VERSION}, "key": "'
+"""How every line begins."""
 
 
 class Store:
@@ -30,8 +33,7 @@ class Store:
         if self.path is None:
             yield Writer(self.cells, None)
             return
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as lines:
+        with _for_its_owner(self.path) as lines:
             if _ends_within_a_line(self.path):
                 lines.write("\n")
             yield Writer(self.cells, lines)
@@ -53,20 +55,36 @@ class Writer:
             os.fsync(self.lines.fileno())
 
 
+def _for_its_owner(path: Path) -> IO[str]:
+    """The file, to add to it; one that others may read is for its owner from now on."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        path.chmod(0o600)
+    except OSError as error:
+        why = (error.strerror or "unknown").lower()
+        raise FileError(f"store: {path} cannot be written ({why})", "give another file, or none") from None
+    return os.fdopen(descriptor, "a", encoding="utf-8")
+
+
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """All finished cells. The last line may have been cut off by a kill, and is then not finished."""
+    """All finished cells. A kill may have cut off a line, which is then not finished; nothing else is passed over."""
     if not path.exists():
         return {}
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        why = (error.strerror or "unknown").lower()
+        raise FileError(f"store: {path} cannot be read ({why})", "give another file, or none") from None
     found = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         try:
             cell = json.loads(line) if line.strip() else None
         except json.JSONDecodeError:
-            continue
+            cell = None if line.startswith(BEGIN) or BEGIN.startswith(line) else {}
         if cell is None:
             continue
         if not isinstance(cell, dict) or cell.pop("study", None) != VERSION or not isinstance(cell.get("key"), str):
-            raise DataError(f"store: line {number} is not of a study", "give another file, or none")
+            raise DataError(f"store: line {number} of {path} is not of a study", "give another file, or none")
         found[cell.pop("key")] = cell
     return found
 

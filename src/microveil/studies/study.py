@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from microveil import api
+from microveil.core.arrays import Array
 from microveil.core.assessment import Entry
 from microveil.core.errors import ParameterError, did_you_mean
 
@@ -24,21 +25,29 @@ WORST = "worst_attack"
 """What the best of all attacks gains over chance, release by release: an intruder picks it."""
 
 
+LOSS = "pil"
+"""What is least in the best method, where nothing else is asked for."""
+
+FEWEST = 5
+"""Releases from which on it is said where releases lie; that one or two agree says nothing."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """One measure of one method over its releases.
 
     `low` and `high` hold 95 % of the releases (percentiles): where one more release will lie. `mean_low` and
-    `mean_high` are a bootstrap interval of the mean: where the mean of many will.
+    `mean_high` are a bootstrap interval of the mean: where the mean of many will. Of fewer than five releases there is
+    no interval (None), unless the method draws nothing: then all releases are this one.
     """
 
     label: str
     measure: str
     mean: float
-    low: float
-    high: float
-    mean_low: float
-    mean_high: float
+    low: float | None
+    high: float | None
+    mean_low: float | None
+    mean_high: float | None
     repeats: int
     chance: float | None
     better: str
@@ -46,7 +55,11 @@ class Summary:
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """Methods by their label, with what was measured on each release; `failed` says why a method gave none."""
+    """Methods by their label, with what was measured on each release; `failed` says why a method gave none.
+
+    A figure that is infinite, or that a release does not allow, is missing: it has no mean, keeps no limit and is on no
+    frontier. `asked` has the measures that were asked for, `fixed` the methods that draw nothing.
+    """
 
     methods: Mapping[str, tuple[str, Mapping[str, Any]]]
     figures: Mapping[str, Sequence[Mapping[str, float]]]
@@ -54,6 +67,8 @@ class Study:
     entries: Mapping[str, Entry]
     failed: Mapping[str, str] = field(default_factory=dict)
     make_frame: Callable[[Mapping[str, list[Any]]], Any] = dict
+    asked: Sequence[str] = ()
+    fixed: Collection[str] = ()
 
     def __repr__(self) -> str:
         releases = sum(len(found) for found in self.figures.values())
@@ -69,40 +84,48 @@ class Study:
                 found |= dict.fromkeys(release)
         return list(found)
 
-    def values(self, label: str, measure: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def values(self, label: str, measure: str) -> Array:
         """A measure of every release of a method."""
         self._check(label, measure)
         return np.array([release[measure] for release in self.figures[label] if measure in release])
 
     def summary(self, label: str, measure: str) -> Summary:
-        """Mean and intervals of a measure."""
+        """Mean and intervals of a measure that every release of the method has."""
         values = self.values(label, measure)
-        low, high = np.percentile(values, [TAIL, 100 - TAIL])
-        # Always the same resamples: an interval is no place for luck.
-        draws = np.random.default_rng(0).integers(values.size, size=(RESAMPLES, values.size))
-        mean_low, mean_high = np.percentile(values[draws].mean(axis=1), [TAIL, 100 - TAIL])
-        entry = self.entries.get(measure)
+        if not self.has(label, measure):
+            lacking = f"{len(self.figures[label]) - values.size} of {len(self.figures[label])} releases"
+            raise ParameterError(
+                f"measure: '{measure}' of '{label}' is infinite or missing in {lacking}", "choose another measure"
+            )
+        low, high, mean_low, mean_high = self._intervals(label, values)
         return Summary(
             label=label,
             measure=measure,
             mean=float(values.mean()),
-            low=float(low),
-            high=float(high),
-            mean_low=float(mean_low),
-            mean_high=float(mean_high),
+            low=low,
+            high=high,
+            mean_low=mean_low,
+            mean_high=mean_high,
             repeats=values.size,
             chance=self.chances.get(label, {}).get(measure),
-            better="low" if entry is None else entry.better,
+            better=self._better(measure),
         )
 
+    def has(self, label: str, measure: str) -> bool:
+        """Does every release of the method have this figure?"""
+        return all(measure in release for release in self.figures[label])
+
     def summaries(self) -> list[Summary]:
-        """Every measure of every method."""
-        return [
-            self.summary(label, measure)
-            for label, releases in self.figures.items()
-            for measure in self.measures
-            if any(measure in release for release in releases)
-        ]
+        """Every measure of every method that has it."""
+        pairs = [(label, measure) for label in self.figures for measure in self.measures]
+        return [self.summary(*pair) for pair in pairs if self.has(*pair)]
+
+    @property
+    def missing(self) -> dict[str, list[str]]:
+        """By method, the measures that are infinite, or could not be taken, in some of its releases."""
+        asked = list(dict.fromkeys([*self.asked, *self.measures]))
+        found = {label: [name for name in asked if not self.has(label, name)] for label in self.figures}
+        return {label: names for label, names in found.items() if names}
 
     def to_frame(self) -> Any:
         """One row per method and measure, as a frame of the kind that was studied (polars for arrays)."""
@@ -114,15 +137,24 @@ class Study:
         """Plain data, for JSON."""
         return {
             "methods": {
-                label: {"method": name, "parameters": dict(given)} for label, (name, given) in self.methods.items()
+                label: {"method": name, "parameters": without_tables(given)}
+                for label, (name, given) in self.methods.items()
             },
             "figures": [{**vars(row)} for row in self.summaries()],
+            "missing": self.missing,
             "failed": dict(self.failed),
         }
 
-    def frontier(self, risk: str = WORST, loss: str = "pil") -> list[str]:
+    @property
+    def has_map(self) -> bool:
+        """Were the risk and the loss measured that a frontier is drawn of, where nothing else is asked for?"""
+        return {WORST, LOSS} <= set(self.measures)
+
+    def frontier(self, risk: str = WORST, loss: str = LOSS) -> list[str]:
         """The methods that no other beats in both risk and loss (the Pareto set), from the safest on."""
-        points = {label: (self._cost(label, risk), self._cost(label, loss)) for label in self.figures}
+        self._check_measures(risk, loss)
+        whole = [label for label in self.figures if self.has(label, risk) and self.has(label, loss)]
+        points = {label: (self._cost(label, risk), self._cost(label, loss)) for label in whole}
         kept = [
             label
             for label, mine in points.items()
@@ -143,7 +175,7 @@ class Study:
     def best(
         self,
         limit: Mapping[str, float],
-        loss: str = "pil",
+        loss: str = LOSS,
         *,
         use: str = "high",
         among: Sequence[str] | None = None,
@@ -151,22 +183,48 @@ class Study:
         """The method with the least loss among those that keep every limit; None if none does.
 
         A limit is held against the upper end of where releases lie (`use="high"`), because it is one release that will
-        be published; "mean" holds it against the mean.
+        be published; where they are too few for that, against the worst of them. "mean" holds it against the mean.
         """
         if use not in ("high", "mean"):
             raise ParameterError(f"use: '{use}' is unknown", "it is 'high' or 'mean'")
+        self._check_measures(*limit, loss)
         met = [
             label
             for label in (self.figures if among is None else among)
-            if all(self._within(label, measure, most, use) for measure, most in limit.items())
+            if self.has(label, loss) and all(self._within(label, measure, most, use) for measure, most in limit.items())
         ]
         return min(met, key=lambda label: self._cost(label, loss), default=None)
 
     def _within(self, label: str, measure: str, most: float, use: str) -> bool:
-        found = self.summary(label, measure)
+        if not self.has(label, measure):
+            return False
+        found = self.worst(label, measure) if use == "high" else self.summary(label, measure).mean
+        return found >= most if self._better(measure) == "high" else found <= most
+
+    def worst(self, label: str, measure: str) -> float:
+        """The bad end of where releases lie; where they are too few to say, the worst of them."""
+        found, values = self.summary(label, measure), self.values(label, measure)
         if found.better == "high":
-            return (found.low if use == "high" else found.mean) >= most
-        return (found.high if use == "high" else found.mean) <= most
+            return float(values.min()) if found.low is None else found.low
+        return float(values.max()) if found.high is None else found.high
+
+    def _better(self, measure: str) -> str:
+        entry = self.entries.get(measure)
+        return "low" if entry is None else entry.better
+
+    def _intervals(
+        self, label: str, values: Array
+    ) -> tuple[float, float, float, float] | tuple[None, None, None, None]:
+        """Where 95 % of the releases lie, and where the mean of many does."""
+        if values.size < FEWEST and label not in self.fixed:
+            return None, None, None, None
+        # Always the same resamples: an interval is no place for luck.
+        draws = np.random.default_rng(0).integers(values.size, size=(RESAMPLES, values.size))
+        ends = [TAIL, 100 - TAIL]
+        low, high, mean_low, mean_high = (
+            float(end) for of in (values, values[draws].mean(axis=1)) for end in np.percentile(of, ends)
+        )
+        return low, high, mean_low, mean_high
 
     def _cost(self, label: str, measure: str) -> float:
         """The mean, with the sign that makes less of it better."""
@@ -180,8 +238,22 @@ class Study:
                 f"label: '{label}' gave no release ({reason})" if reason else f"label: there is no '{label}'",
                 did_you_mean(label, self.figures),
             )
-        if measure not in self.measures:
-            raise ParameterError(f"measure: '{measure}' was not measured", did_you_mean(measure, self.measures))
+        self._check_measures(measure)
+
+    def _check_measures(self, *names: str) -> None:
+        for name in names:
+            if name not in self.measures and name not in self.asked:
+                raise ParameterError(f"measure: '{name}' was not measured", did_you_mean(name, self.measures))
+
+
+def is_table(value: Any) -> bool:
+    """Is this setting a table, whose cells are to be shown nowhere?"""
+    return getattr(value, "ndim", 0) == 2 or hasattr(value, "columns")
+
+
+def without_tables(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as plain data."""
+    return {name: "a table" if is_table(value) else value for name, value in settings.items()}
 
 
 def _dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
