@@ -296,10 +296,15 @@ def chosen_measures(measures: str | Sequence[str]) -> list[str]:
     return measuring.chosen(measures)
 
 
-def correlation_structure(data: Any, sensitive: Sequence[ColumnId]) -> tuple[float, float]:
+def correlation_structure(
+    data: Any, sensitive: Sequence[ColumnId], others: Sequence[str] | None = None
+) -> tuple[float, float]:
     """Mean absolute correlations between sensitive and other columns, and among the others (eq. 6 and 7)."""
     frame = open_frame(data)
     names = [name for name in frame.names if frame.is_numeric(name)]
+    if others is not None:
+        beside = {*others, *named(dict.fromkeys(frame.names, True), "sensitive", sensitive)}
+        names = [name for name in names if name in beside]
     chosen = named(dict.fromkeys(frame.names, True), "sensitive", sensitive)
     for name in chosen:
         if name not in names:
@@ -314,6 +319,12 @@ def numeric_columns(data: Any) -> list[str]:
     """The columns of numbers, by name."""
     frame = open_frame(data)
     return [name for name in frame.names if frame.is_numeric(name)]
+
+
+def columns_by_role(data: Any, roles: Mapping[str, Any]) -> Roles:
+    """The columns of a table by what they are to `protect`."""
+    frame = open_frame(data)
+    return resolve_roles({name: frame.is_numeric(name) for name in frame.names}, **roles)
 
 
 def check_method(name: str, parameters: Mapping[str, Any]) -> None:

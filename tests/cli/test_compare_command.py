@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from microveil.api import example_file
+import pytest
+
+from microveil.api import Reading, example_file, place_from
+from microveil.cli.asked import Consultation, columns, methods_in, typed
+from microveil.core.errors import ParameterError
 
 COLUMNS = "turnover_domestic,wages,materials"
 
@@ -73,6 +78,49 @@ def test_of_few_releases_no_interval_is_shown_and_the_reason_is() -> None:
     enough = run(*asked, "--repeats", "5").stdout
     assert "mean, and where 95 % of releases lie" in enough
     assert "] of 5" in enough
+
+
+def test_lists_and_text_among_the_settings_may_have_commas_and_spaces() -> None:
+    assert methods_in("pca components=[0, 2], noise noise_sd_ratio=0.5 ,rank_swap") == [
+        ("pca", {"components": [0, 2]}),
+        ("noise", {"noise_sd_ratio": 0.5}),
+        ("rank_swap", {}),
+    ]
+    assert methods_in('pca sensitive=["a, b","c"]') == [("pca", {"sensitive": ["a, b", "c"]})]
+    for text in ("pca components=[0,2", 'pca sensitive="a', "pca components=0]"):
+        with pytest.raises(ParameterError, match="is left open"):
+            methods_in(text)
+    done = run("--methods", "pca components=[0,2]", "--measures", "pil", "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["methods"]["pca components=[0, 2]"]["parameters"] == {"components": [0, 2]}
+
+
+def test_the_command_that_is_advised_has_the_roles_and_makes_the_release() -> None:
+    source = place_from("firms, new.csv")
+    reading = Reading(delimiter="semicolon")
+    asked = Consultation(source, 5, columns=columns("a,b", "~ c*d", "e", "w", "none"), reading=reading)
+    given = {**asked.columns.protected, "components": [0, 2], "sensitive": ["a"], "select": "all"}
+    assert typed(asked, "pca", given) == (
+        "microveil protect 'firms, new.csv' -o OUTPUT --method pca --set 'components=[0, 2]' --set 'sensitive=[\"a\"]' "
+        "--set select=all --confidential a,b --public '~ c*d' --strata e --weight w --rules none --delimiter semicolon"
+    )
+
+
+def test_advice_with_weights_is_given_on_the_command_line(tmp_path: Path) -> None:
+    survey = tmp_path / "survey.csv"
+    survey.write_text("\n".join(example_file().read_text(encoding="utf-8").splitlines()[:90]), encoding="utf-8")
+    asked = [str(survey), "--confidential", COLUMNS, "--weight", "weight", "--repeats", "1", "--seed", "1"]
+    command = [sys.executable, "-m", "microveil", "recommend", *asked, "--limit", "pil=1"]
+    told = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    line = next(line for line in told.stdout.splitlines() if line.startswith("Run: microveil protect"))
+    assert f"--confidential {COLUMNS} --weight weight" in line
+    words = shlex.split(line.removeprefix("Run: microveil "))
+    output = tmp_path / "released.csv"
+    again = [str(output) if word == "OUTPUT" else word for word in words]
+    done = subprocess.run([sys.executable, "-m", "microveil", *again], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert output.exists()
 
 
 def test_who_stops_a_study_is_told_that_its_finished_releases_are_kept(tmp_path: Path) -> None:

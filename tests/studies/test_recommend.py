@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import microveil as mv
-from microveil.api import check_method
+from microveil.api import check_method, chosen_measures, measure_entries
 from microveil.core.errors import ParameterError
 
 
@@ -91,6 +91,49 @@ def test_the_cookbook_speaks_of_sensitive_columns(
     assert found.params["confidential"] == sensitive
     # Risk is that of the sensitive columns; what the others are known by links every record.
     assert found.study.summary("ipso", "dbrl").mean < 0.2
+
+
+@pytest.mark.usefixtures("few")
+def test_advice_is_for_the_run_that_has_the_same_roles() -> None:
+    data = firms()
+    data["weight"] = np.random.default_rng(5).uniform(1, 20, len(data))
+    data["region"] = np.arange(len(data)) % 2
+    roles: dict[str, Any] = {"confidential": ["tax", "energy", "income"], "strata": ["region"], "weight": "weight"}
+    found = mv.recommend(data, limit={"dbrl": 1.0}, seed=1, repeats=2, workers=1, **roles)
+    assert found.method is not None
+    assert {name: found.params[name] for name in roles} == roles
+    release = mv.protect(data, found.method, seed=1, **found.params)
+    changed = [name for name in data.columns if release.data[name].tolist() != data[name].tolist()]
+    assert sorted(changed) == sorted(roles["confidential"])
+    assert "weight" not in mv.recommend(data, limit={"dbrl": 1.0}, seed=1, repeats=1, workers=1).params
+
+
+def test_weights_and_strata_are_no_columns_beside_the_sensitive_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["microveil.studies.recommend"]
+    monkeypatch.setattr(module, "MEASURES", ("dbrl", "pil"))
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        module,
+        "selective",
+        lambda chosen, public: asked.append(public) or {"ipso": [("ipso", {"confidential": chosen})]},
+    )
+    plain = firms()
+    data = plain.assign(weight=np.linspace(1, 9, len(plain)), region=np.arange(len(plain)) % 2)
+    options: dict[str, Any] = {"sensitive": ["income"], "limit": {"dbrl": 1.0}, "seed": 1, "repeats": 1, "workers": 1}
+    with_roles = mv.recommend(data, weight="weight", strata="region", **options)
+    without = mv.recommend(plain, **options)
+    assert asked == [["tax", "energy", "rent"]] * 2
+    told = [next(reason for reason in one.reasons if "correlations" in reason) for one in (with_roles, without)]
+    assert told[0].partition("correlations are")[2] == told[1].partition("correlations are")[2]
+    mv.recommend(data, weight="weight", strata="region", public=["rent"], **options)
+    assert asked[-1] == ["rent"]
+
+
+def test_the_worst_attack_is_that_of_an_assessment() -> None:
+    module = sys.modules["microveil.studies.recommend"]
+    known = measure_entries()
+    attacks = [name for name in chosen_measures("default") if known[name].kind == "risk"]
+    assert set(attacks) == {name for name in module.MEASURES if known[name].kind == "risk"}
 
 
 def test_every_candidate_can_be_planned() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from microveil import api, large, studies
 from microveil.cli import show
-from microveil.cli.asked import Comparison, Inquiry, columns_in, limits_in, methods_in
+from microveil.cli.asked import Comparison, Consultation, Inquiry, columns_in, limits_in, methods_in, typed
 from microveil.cli.endings import Stopped, point_of_no_return
 from microveil.cli.shared import LONG, end, files_among, print_json, progress, read
 from microveil.core.atomic import atomic_targets, check_place
@@ -115,37 +115,28 @@ def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: b
         show.reproduction(found)
 
 
-def recommend(
-    source: api.Place,
-    sensitive: str | None,
-    limits: Sequence[str],
-    repeats: int,
-    seed: int | None,
-    store: Path | None,
-    reading: api.Reading | None = None,
-    *,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def recommend(asked: Consultation, *, as_json: bool, quiet: bool) -> None:
     """Advise on a method for a file."""
-    limit = limits_in(limits) or None
-    if store is not None:
-        check_place(store, files_among([source]))
-    frame, _ = read(source, quiet, reading)
-    with _noted_in(store), progress(LONG, quiet, LONG) as tell:
+    limit = limits_in(asked.limits) or None
+    if asked.store is not None:
+        check_place(asked.store, files_among([asked.source]))
+    frame, _ = read(asked.source, quiet, asked.reading)
+    with _noted_in(asked.store), progress(LONG, quiet, LONG) as tell:
         advice = studies.recommend(
             frame,
-            sensitive=columns_in(sensitive),
+            sensitive=columns_in(asked.sensitive),
             limit=limit,
-            repeats=repeats,
-            seed=seed,
-            store=store,
+            repeats=asked.repeats,
+            seed=asked.seed,
+            **asked.columns.protected,
+            store=asked.store,
             progress=tell,
         )
+    command = None if advice.method is None else typed(asked, advice.method, advice.params)
     if as_json:
-        print_json(advice.to_dict())
+        print_json({**advice.to_dict(), "command": command})
     elif not quiet:
-        show.advice(advice)
+        show.advice(advice, command)
 
 
 def describe(source: api.Place, save: Path | None, reading: api.Reading | None = None, *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from microveil import api, large
 from microveil.cli.shared import names_in
 from microveil.core.errors import ParameterError
+from microveil.core.typed import protect_words
 
 DEFAULT_METHOD, MEMORY = api.DEFAULT_METHOD, large.MEMORY
 
@@ -166,6 +168,31 @@ class Comparison:
     report: Path | None = None
 
 
+@dataclass(frozen=True, repr=False)
+class Consultation:
+    """Everything `microveil recommend` was asked for."""
+
+    source: api.Place
+    repeats: int
+    limits: Sequence[str] = ()
+    columns: Columns = Columns()
+    sensitive: str | None = None
+    reading: api.Reading = field(default_factory=api.Reading)
+    seed: int | None = None
+    store: Path | None = None
+
+
+def typed(asked: Consultation, method: str, given: Mapping[str, Any]) -> str:
+    """The command that makes a release as it was advised."""
+    roles = {name: given[name] for name in asked.columns.protected if name in given}
+    settings = {name: value for name, value in given.items() if name not in roles}
+    if "rules" in roles:
+        roles["rules"] = roles["rules"] or "none"
+    reading = [word for name in asked.reading.said for word in (f"--{name}", getattr(asked.reading, name))]
+    words = protect_words(str(asked.source), "OUTPUT", {"method": method, "parameters": settings, **roles})
+    return shlex.join([*words, *reading])
+
+
 def columns_in(text: str | None) -> list[str] | None:
     """`a,b` as columns, if there are any."""
     return None if text is None else names_in(text)
@@ -177,9 +204,24 @@ def columns_or_formula(text: str | None) -> list[str] | str | None:
 
 
 def methods_in(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """`pca, score_mix correlation=0.5`: methods with what is set of each, by commas."""
-    entries = [entry.split() for entry in text.split(",") if entry.strip()]
+    """`pca components=[0,2], score_mix correlation=0.5`: methods with what is set of each, by commas."""
+    entries = [_parted(entry, " ") for entry in _parted(text, ",")]
     return [(method, parameters(settings)) for method, *settings in entries]
+
+
+def _parted(text: str, sign: str) -> list[str]:
+    """What stands between the signs that are in no brackets and in no double quotes; nothing is left out."""
+    parts, depth, quoted = [""], 0, False
+    for place, letter in enumerate(text):
+        quoted ^= letter == '"' and text[place - 1 : place] != "\\"
+        depth += 0 if quoted else (letter in "[{(") - (letter in "]})")
+        if letter == sign and depth <= 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if quoted or depth:
+        raise ParameterError("--methods: a quote or a bracket is left open", "close it")
+    return [part.strip() for part in parts if part.strip()]
 
 
 def limits_in(texts: Sequence[str]) -> dict[str, float]:

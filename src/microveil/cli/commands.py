@@ -375,9 +375,18 @@ def recommend(
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID=VALUE", help="A limit on a measure; by default worst_attack=0.02 over chance."),
+        typer.Option(
+            metavar="ID=VALUE",
+            help="A limit on a measure; by default worst_attack=0.02: what the best of the attacks gains over chance "
+            "(of those that `assess` measures by default).",
+        ),
     ] = None,
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Releases of each candidate.")] = 5,
+    confidential: Confidential = None,
+    public: Annotated[str | None, typer.Option(metavar="X,Y", help="Columns that stay, or a formula.")] = None,
+    strata: Strata = None,
+    weight: Weight = None,
+    rules: Rules = "infer",
     seed: Annotated[int | None, typer.Option(metavar="N", help="For advice that can be repeated.")] = None,
     store: Store = None,
     delimiter: Delimiter = None,
@@ -389,8 +398,17 @@ def recommend(
     quiet: Quiet = False,
 ) -> None:
     """Name the method that loses least within a limit on the attacks, measured on the file, with reasons."""
-    reading = api.Reading(delimiter, decimal, encoding, sheet, query)
-    actions.recommend(source, sensitive, limit or [], repeats, seed, store, reading, as_json=json, quiet=quiet)
+    consultation = asked.Consultation(
+        source=source,
+        repeats=repeats,
+        limits=limit or [],
+        columns=asked.columns(confidential, public, strata, weight, rules),
+        sensitive=sensitive,
+        reading=api.Reading(delimiter, decimal, encoding, sheet, query),
+        seed=seed,
+        store=store,
+    )
+    actions.recommend(consultation, as_json=json, quiet=quiet)
 
 
 @app.command(epilog=DICTIONARY)

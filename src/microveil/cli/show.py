@@ -500,12 +500,14 @@ def _digits(figure: float | None) -> str:
     return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.5g}"
 
 
-def advice(found: Advice) -> None:
+def advice(found: Advice, command: str | None) -> None:
     """A recommendation for a person: the method, what to expect, and why."""
     console = _console()
     console.print(f"[bold]Recommended:[/bold] {escape(found.label or 'none of the candidates')}")
     for reason in found.reasons:
         console.print(f"  - {escape(reason)}")
+    if command is not None:
+        console.print(f"[bold]Run:[/bold] {escape(command)}", soft_wrap=True)
     width = max((len(row.measure) for row in found.expected), default=0)
     if found.expected:
         console.print(f"[bold]Expect[/bold] (mean{_lies(found.expected)}):")

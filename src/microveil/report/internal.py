@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,6 +11,7 @@ from typing import Any
 from microveil.core.assessment import Assessment
 from microveil.core.results import EXACTLY, Audit, Release
 from microveil.core.strict import toml_text
+from microveil.core.typed import protect_words
 from microveil.report import portrait
 from microveil.report.material import (
     KIND_MEANING,
@@ -212,33 +210,9 @@ def _command(material: Material, recipe: Mapping[str, Any]) -> str:
     source, output = names["original"] or "INPUT", names["released"] or "OUTPUT"
     if isinstance(recipe["rules"], Mapping):
         return shlex.join(["microveil", "run", "recipe.toml", "--input", source, "--output", output])
-    words = ["microveil", "protect", source, "-o", output, "--method", recipe["method"]]
-    for name, value in recipe["parameters"].items():
-        if value is not None:
-            words += ["--set", f"{name}={_typed(value)}"]
-    for role in ("confidential", "public", "strata", "weight", "unit", "drop"):
-        those = recipe.get(role)
-        if those:  # a text is a formula, or the one column that there can be
-            words += [f"--{role}", those if isinstance(those, str) else _listed(those)]
-    words += ["--shuffle-rows"] if recipe.get("shuffle_rows") else []
-    rules = recipe["rules"]
-    if rules != "infer":
-        words += ["--rules", rules]
+    words = protect_words(source, output, recipe)
     seed = ["--seed", str(recipe["seed"])] if "seed" in recipe else []
     return shlex.join([*words, *material.options, "--engine", recipe["engine"], *seed])
-
-
-def _typed(value: Any) -> str:
-    """A value as `--set` reads it: JSON, but for a formula or a word, which is taken as it is."""
-    word = isinstance(value, str) and (value.isidentifier() or value.startswith("~"))
-    return value if word and value not in ("true", "false", "null", "NaN", "Infinity") else json.dumps(value)
-
-
-def _listed(names: list[str]) -> str:
-    """Names by commas; those that have one in quotes."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
 
 
 def _plots(material: Material) -> dict[str, Any]:

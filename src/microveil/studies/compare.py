@@ -256,9 +256,10 @@ def _judged(work: Work, release: Release) -> Assessment:
     """The release measured on the columns that were protected; or risk on the sensitive ones, and the rest on all."""
     if work.sensitive is None:
         return api.assess_release(work.data, release, measures=list(work.measures), sanity=False)
-    roles = {name: work.roles[name] for name in ("confidential", "rules")}
-    options = {**roles, "sensitive": list(work.sensitive), "seed": release.seed, "sanity": False}
-    return api.assess(work.data, release.data, measures=list(work.measures), **options)
+    beside = {name: work.roles[name] for name in ("confidential", "strata", "weight")}
+    compared = list(api.columns_by_role(work.data, {**beside, "public": None}).confidential)
+    options = {"rules": work.roles["rules"], "sensitive": list(work.sensitive), "seed": release.seed, "sanity": False}
+    return api.assess(work.data, release.data, confidential=compared, measures=list(work.measures), **options)
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:

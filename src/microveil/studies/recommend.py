@@ -24,8 +24,12 @@ MEASURES = (
     "dbrl",
     "mahalanobis_linkage",
     "rank_linkage",
+    "optimal_linkage",
     "subspace_linkage",
+    "known_columns_linkage",
+    "interval_disclosure",
     "interval_disclosure_own",
+    "extreme_disclosure",
     "pil",
     "propensity_3",
     "classifier_auc",
@@ -33,7 +37,8 @@ MEASURES = (
     "correlation_difference",
     "rank_correlation_difference",
 )
-"""Interval disclosure has no chance level of its own, and a limit on attacks is about the linkages."""
+"""All attacks that `assess` and `compare` measure where nothing is said, so that the worst of them is the same one; and
+a loss for each thing that files are used for."""
 
 Ladder = Sequence[tuple[str, Mapping[str, Any]]]
 """One method at growing doses."""
@@ -56,6 +61,7 @@ DOSES: dict[str, Ladder] = {
 class Advice:
     """A method with its parameters, what to expect of it, and why; `method` is None where none keeps the limit.
 
+    `params` has the roles of columns, too: `protect(data, advice.method, **advice.params)` is what was measured.
     `smallest_dose` has, for each method with a dose, the smallest one that keeps the limit, or None.
     """
 
@@ -96,6 +102,10 @@ def recommend(
     limit: Mapping[str, float] | float | None = None,
     seed: int | None = None,
     repeats: int = REPEATS,
+    confidential: Any = None,
+    public: Any = None,
+    strata: Any = None,
+    weight: Any = None,
     rules: Any = "infer",
     store: str | os.PathLike[str] | None = None,
     workers: int | None = None,
@@ -109,37 +119,42 @@ def recommend(
         limit: the largest value of measures, by id; or a number for what the worst attack may gain over chance.
         seed: a whole number for advice that can be repeated.
         repeats: releases of each candidate.
-        rules: as for `protect`.
+        confidential: as for `protect`, like the next four: advice holds for the run that has the same roles of columns.
+        public: what is regressed on.
+        strata: what is protected one by one.
+        weight: survey weights.
+        rules: codes and rules of the columns.
         store: a file that finished releases are noted in; with the same file a killed study goes on.
         workers: processes to work in; by default one for each core.
         progress: called with the name of the step and the share done.
     """
+    roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
     columns = None if sensitive is None else _columns(data, sensitive)
+    others = _others(data, roles, columns or [])
     limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(LIMIT if limit is None else limit)
-    ladders = DOSES if columns is None else selective(columns, _others(data, columns))
-    entries = list({_label(entry): entry for ladder in ladders.values() for entry in ladder}.items())
+    ladders = DOSES if columns is None else selective(columns, others if public is None else public)
     study = compare(
         data,
-        dict(entries),
+        {_label(entry): entry for ladder in ladders.values() for entry in ladder},
         repeats=repeats,
         measures=measures_for(MEASURES, limits),
         seed=seed,
+        **roles,
         rules=rules,
         sensitive=columns,
         store=store,
         workers=workers,
         progress=progress,
     )
-    cookbook, said = _cookbook(data, columns)
-    return _advice(study, limits, ladders, cookbook, said)
+    cookbook, said = _cookbook(data, columns, others)
+    given = {name: value for name, value in roles.items() if value is not None}
+    return _advice(study, limits, ladders, given if rules == "infer" else {**given, "rules": rules}, cookbook, said)
 
 
-def selective(sensitive: Sequence[str], others: Sequence[str]) -> dict[str, Ladder]:
+def selective(sensitive: Sequence[str], public: Sequence[str] | str) -> dict[str, Ladder]:
     """Methods that leave the other columns alone, or nearly so, from the smallest dose to the largest."""
-    regressed = (
-        {"confidential": list(sensitive), "public": list(others)} if others else {"confidential": list(sensitive)}
-    )
     alone = {"confidential": list(sensitive)}
+    regressed = {**alone, "public": public} if public else alone
     factors = {"select": "loads_on_sensitive", "rotation": "sensitive_first", "rest": "perturb_sensitive"}
     return {
         "pca": [
@@ -163,8 +178,9 @@ def _columns(data: Any, sensitive: Sequence[str | int] | str | int) -> list[str]
     return list(dict.fromkeys(numeric[one] if isinstance(one, int) else one for one in given))
 
 
-def _others(data: Any, sensitive: Sequence[str]) -> list[str]:
-    return [name for name in api.numeric_columns(data) if name not in sensitive]
+def _others(data: Any, roles: Mapping[str, Any], sensitive: Sequence[str]) -> list[str]:
+    """What would be protected beside the sensitive columns, were all to be: not weights, nor what makes the strata."""
+    return [name for name in api.columns_by_role(data, roles).confidential if name not in sensitive]
 
 
 def _label(entry: tuple[str, Mapping[str, Any]]) -> str:
@@ -174,11 +190,11 @@ def _label(entry: tuple[str, Mapping[str, Any]]) -> str:
     return " ".join([method, *(f"{name}={value}" for name, value in parameters.items() if name not in hidden)])
 
 
-def _cookbook(data: Any, sensitive: Sequence[str] | None) -> tuple[str, str]:
+def _cookbook(data: Any, sensitive: Sequence[str] | None, others: Sequence[str]) -> tuple[str, str]:
     """The method that the cookbook names (Calviño, Aldeguer and Domingo-Ferrer 2017, §V), and why."""
     if sensitive is None:
         return "pca", "the cookbook says pca, as all columns are protected"
-    between, within = api.correlation_structure(data, sensitive)
+    between, within = api.correlation_structure(data, sensitive, others)
     seen = f"correlations are {between:.2f} between sensitive and other columns, and {within:.2f} among the others"
     if within >= HIGH and between < SIGNIFICANT:
         return "pca", f"the cookbook says pca: {seen}"
@@ -190,7 +206,12 @@ def _cookbook(data: Any, sensitive: Sequence[str] | None) -> tuple[str, str]:
 
 
 def _advice(
-    study: Study, limit: Mapping[str, float], ladders: Mapping[str, Ladder], cookbook: str, said: str
+    study: Study,
+    limit: Mapping[str, float],
+    ladders: Mapping[str, Ladder],
+    roles: Mapping[str, Any],
+    cookbook: str,
+    said: str,
 ) -> Advice:
     within = [label for label in study.figures if study.best(limit, among=[label]) is not None]
     order = sorted(within, key=lambda label: study.summary(label, LOSS).mean)
@@ -203,7 +224,7 @@ def _advice(
     return Advice(
         label=chosen,
         method=method,
-        params=params,
+        params={**roles, **params} if chosen else {},
         limit=limit,
         expected=[row for row in study.summaries() if row.label == chosen],
         runners_up=order[1:4],
