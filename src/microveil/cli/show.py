@@ -491,7 +491,7 @@ def reproduction(found: Reproduction) -> None:
     console.print(table)
     said = ", ".join(f"{count} {verdict}" for verdict, count in found.verdicts.items())
     console.print(f"[bold]{len(found.lines)} figures:[/bold] {said}")
-    for note in entry.notes:
+    for note in found.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
 
 

@@ -47,6 +47,7 @@ class Reproduction:
 
     entry: Entry
     lines: Sequence[Line]
+    notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
         said = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
@@ -69,7 +70,8 @@ class Reproduction:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {**about(self.entry), "verdicts": self.verdicts, "lines": [vars(line) for line in self.lines]}
+        told = {**about(self.entry), "notes": list(self.notes)}
+        return {**told, "verdicts": self.verdicts, "lines": [vars(line) for line in self.lines]}
 
 
 def reproducible() -> dict[str, str]:
@@ -86,7 +88,7 @@ def about(entry: Entry) -> dict[str, Any]:
         "paper": entry.paper,
         "place": entry.place,
         "needs": entry.needs,
-        "draws": entry.least_repeats > 0,
+        "draws": not _is_fixed(entry),
         "figures": len(entry.printed),
         "tolerances": list(tolerances),
         "misprints": [
@@ -123,7 +125,7 @@ def reproduce(
 
     Args:
         table: its id; without one, the ids and titles of all are given back.
-        repeats: releases behind each figure, 20 by default; not for tables in which nothing is drawn.
+        repeats: releases behind each figure, 20 by default; where nothing is drawn it is made once, with a note.
         seed: a whole number; by default always the same, so that everybody finds the same figures.
         workers: processes to work in; by default one for each core.
         progress: called with the name of the step and the share done.
@@ -140,14 +142,18 @@ def reproduce(
         found = entry.run(asked)
     except NotRunError as reason:
         found = Found({}, {figure.row: str(reason) for figure in entry.printed})
-    return Reproduction(entry, [_line(figure, found) for figure in entry.printed])
+    idle = [f"nothing is drawn for {entry.id}: it was made once"] if repeats is not None and _is_fixed(entry) else []
+    return Reproduction(entry, [_line(figure, found) for figure in entry.printed], [*entry.notes, *idle])
+
+
+def _is_fixed(entry: Entry) -> bool:
+    """Is nothing of it drawn at random?"""
+    return entry.least_repeats == 0
 
 
 def _repeats(entry: Entry, asked: int | None) -> int:
     least = entry.least_repeats
-    if least == 0:
-        if asked is not None:
-            raise ParameterError(f"repeats: nothing is drawn for {entry.id}", "leave it out")
+    if _is_fixed(entry):
         return 1
     if asked is not None and asked < least:
         why = ", whose spread it is judged by" if least > 1 else ""
