@@ -39,3 +39,28 @@ def test_leakage_is_told_where_components_change_places() -> None:
     assert part is not None
     assert part.expected == mv.leakage_distribution(600, 4).mean
     assert mv.protect(data, "veil", seed=1).leakage is None, "its records are not made of swapped values"
+
+
+@pytest.mark.parametrize("method", ["pca", "factor", "primp", "ics", "veil", "ipso"])
+def test_what_a_component_explains_is_its_variance_in_the_columns(method: str) -> None:
+    """Scores of unit variance are no equal shares: the columns owe to each what its loadings say."""
+    data = shared()
+    components = mv.protect(data, method, seed=1).components
+    standard = (data - data.mean(axis=0)) / data.std(axis=0)
+    if method == "pca":
+        expected = np.sort(np.linalg.eigvalsh(np.corrcoef(data, rowvar=False)))[::-1] / 6
+    else:
+        # Scores of unit variance, uncorrelated: weights are the columns' correlations with them.
+        assert components.weights @ components.weights.T == pytest.approx(standard.T @ standard / 600, abs=1e-8)
+        expected = np.square(components.weights).sum(axis=0) / 6
+        assert expected.max() > 1.5 / components.variance.size
+    assert components.explained == pytest.approx(expected, abs=1e-9)
+    assert components.explained.sum() == pytest.approx(1)
+
+
+def test_what_public_columns_explain_is_in_no_component() -> None:
+    data = shared()
+    components = mv.protect(data, "pca", public=["5"], seed=1).components
+    design = np.column_stack([np.ones(600), data[:, 5]])
+    left = data[:, :5] - design @ np.linalg.lstsq(design, data[:, :5], rcond=None)[0]
+    assert components.explained.sum() == pytest.approx((left.var(axis=0) / data[:, :5].var(axis=0)).mean(), abs=1e-12)

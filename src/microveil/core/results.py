@@ -86,8 +86,12 @@ class ComponentTable:
 
     @property
     def explained(self) -> Array:
-        """Share of the total variance in each component."""
-        shares: Array = self.variance / self.variance.sum()
+        """Share of the total variance in each component, all columns counting the same.
+
+        The variance of a score does not tell it: factors and independent components have unit variance, and carry what
+        their loadings say. What public columns explain is in no component, so that the shares add up to less.
+        """
+        shares: Array = self.variance_shares.mean(axis=0)
         return shares
 
     @property
