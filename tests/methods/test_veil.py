@@ -80,12 +80,12 @@ def attacks(before: Any, after: Any) -> dict[str, Measure]:
 
 
 def given_away(before: Any, after: Any, group: int = 5) -> int:
-    """Extreme values told exactly by their rank, of those that fewer than `group` records share."""
+    """Values at the ends told exactly by their rank that one record has or, the very last, fewer than `group`."""
     count = 0
     for old, new in zip(np.asarray(before, dtype=float).T, np.asarray(after, dtype=float).T, strict=True):
         for true, told in ((np.sort(old), np.sort(new)), (np.sort(-old), np.sort(-new))):
             count += sum(
-                a == b and np.count_nonzero(true == a) < group
+                a == b and np.count_nonzero(true == a) < (group if a == true[-1] else 2)
                 for a, b in zip(true[-group:], told[-group:], strict=True)
             )
     return count

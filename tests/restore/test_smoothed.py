@@ -21,11 +21,14 @@ def of(values: Array, seed: int = 1, group: int = GROUP) -> Array:
 
 
 def given_away(original: Array, released: Array, group: int = GROUP) -> int:
-    """How many of the extreme values are told exactly by their rank, of those that fewer than `group` records share."""
+    """How many of the extreme values are told exactly by their rank, though they are somebody's own.
+
+    That is a value that no other record has, and the very last one, if fewer than `group` records share it.
+    """
     count = 0
     for before, after in ((np.sort(original), np.sort(released)), (np.sort(-original), np.sort(-released))):
         for true, told in zip(before[-group:], after[-group:], strict=True):
-            count += true == told and np.count_nonzero(before == true) < group
+            count += true == told and np.count_nonzero(before == true) < (group if true == before[-1] else 2)
     return count
 
 
@@ -70,7 +73,7 @@ def test_values_come_in_order_and_from_the_range_of_the_column(name: str) -> Non
 
 
 @every_column
-def test_no_extreme_that_fewer_than_five_share_is_given_away_by_rank(name: str) -> None:
+def test_no_value_of_one_record_and_no_extreme_of_fewer_than_five_is_given_away_by_rank(name: str) -> None:
     for seed in range(5):
         assert given_away(COLUMNS[name], of(COLUMNS[name], seed)) == 0
 
@@ -144,7 +147,12 @@ def test_the_group_has_the_size_that_was_asked_for(group: int) -> None:
         ([90, 92, 93, 95, 97], 94),  # the mean is 93, which is one of them; 94 is next to it
         ([96, 98, 99, 100, 104], 101),  # 98, 99 and 100 are all taken
         ([88, 89, 90, 91, 92], 87),  # every number between is taken: next below
-        ([50, 50, 50, 50, 51], 49),
+        ([50, 50, 50, 50, 51], 50),  # four share it
+        ([48, 48, 49, 50, 50], 48),  # 49 is of one record, and 50 the largest
+        ([46, 47, 48, 48, 50], 49),
+        ([47, 48, 49, 49, 50], 49),  # two share it, and it is not the largest
+        ([49, 50, 50, 50, 50], 48),  # four share the largest, and one the other
+        ([49, 50, 50, 50, 50, 50], 50),
     ],
 )
 def test_a_mean_that_is_one_of_the_values_makes_room(tail: list[float], expected: float) -> None:
@@ -168,14 +176,26 @@ def test_a_flag_stays_a_flag(rare: int) -> None:
 
 def test_a_scale_with_rare_ends_does_not_become_constant() -> None:
     answers = np.repeat([0.0, 1.0, 2.0], [3, 3, 200])
-    assert (of(answers) == answers).all()
+    assert of(answers).tolist() == [1.0] * 6 + [2.0] * 200  # three zeros hide among three ones
+    answers = np.repeat([0.0, 1.0, 2.0], [3, 1, 200])
+    assert of(answers).tolist() == answers.tolist()
 
 
-def test_values_equal_to_the_end_of_a_tail_that_must_move_go_with_it() -> None:
-    """Left behind, they would be the new extremes, and all their own."""
+def test_the_largest_hide_among_those_that_share_the_next_value() -> None:
     values = np.concatenate([np.arange(40.0) * 10, [500, 500, 500, 500, 510, 510, 510]])
-    # The five largest leave no place: 500 and 510 are next to each other on a step of ten.
-    assert of(values)[-7:].tolist() == [490.0] * 7
+    # The five largest leave no place: 500 and 510 are next to each other on a step of ten, and three share 510.
+    assert of(values)[-7:].tolist() == [500.0] * 7
+
+
+@pytest.mark.parametrize("mean", [1, 3, 5])
+def test_counts_lose_little_of_their_variance(mean: int) -> None:
+    """Averaging itself costs 1 to 2 per cent of it here, the whole numbers some more."""
+    lost = []
+    for seed in range(100):
+        counts = np.random.default_rng(seed).poisson(mean, 100).astype(float)
+        lost.append(1 - of(counts, seed).var() / counts.var())
+    assert np.mean(lost) < 0.06
+    assert max(lost) < 0.35
 
 
 def test_a_column_of_fewer_values_than_two_groups_becomes_its_mean() -> None:

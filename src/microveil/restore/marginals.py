@@ -101,11 +101,11 @@ class Marginal:
 def smoothed(ascending: Array, tail_group: int, stream: Stream) -> Array:
     """Values that tell as much about the column, and none about a single record.
 
-    The `tail_group` smallest and largest values become their average; between them, a value that occurs once moves to
-    a random place nearer to it than to its neighbours. Values that several records share stay, and so does the step
-    of the column. A tail whose values are all the same is no secret of anyone, and stays too. A column without so many
-    values at both ends becomes its mean; one that would be constant for another reason, such as a rare flag, has no
-    value that is not known, and stays as it is.
+    The `tail_group` smallest and largest values become their average, or a place near it (`_tail`); between them, a
+    value that occurs once moves to a random place nearer to it than to its neighbours. Values that several records
+    share stay, and so does the step of the column. A tail whose values are all the same is no secret of anyone, and
+    stays too. A column without so many values at both ends becomes its mean; one that would be constant for another
+    reason, such as a rare flag, has no value that is not known, and stays as it is.
     """
     domain = Domain(step=step_of(ascending))
     if ascending.size < 2 * tail_group:
@@ -131,8 +131,9 @@ def stratified(ascending: Array, stream: Stream) -> Array:
 def _tail(ascending: Array, size: int, domain: Domain) -> Array:
     """The new values of the largest: their mean, or the place nearest to it that is none of theirs.
 
-    Where whole numbers leave no such place between them, they come down to the least of them if it is shared by as
-    many; else all that have it come down with them, to the next number below.
+    Where whole numbers leave no such place between them, it is the place nearest to the mean that several records
+    share, which is nobody's own; the very largest has to be shared by as many as are averaged. Where each number has
+    one record, all come down to the next below.
     """
     tail = ascending[-size:]
     if tail[0] == tail[-1]:
@@ -146,6 +147,10 @@ def _tail(ascending: Array, size: int, domain: Domain) -> Array:
     free = places[(places > tail[0]) & (places < tail[-1]) & ~np.isin(places, tail)]
     if free.size:
         return np.full(size, free[0])
-    if domain.step is None or np.count_nonzero(ascending == tail[0]) >= size:
+    if domain.step is None:
         return np.full(size, tail[0])
-    return np.full(np.count_nonzero(ascending >= tail[0]), domain.rounded(tail[:1] - domain.step)[0])
+    own, sharing = np.unique(ascending[ascending >= tail[0]], return_counts=True)
+    shared = own[sharing >= np.where(own < tail[-1], 2, size)]
+    if shared.size:
+        return np.full(size, shared[np.argmin(np.abs(shared - mean))])
+    return np.full(size, domain.rounded(tail[:1] - domain.step)[0])
