@@ -117,6 +117,38 @@ def test_the_last_useful_number_is_removed_and_the_literal_loop_goes_one_further
         assert len(literal.components.perturbed) == count + 1
 
 
+@pytest.mark.parametrize("made", ["sum", "ratio"])
+def test_the_threshold_holds_for_columns_that_follow_from_others_too(made: str) -> None:
+    data = pd.DataFrame(np.random.default_rng(5).gamma(2.0, size=(300, 4)), columns=list("abcd")).round(2)
+    data["a"] += 3 * data["b"]
+    data["made"] = data["a"] + data["b"] if made == "sum" else data["a"] / data["b"]
+    sums = [{"total": "made", "parts": ["a", "b"]}] if made == "sum" else []
+    ratios = [{"ratio": "made", "numerator": "a", "denominator": "b"}] if made == "ratio" else []
+    for count in (1, 2):
+        rules = {"columns": {}, "sums": sums, "ratios": ratios}
+        settings = {"utility": "norm_frobenius", "rules": rules}
+        wide = mv.protect(data, "component_removal", threshold=1e9, **settings)
+        told = float(wide.components.notes[count - 1].split()[1])
+        below, above = (
+            mv.protect(data, "component_removal", threshold=threshold, **settings)
+            for threshold in (0.999 * told, 1.001 * told)
+        )
+        assert len(below.components.perturbed) == count - 1
+        assert len(above.components.perturbed) == count
+        assert measured("norm_frobenius", data.to_numpy(), above.data.to_numpy()) == pytest.approx(told, rel=1e-3)
+
+
+def test_the_census_without_its_largest_component() -> None:
+    """One column is the sum of two others: it is rebuilt, and has its part in the utility."""
+    data = census()[1]
+    release = mv.protect(data, "component_removal", utility="norm_frobenius", threshold=90.7)
+    assert release.components.perturbed == (0,)
+    assert measured("norm_frobenius", data, release.data) == pytest.approx(90.65149, abs=1e-5)
+    assert measured("vector_correlation", data, release.data) == pytest.approx(0.64397, abs=1e-5)
+    less = mv.protect(data, "component_removal", utility="norm_frobenius", threshold=90.6)
+    assert less.components.perturbed == ()
+
+
 def test_one_component_always_stays() -> None:
     for literal in (False, True):
         release = mv.protect(mixed(), "component_removal", threshold=LEAST, literal=literal)

@@ -22,7 +22,8 @@ class Offer:
     """What a selection chooses from.
 
     `shares` is components x columns, the share of each column's variance; `sensitive` numbers the columns. `without`
-    gives the `original` with some components taken out of it. A selection may leave `remarks` for the owner of the
+    gives the columns as a release with some components taken out has them, those that follow from others among them;
+    without none, they are the original ones. A selection may leave `remarks` for the owner of the
     release and `notes` on single components.
     """
 
@@ -30,7 +31,6 @@ class Offer:
     shares: Array
     columns: tuple[str, ...]
     sensitive: list[int]
-    original: Matrix
     without: Callable[[list[int]], Matrix]
     remarks: list[str] = field(default_factory=list)
     notes: dict[int, str] = field(default_factory=dict)

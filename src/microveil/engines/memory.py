@@ -188,10 +188,11 @@ def _run_stratum(
         core = _filled(core, present, streams, stratum)
         summary = moments(core.pieces, core.count, weights=core.weights)
     whole = _whole(dependence, table.confidential_names)
+    put_back = partial(_varying, table, dependence, known)
     pipeline = (
         partial(clustered, plan, core, streams, stratum, progress)
         if isinstance(plan.decompose, Clustered)
-        else partial(protected, plan, core, summary, places, streams, stratum, progress, whole)
+        else partial(protected, plan, core, summary, places, streams, stratum, progress, whole, put_back)
     )
     columns, spectrum = pipeline()
     way = None
@@ -388,6 +389,13 @@ def _put_back(
     told = {**dict(enumerate(table.confidential.columns)), **new}
     new |= {rule.column: rule.rebuilt(told) for rule in known.ratios}
     return [new[j] if j in new else np.array(column) for j, column in enumerate(table.confidential.columns)]
+
+
+def _varying(table: Table, dependence: Dependence, known: Knowledge, columns: list[Array]) -> Matrix:
+    """Perturbed and rebuilt columns, as a release would have them if it had no holes."""
+    rebuilt = {rule.column for rule in dependence.rules} | {rule.column for rule in known.ratios}
+    whole = _put_back(table, dependence, known, columns, None)
+    return Matrix([whole[j] for j in sorted(rebuilt.union(dependence.independent))])
 
 
 def _rebuilt(rule: LinearRule, columns: Mapping[int, Array], domain: Domain, holes: Mask | None) -> Array:

@@ -46,6 +46,7 @@ from microveil.restore import Correction, correction
 from microveil.risk import expected_near_returns
 
 Progress = Callable[[str, float], None]
+PutBack = Callable[[list[Array]], Matrix]
 
 WELL_CONDITIONED = 1e3
 """Condition number up to which one correction of the scores is exact to round-off; above it, another follows."""
@@ -129,12 +130,13 @@ def protected(
     stratum: int,
     progress: Progress,
     whole: Whole | None = None,
+    put_back: PutBack = Matrix,
 ) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components behind them.
 
-    `whole` tells of columns that are rebuilt later, where there are any.
+    `whole` tells of columns that are rebuilt later, where there are any, and `put_back` makes them.
     """
-    task, spectrum, stream = prepared(plan, table, summary, sensitive, streams, stratum)
+    task, spectrum, stream = prepared(plan, table, summary, sensitive, streams, stratum, put_back)
     if isinstance(plan.perturb, Mixture):
         progress("mixing scores", 0.3)
         here, names = list(range(task.width)), table.confidential_names
@@ -151,7 +153,13 @@ def protected(
 
 
 def prepared(
-    plan: Plan, table: Table, summary: Moments, sensitive: list[int], streams: Streams, stratum: int
+    plan: Plan,
+    table: Table,
+    summary: Moments,
+    sensitive: list[int],
+    streams: Streams,
+    stratum: int,
+    put_back: PutBack = Matrix,
 ) -> tuple[Task, Spectrum, Stream]:
     """What is to be done to which components, with everything checked that can be before a row is touched."""
     if not plan.perturb.regresses_itself:
@@ -164,7 +172,7 @@ def prepared(
     found = _axes(plan, table, centre, determined, stream)
     axes = plan.select.turned(found, sensitive, centre.centred.covariance)
     shares = axes.variance_shares(summary.variance[table.public :])
-    offer = _offer(table, centre, axes, shares, sensitive)
+    offer = _offer(table, centre, axes, shares, sensitive, put_back)
     selected = [k for k in plan.select.choose(offer) if k not in axes.reserved]
     if isinstance(plan.perturb, Mixture):
         selected = plan.perturb.touched(axes.count)
@@ -228,8 +236,8 @@ def _near_returns(plan: Plan, task: Task, scores: Array) -> float | None:
     return expected_near_returns(scores.T, NEAR).expected
 
 
-def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: list[int]) -> Offer:
-    """What the selection chooses from, with a look at the columns without some components."""
+def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: list[int], put_back: PutBack) -> Offer:
+    """What the selection chooses from, with a look at the columns without some components, rebuilt ones among them."""
 
     def without(components: list[int]) -> Matrix:
         taken_out = np.ascontiguousarray((axes.projection[:, components] @ axes.loadings[components]).T)
@@ -242,9 +250,9 @@ def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: l
                 np.subtract(table.pieces(piece)[table.public :], taken_out @ residuals, out=left[:, piece])
 
         in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
-        return Matrix(list(left))
+        return put_back(list(left))
 
-    return Offer(axes, shares, table.confidential_names, sensitive, table.confidential, without)
+    return Offer(axes, shares, table.confidential_names, sensitive, without)
 
 
 def _axes(plan: Plan, table: Table, centre: Centre, determined: list[int], stream: Stream) -> Axes:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from microveil.core.errors import did_you_mean
 from microveil.core.measure import Gauge, Measure
+from microveil.core.table import Matrix
 from microveil.decompose import Offer, Selection
 from microveil.opinion import Link, predicted_mos, read_link, told
 from microveil.utility import MEASURES
@@ -44,8 +45,9 @@ class WhileUseful(Selection):
 
     Steps 2 to 6 of the paper. Columns are standardised once, so that one decomposition serves all steps: taking out the
     largest component again and again is the same as taking out the k largest at once. The last component always stays.
-    A distance counts as useful below the threshold. If even the first component costs too much, none is taken. With
-    `utility="mos"` the utility is what a link predicts that people would say.
+    The utility is that of all columns, those that follow from others among them. A distance counts as useful below the
+    threshold. If even the first component costs too much, none is taken. With `utility="mos"` the utility is what a
+    link predicts that people would say.
     """
 
     reference: ClassVar[str] = "D'Acquisto and Naldi, §III and §IV"
@@ -109,13 +111,14 @@ class WhileUseful(Selection):
     def choose(self, offer: Offer) -> list[int]:
         """The first k components; the utility of every k is noted, and what the owner must know is remarked."""
         most = offer.axes.count - 1
-        small = offer.original.shape[0] * offer.original.shape[1] <= WHOLE_PATH
+        original = offer.without([])
+        small = original.shape[0] * original.shape[1] <= WHOLE_PATH
         lost = most + 1  # the number of components whose removal is the first to cost too much
         decisive = []
         for count in range(1, most + 1):
             if count > lost and not small:
                 break
-            found = self._measured(offer, list(range(count)))
+            found = self._measured(original, offer.without(list(range(count))))
             offer.notes[count - 1] = f"{found.id} {found.value:.4g} without the components up to this one"
             if count <= lost:
                 decisive.append(found)
@@ -132,10 +135,10 @@ class WhileUseful(Selection):
         limit = -self.threshold if found.better == "low" else self.threshold
         return found.utility >= limit
 
-    def _measured(self, offer: Offer, removed: list[int]) -> Measure:
+    def _measured(self, original: Matrix, left: Matrix) -> Measure:
         gauge = USABLE[self.utility] if self.link is None else predicted_mos(self.link)
         # A fixed seed, for measures that draw: the release is a function of the data alone.
-        return gauge(offer.original, offer.without(removed), **gauge.seeded(0))
+        return gauge(original, left, **gauge.seeded(0))
 
     def _tell(self, offer: Offer, count: int) -> None:
         if count == 0:
