@@ -165,7 +165,7 @@ def remarks(
     `rounded` says that a column's type holds fewer digits than the values had.
     """
     return [
-        *_about_others(frame, roles),
+        *_about_others(frame, roles, whole=frame.count == intake.table.count),
         *_about_components(plan, outcome),
         *_about_columns(intake, outcome),
         *_about_holes(intake, outcome),
@@ -218,11 +218,17 @@ def _about_records(share: float) -> list[str]:
     return [f"{share:.2%} of the records come back as they were, in all protected columns"]
 
 
-def _about_others(frame: Frame, roles: Roles) -> list[str]:
-    """Columns that are released as they are: nobody should learn of them from the released file."""
+def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
+    """Columns that are released as they are: nobody should learn of them from the released file.
+
+    The frame may hold the first rows only, in which a column need not have a value.
+    """
     taken = {*roles.confidential, *roles.shown}
     others = [name for name in frame.names if name not in taken]
-    said = [f"not protected, released as it is: {_listed(others)}"] if others else []
+    empty = [name for name in others if whole and frame.is_numeric(name) and frame.missing(name) == frame.count]
+    said = [f"column '{name}' has no values, and passes through as it is" for name in empty]
+    others = [name for name in others if name not in empty]
+    said += [f"not protected, released as it is: {_listed(others)}"] if others else []
     reasons = {name: identifier_reason(frame, name) for name in frame.names}
     said += [
         f"column '{name}' is different in every row: leave it out (drop) if it names or numbers the records"

@@ -33,7 +33,7 @@ from microveil.data.describe import ColumnDescription, Description, describe_tab
 from microveil.data.files import Place, Reading, check_target, pending_table, read_table, write_table
 from microveil.data.frames import Frame, open_frame, table_like
 from microveil.data.identifiers import identifier_reason
-from microveil.data.intake import Intake, Rules, take_in
+from microveil.data.intake import Intake, Rules, take_in, with_values
 from microveil.data.limits import check_unit
 from microveil.data.pair import pair_up
 from microveil.data.places import Database, file_of, own_file, place_from
@@ -139,6 +139,7 @@ def protect(
     tell = progress or (lambda *_: None)
     with single_threaded_blas():
         tell(READING, 0.0)
+        roles = with_values(frame, roles) if confidential is None else roles
         intake = take_in(frame, roles, rules)
         check_fits(plan, intake)
         intake = _beside_other(plan, intake)

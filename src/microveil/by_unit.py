@@ -25,6 +25,7 @@ from microveil.core.rng import Streams
 from microveil.core.roles import Roles, named, resolve_roles
 from microveil.data.arranged import with_rows, without_columns
 from microveil.data.frames import Frame, open_frame, table_like
+from microveil.data.intake import with_values
 from microveil.data.pair import codes_in
 
 TELLING = 0.1
@@ -64,6 +65,7 @@ def protected_by_unit(
     name = found[0]
     units = _units(frame, name)
     chosen = resolve_roles({other: kind for other, kind in numeric.items() if other != name}, **roles, **by_method)
+    chosen = with_values(frame, chosen) if roles["confidential"] is None else chosen
     of_units = [column for column in chosen.confidential if units.is_constant(frame, column)]
     of_rows = [column for column in chosen.confidential if column not in of_units]
     same = {**options, **{role: given for role, given in roles.items() if role != "confidential"}}

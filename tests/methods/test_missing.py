@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import microveil as mv
+from microveil.errors import DataError
 from microveil.perturb import PERTURBATIONS
 
 Array = NDArray[np.float64]
@@ -367,3 +368,39 @@ def test_kept_tells_the_truth_about_totals_with_holes() -> None:
     assert release.kept["mean"] >= mean_error - 1e-13
     assert release.kept["covariance"] >= 0.98 * covariance_error - 1e-13
     assert max(mean_error, covariance_error) <= EXACT or any("kept to" in warning for warning in release.warnings)
+
+
+# --- Columns without a value
+
+
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "polars", "polars without a type", "arrow"])
+def test_a_column_without_values_passes_through_unless_it_is_named(kind: str) -> None:
+    values = full(8)
+    values[:, 2] = np.nan
+    names = [str(j) for j in range(6)]
+    type_ = None if kind == "polars without a type" else pl.Float64
+    polars = pl.from_numpy(values, names).with_columns(pl.Series("2", [None] * 300, type_))
+    data = {"numpy": values, "pandas": pd.DataFrame(values, columns=names), "arrow": polars.to_arrow()}.get(
+        kind, polars
+    )
+    for method in ("veil", "pca"):
+        release = mv.protect(data, method, seed=1)
+        assert list(release.dose) == [name for name in names if name != "2"]
+        assert any(said == "column '2' has no values, and passes through as it is" for said in release.warnings)
+    with pytest.raises(DataError, match="confidential: column '2' has no values"):
+        mv.protect(data, "pca", confidential=["1", "2", "3"])
+
+
+def test_a_column_without_values_passes_through_beside_units() -> None:
+    data = pd.DataFrame(full(9, 100), columns=list("abcdef")).assign(unit=np.arange(100) // 2)
+    data["a"] = data["a"].groupby(data["unit"]).transform("first")
+    data["b"] = data["b"].groupby(data["unit"]).transform("first")
+    data["e"] = np.nan
+    release = mv.protect(data, "pca", unit="unit", seed=1)
+    assert list(release.dose) == ["a", "b", "c", "d", "f"]
+    assert release.data["e"].isna().all()
+
+
+def test_a_table_without_any_value_is_refused() -> None:
+    with pytest.raises(DataError, match="has no values"):
+        mv.protect(np.full((20, 3), np.nan))

@@ -56,6 +56,12 @@ class Intake:
         return ~np.column_stack([full if hole is None else hole for hole in self.holes.values()])
 
 
+def with_values(frame: Frame, roles: Roles) -> Roles:
+    """The roles without confidential columns that nobody named and that have not a single value to protect."""
+    full = tuple(name for name in roles.confidential if frame.missing(name) < frame.count)
+    return replace(roles, confidential=full or roles.confidential)
+
+
 def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
     """Check the columns, find or read the special codes, and build the table."""
     if frame.count < SMALLEST_TABLE:
