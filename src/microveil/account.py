@@ -363,7 +363,20 @@ def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -
         for rule in intake.known.found_ratios
         if rule not in outcome.ratios
     ]
-    return said + _about_rebuilt(intake, outcome)
+    return said + _about_declared(intake) + _about_rebuilt(intake, outcome)
+
+
+def _about_declared(intake: Intake) -> list[str]:
+    """Declared domains that the original breaks: a slip in the dictionary would cut a column off."""
+    table = intake.table
+    columns = zip(table.confidential_names, table.confidential.columns, intake.known.declared, strict=False)
+    counts = {name: declared.outside(values) for name, values, declared in columns}
+    return [
+        f"{count} cells of the original '{name}' are outside what the dictionary of the columns declares: check it, "
+        "unless that is meant"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def _about_rebuilt(intake: Intake, outcome: Outcome) -> list[str]:

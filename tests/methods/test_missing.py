@@ -380,9 +380,8 @@ def test_a_column_without_values_passes_through_unless_it_is_named(kind: str) ->
     names = [str(j) for j in range(6)]
     type_ = None if kind == "polars without a type" else pl.Float64
     polars = pl.from_numpy(values, names).with_columns(pl.Series("2", [None] * 300, type_))
-    data = {"numpy": values, "pandas": pd.DataFrame(values, columns=names), "arrow": polars.to_arrow()}.get(
-        kind, polars
-    )
+    others = {"numpy": values, "pandas": pd.DataFrame(values, columns=names), "arrow": polars.to_arrow()}
+    data = others.get(kind, polars)
     for method in ("veil", "pca"):
         release = mv.protect(data, method, seed=1)
         assert list(release.dose) == [name for name in names if name != "2"]

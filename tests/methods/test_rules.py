@@ -125,6 +125,20 @@ def test_bounds_may_cut_off_what_a_method_has_kept() -> None:
     assert any("rent were moved to values the columns can have" in said for said in release.warnings)
 
 
+@pytest.mark.parametrize("method", ["veil", "pca"])
+def test_a_bound_that_most_of_the_original_breaks_is_audited_and_told(method: str) -> None:
+    data = pd.DataFrame(np.random.default_rng(7).gamma(2.0, 300, size=(400, 3)), columns=["wages", "b", "c"])
+    release = mv.protect(data, method, rules={"columns": {"wages": {"maximum": 300}}}, seed=1)
+    outside = int((data["wages"] > 300).sum())
+    assert outside > 200
+    assert [(line.before, line.after) for line in release.audit or [] if line.rule == "wages: at most 300"] == [
+        (outside, 0)
+    ]
+    assert sum(f"{outside} cells of the original 'wages' are outside" in said for said in release.warnings) == 1
+    fitting = mv.protect(data, method, rules={"columns": {"wages": {"maximum": 1e6}}}, seed=1)
+    assert not any("of the original" in said for said in fitting.warnings)
+
+
 def test_declared_zeros_are_those_of_each_stratum() -> None:
     data = shops()[PLAIN].assign(town=np.arange(ROWS) % 3)
     data.loc[data["town"] == 1, "quantity"] += 1  # no zero there
