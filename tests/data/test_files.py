@@ -1,6 +1,7 @@
 """Tables come back as they went in; targets are whole or absent; messages are one line and hold no data."""
 
 import csv as standard_csv
+import errno
 import io
 import math
 import os
@@ -693,6 +694,28 @@ def test_no_file_is_replaced_before_all_are_on_the_disk(tmp_path, monkeypatch):
 
     assert str(paths[1]) in refused(FileError, write)
     assert {path: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(paths, "old")
+
+
+def test_what_its_writer_calls_private_stays_so(tmp_path, umask):
+    paths = [tmp_path / name for name in ("a.html", "b.html")]
+    with atomic_targets(paths) as (first, second), atomic_targets([first, second], private=[second]):
+        pass
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o640, 0o600]
+
+
+def test_without_locks_the_file_of_another_run_is_not_swept(tmp_path, monkeypatch):
+    """Some network file systems have none (ENOLCK), and then nobody can tell whether a file was left behind."""
+
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    others = tmp_path / ".microveil-other.tmp"
+    others.write_text("being written")
+    with atomic_target(tmp_path / "x.csv") as temporary:
+        temporary.write_text("new")
+    assert others.read_text() == "being written"
+    assert (tmp_path / "x.csv").read_text() == "new"
 
 
 def test_an_error_about_a_temporary_file_names_the_target(tmp_path):

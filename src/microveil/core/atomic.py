@@ -27,6 +27,9 @@ PREFIX, SUFFIX = ".microveil-", ".tmp"
 _at_work: set[Path] = set()
 """Temporary files of this process that have not become their targets yet."""
 
+_for_owner: set[Path] = set()
+"""Those among them that whoever writes them has called private."""
+
 
 def shown(name: object) -> str:
     """A file or column name in quotes, on one line whatever characters it holds."""
@@ -99,12 +102,13 @@ def atomic_targets(
     Nothing is replaced before every file is complete and on the disk, so a failure leaves all that was there as it
     was. `shield` surrounds the instant of the replacing, which should not be interrupted half-way. Those of `paths`
     that are `private` stay readable by their owner only. A path that is itself such a temporary file is written to as
-    it is: it becomes visible with its own target.
+    it is: it becomes visible with its own target, and private if it is here.
     """
     for path in paths:
         check_place(path)
     targets = [_real(path) for path in paths]
     if paths and all(target in _at_work for target in targets):
+        _for_owner.update(_real(path) for path in private)
         with _told_about(paths[0]):
             yield tuple(targets)
         return
@@ -125,7 +129,8 @@ def atomic_targets(
         for path, temporary, target in files:
             with _told_about(path):
                 _sync(temporary, os.O_RDWR)  # or a crash could leave an empty target
-                temporary.chmod(0o600 if path in private else _permissions(temporary, target))
+                secret = path in private or temporary in _for_owner
+                temporary.chmod(0o600 if secret else _permissions(temporary, target))
         with shield or nullcontext():
             for path, temporary, target in files:
                 with _told_about(path):
@@ -138,6 +143,7 @@ def atomic_targets(
     finally:
         for temporary in temporaries:
             _at_work.discard(temporary)
+            _for_owner.discard(temporary)
             temporary.unlink(missing_ok=True)  # already gone when all went well: it has become the target
         for handle in handles:
             os.close(handle)
@@ -196,7 +202,7 @@ def _create(folder: Path) -> tuple[Path, int]:
     while True:
         handle, name = tempfile.mkstemp(prefix=PREFIX, suffix=SUFFIX, dir=os.path.realpath(folder))
         # Between making and locking it, another process may have taken it for one that was left behind.
-        if _locked(handle) and Path(name).exists():
+        if _locked(handle) is not False and Path(name).exists():
             return Path(name), handle
         os.close(handle)
 
@@ -211,7 +217,7 @@ def _sweep(folder: Path) -> None:
         with suppress(OSError):
             handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
             try:
-                if hasattr(os, "getuid") and os.fstat(handle).st_uid == os.getuid() and _locked(handle):
+                if hasattr(os, "getuid") and os.fstat(handle).st_uid == os.getuid() and _locked(handle) is True:
                     path.unlink()
             finally:
                 os.close(handle)
@@ -221,16 +227,16 @@ def _is_temporary(name: str) -> bool:
     return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
-def _locked(handle: int) -> bool:
-    """Take the lock of a file, if nobody has it; where files have no locks, nothing is ever swept."""
+def _locked(handle: int) -> bool | None:
+    """Take the lock of a file: False if somebody has it. None where files have no locks: there nothing is swept."""
     try:
         import fcntl
     except ImportError:  # Windows
-        return True
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
     return True
 
 
