@@ -385,10 +385,10 @@ def write_report(
 
 
 def write_study_report(study: Any, page: Path, twin: Path) -> None:
-    """The report of a study, and its twin."""
+    """The report of a study, and its twin, for their owner only."""
     from microveil.report import study_texts, write_texts
 
-    write_texts(study_texts(study), page, twin)
+    write_texts(study_texts(study), page, twin, private=True)
 
 
 def study_map(study: Any, path: Path | None, risk: str | None, loss: str | None) -> Any:

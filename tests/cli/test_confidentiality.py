@@ -217,6 +217,14 @@ def test_reports_from_python_are_private_too(tmp_path: Path) -> None:
         assert mode(tmp_path / f"{audience}.html") == mode(tmp_path / f"{audience}.json") == expected
 
 
+def test_the_report_of_a_study_is_private(folder: Path) -> None:
+    os.chmod(folder, 0o755)  # noqa: PTH101 - as a shared folder is
+    study = ["compare", "in.csv", "--methods", "noise, rank_swap", "--repeats", "1", "--measures", "dbrl,pil"]
+    done = run(folder, *study, "--confidential", "wages,rent", "--report", "s.html")
+    assert done.returncode == 0, done.stderr
+    assert {mode(folder / name) for name in ("s.html", "s.json")} == {0o600}
+
+
 def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
