@@ -50,6 +50,7 @@ __all__ = [
     "differs",
     "fingerprint",
     "parameters",
+    "path_parameters",
     "read",
     "run",
     "text",
@@ -270,7 +271,7 @@ def _moved(recipe: Recipe, place: Callable[[str], str]) -> Recipe:
         changed["rules"] = place(recipe.rules)
     if isinstance(recipe.policy, str):
         changed["policy"] = place(recipe.policy)
-    own = {name: recipe.parameters.get(name) for name in _path_parameters(recipe.method)}
+    own = {name: recipe.parameters.get(name) for name in path_parameters(recipe.method)}
     moved = {name: place(path) for name, path in own.items() if isinstance(path, str)}
     return recipe.model_copy(update={**changed, "parameters": {**recipe.parameters, **moved}})
 
@@ -293,7 +294,8 @@ def _without_password(part: Input | Output) -> Input | Output:
     return part.model_copy(update={"path": str(api.place_from(part.path))})
 
 
-def _path_parameters(method: str) -> set[str]:
+def path_parameters(method: str) -> set[str]:
+    """The parameters of a method of which a text is the path of a file."""
     groups = api.method_details(method)["parameters"]
     return {parameter["name"] for group in groups for parameter in group["parameters"] if parameter["is_path"]}
 

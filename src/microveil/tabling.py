@@ -57,7 +57,8 @@ class Asked:
     @property
     def inputs(self) -> list[Path]:
         """The files that are read."""
-        return [path for path in (self.source, self.hierarchies, self.pattern) if path is not None]
+        codes = [given for given in (_hierarchies(self) or {}).values() if isinstance(given, Path)]
+        return [path for path in (self.source, self.hierarchies, self.pattern, *codes) if path is not None]
 
     @property
     def decided(self) -> list[str]:
@@ -224,7 +225,7 @@ def report(s: Suppressed, asked: Asked, filled: Filled | None = None, found: Int
 
 
 def write_report(reported: ReportedTable, page: Path, beside: Path) -> None:
-    """Write a report and its twin."""
+    """Write a report and its twin, for their owner only: they hold what is hidden."""
     from microveil.report import table_texts, write_texts
 
-    write_texts(table_texts(reported), page, beside)
+    write_texts(table_texts(reported), page, beside, private=True)

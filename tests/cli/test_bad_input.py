@@ -131,6 +131,34 @@ def test_files_that_cannot_be_read_or_written(good: Path, tmp_path: Path, capsys
     assert good.read_text() == GOOD
 
 
+ALL_THAT_IS_READ = {
+    "the dictionary, by a recipe": ("d.toml", ["-o", "out.csv", "--rules", "d.toml", "--save-recipe", "d.toml"]),
+    "the dictionary, by the twin of a report": ("d.json", ["-o", "out.csv", "--rules", "d.json", "--report", "d.html"]),
+    "the policy": ("d.toml", ["-o", "out.csv", "--policy", "d.toml", "--save-recipe", "d.toml"]),
+    "the table of a parameter": ("o.csv", ["-o", "o.csv", "--method", "synthetic_addition", "--set", "other=o.csv"]),
+    "the link of a parameter": (
+        "d.toml",
+        ["-o", "out.csv", "--method", "component_removal", "--set", "link=d.toml", "--save-recipe", "d.toml"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALL_THAT_IS_READ)
+def test_nothing_that_is_read_is_overwritten(
+    case: str, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, arguments = ALL_THAT_IS_READ[case]
+    content = {
+        "d.toml": '[policy]\nname = "p"\nversion = 1\n[limits]\npil = {at_most = 1.0}\n',
+        "d.json": '{"columns": {"a": {"minimum": 0}}}',
+        "o.csv": GOOD,
+    }[name]
+    (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    assert f"'{name}' is one of the inputs" in refused(capsys, tmp_path, good, *arguments)
+    assert (tmp_path / name).read_text() == content
+
+
 def test_a_device_is_never_a_target(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     link = tmp_path / "full.csv"
     link.symlink_to("/dev/full")

@@ -113,6 +113,28 @@ def test_options_go_before_the_recipe(source: Path, tmp_path: Path, capsys: pyte
     assert pl.read_parquet(out).equals(pl.read_parquet(expected))
 
 
+def test_another_output_leaves_the_reports_of_the_first_alone(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, report, public = tmp_path / "recipe.toml", tmp_path / "r.html", tmp_path / "p.html"
+    asked = ["--method", "noise", "--save-recipe", recipe, "--report", report, "--public-report", public, "--quiet"]
+    assert run(capsys, "protect", source, "-o", tmp_path / "o.csv", *asked) == (0, "", "")
+    kept = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    code, printed, err = run(capsys, "run", recipe, "-o", tmp_path / "other.csv")
+    assert (code, err) == (0, "")
+    assert "Note: no report was written: those that the recipe names are of its own output" in printed
+    assert {path: path.read_bytes() for path in kept} == kept
+    named = ["--report", tmp_path / "r2.html", "--public-report", tmp_path / "p2.html"]
+    code, printed, _ = run(capsys, "run", recipe, "-o", tmp_path / "other.csv", *named)
+    assert (code, "no report was written" in printed) == (0, False)
+    assert {path: path.read_bytes() for path in kept} == kept
+    new = {path.name for path in tmp_path.iterdir() if path.is_file() and path not in kept}
+    assert new == {"other.csv", "r2.html", "r2.json", "p2.html", "p2.json"}
+    code, printed, _ = run(capsys, "run", recipe, "-o", tmp_path / "data" / ".." / "o.csv")
+    assert (code, "no report was written" in printed) == (0, False)
+    assert all(path.read_bytes() != kept[path] for path in (tmp_path / "o.csv", report, public)), "they are of this one"
+
+
 def test_another_input_is_told_and_no_failure(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "recipe.toml"
     asked = ["--method", "noise", "--save-recipe", recipe, "--include-seed", "--quiet"]

@@ -344,6 +344,42 @@ def test_places_are_checked_first(cells: Path, tmp_path: Path, capsys: pytest.Ca
     assert not out.exists()
 
 
+def test_no_file_that_is_read_is_overwritten(
+    cells: Path, pattern: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes, above = tmp_path / "codes.hrc", tmp_path / "above.json"
+    codes.write_text("north\n@row1\n@row2\nsouth\n@row3\n@row4\n")
+    above.write_text('{"row": "codes.hrc"}')
+    kept = {path: path.read_text() for path in (codes, above, pattern)}
+    asked = ["table", "audit", cells, *TABLE, "--pattern", pattern, "--hierarchies", above]
+    for written_to in (["-o", pattern], ["--report", codes], ["--report", tmp_path / "above.html"]):
+        code, _, err = run(capsys, *asked, *written_to)
+        assert (code, "is one of the inputs" in err) == (2, True)
+    assert {path: path.read_text() for path in kept} == kept
+
+
+def test_what_holds_hidden_values_is_for_its_owner_only(
+    cells: Path, pattern: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, page, twin = tmp_path / "out.csv", tmp_path / "in.html", tmp_path / "in.json"
+    reported = ["-o", out, "--report", page]
+    secret = {
+        ("suppress", *RULE): {page, twin},
+        ("suppress", *RULE, "--with-values"): {out, page, twin},
+        ("fill", *TABLE, "--pattern", pattern): {page, twin},
+        ("audit", *RULE): {out, page, twin},
+    }
+    for (command, *options), private in secret.items():
+        for path in (out, page, twin):
+            path.write_text("old, for all to read")
+            path.chmod(0o644)
+        code, printed, _ = run(capsys, "table", command, cells, *options, *reported, "--json")
+        assert code == 0
+        assert json.loads(printed)["written"] == [str(path) for path in (out, page, twin)]
+        assert {path for path in (out, page, twin) if path.stat().st_mode & 0o777 == 0o600} == private
+    assert "They hold the hidden values" in " ".join(run(capsys, "table", "suppress", "--help")[1].split())
+
+
 def test_a_pattern_takes_no_rules(cells: Path, pattern: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "table", "audit", cells, *RULE, "--pattern", pattern)
     assert code == 2

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from microveil import api, large
+from microveil import api, large, recipes
 from microveil.cli.shared import names_in
 from microveil.core.errors import ParameterError
 from microveil.core.typed import protect_words
@@ -120,8 +120,11 @@ class Request:
 
     @property
     def inputs(self) -> list[api.Place]:
-        """What must not be overwritten."""
-        return [self.source] if self.recipe is None else [self.source, self.recipe]
+        """Everything that is read, and must not be overwritten."""
+        rules = self.columns.rules if self.columns.rules not in recipes.INFERRED else None
+        own = [self.parameters.get(name) for name in recipes.path_parameters(self.method)]
+        named = [self.recipe, rules, self.policy, *own]
+        return [self.source, *(api.place_from(place) for place in named if isinstance(place, str | Path))]
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,6 +136,8 @@ class Replay:
     output: api.Place | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
+    report: Path | None = None
+    public_report: Path | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -239,15 +239,22 @@ def run(
     ] = None,
     settings: Settings = None,
     seed: Seed = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Where the internal report goes, instead of the recipe's.")
+    ] = None,
+    public_report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Where the public report goes, instead of the recipe's.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Protect a file again as a recipe says.
 
     Paths in a recipe are relative to it. Without a seed, in the recipe or given here, the release is another one of the
-    same doses. A note tells where the recipe has the hash of its input, and the file has another.
+    same doses. A note tells where the recipe has the hash of its input, and the file has another. With another output
+    than the recipe's, its reports are those of another release and stay as they are: name new ones.
     """
-    replay = asked.Replay(recipe, source, output, asked.parameters(settings or []), seed)
+    replay = asked.Replay(recipe, source, output, asked.parameters(settings or []), seed, report, public_report)
     protecting.run(replay, as_json=json, quiet=quiet)
 
 

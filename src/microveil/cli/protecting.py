@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
@@ -23,6 +24,11 @@ from microveil.core.results import Release
 ELSEWHERE = ("stream", "spark")
 MOST_DESCRIBED = 20_000_000
 """Cells up to which a file is described before it is protected; `microveil describe` does it for any."""
+
+OTHERS_REPORTS = (
+    "no report was written: those that the recipe names are of its own output, and stay as they are; name others with "
+    "--report and --public-report"
+)
 
 
 def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str] = ()) -> None:
@@ -182,6 +188,7 @@ def run(asked: Replay, *, as_json: bool, quiet: bool) -> None:
     request = _request(asked, recipe)
     file = api.own_file(request.source)
     notes = recipes.differs(recipe, request.source) if file is None or file.is_file() else []
+    notes += [OTHERS_REPORTS] * (_has_report(recipe.output) and not _has_report(request))
     protect(request, as_json=as_json, quiet=quiet, notes=notes)
 
 
@@ -193,6 +200,8 @@ def _request(asked: Replay, recipe: recipes.Recipe) -> Request:
         raise ParameterError("the recipe names no input", "give --input FILE")
     if output is None:
         raise ParameterError("the recipe names no output", "give --output FILE")
+    # Where the release goes elsewhere, the one of the recipe is still there, and so are the reports of it.
+    kept = recipe.output if _is_same(_place(recipe.output.path) or output, output) else recipes.Output()
     return Request(
         source=source,
         output=output,
@@ -204,13 +213,25 @@ def _request(asked: Replay, recipe: recipes.Recipe) -> Request:
         reading=recipe.input.reading if asked.source is None or _alike(recipe.input.path, source) else api.Reading(),
         replacing=recipe.output.replace,
         seed=recipe.seed if asked.seed is None else asked.seed,
-        report=_path(recipe.output.report),
-        public_report=_path(recipe.output.public_report),
+        report=asked.report or _path(kept.report),
+        public_report=asked.public_report or _path(kept.public_report),
         policy=_path(recipe.policy) if isinstance(recipe.policy, str) else recipe.policy,
         engine=recipe.engine,
         memory=recipe.memory or MEMORY,
         recipe=asked.recipe,
     )
+
+
+def _has_report(asked: Request | recipes.Output) -> bool:
+    return asked.report is not None or asked.public_report is not None
+
+
+def _is_same(one: api.Place, other: api.Place) -> bool:
+    """Are two outputs one, as far as their names tell?"""
+    files = [api.own_file(place) for place in (one, other)]
+    if None in files:
+        return str(one) == str(other)
+    return len({os.path.realpath(file) for file in files if file is not None}) == 1
 
 
 def _alike(text: str | None, source: api.Place) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +72,11 @@ Pattern = Annotated[
     typer.Option(metavar="FILE", help="Hide the cells of this file that say so in the column `suppressed`: no rules."),
 ]
 Report = Annotated[
-    Path | None, typer.Option(metavar="FILE.html", help="Write the table as a picture, and FILE.json with it.")
+    Path | None,
+    typer.Option(
+        metavar="FILE.html",
+        help="Write the table as a picture, and FILE.json with it. They hold the hidden values: keep them inside.",
+    ),
 ]
 
 
@@ -110,8 +114,9 @@ def suppress(
         tell("choosing what is hidden", None)
         s = tabling.decide(table, asked)
     frame = s.cells if with_values else tabling.published(s)
-    _write({output: frame}, report, lambda: tabling.report(s, asked))
-    _tell({**tabling.counts(s), "warnings": s.warnings}, [output], as_json=json, quiet=quiet)
+    inside = [output] if with_values else []
+    written = _write({output: frame}, report, lambda: tabling.report(s, asked), inside)
+    _tell({**tabling.counts(s), "warnings": s.warnings}, written, as_json=json, quiet=quiet)
 
 
 @app.command(epilog=HIERARCHIES)
@@ -187,9 +192,10 @@ def fill(
         "warnings": [*s.warnings, *filled.warnings],
     }
     failed = bool(filled.determined.any())
+    written = []
     if not failed:
-        _write({output: filled.published}, report, lambda: tabling.report(s, asked, filled))
-    _tell(told, [] if failed else [output], as_json=json, quiet=quiet)
+        written = _write({output: filled.published}, report, lambda: tabling.report(s, asked, filled))
+    _tell(told, written, as_json=json, quiet=quiet)
     if failed:
         raise NotMet("hidden cells follow from the published ones; nothing was written")
 
@@ -253,7 +259,8 @@ def audit(
             within_percent=within_percent,
             progress=tell,
         )
-    _write({} if output is None else {output: found.to_frame()}, report, lambda: tabling.report(s, asked, found=found))
+    frames = {} if output is None else {output: found.to_frame()}
+    written = _write(frames, report, lambda: tabling.report(s, asked, found=found), list(frames))
     told = {
         **tabling.counts(s),
         "exactly_determined": found.count(EXACT),
@@ -261,7 +268,7 @@ def audit(
         "named": {verdict: found.named(verdict) for verdict in (EXACT, NEAR)},
         "warnings": s.warnings,
     }
-    _tell(told, [] if output is None else [output], as_json=json, quiet=quiet)
+    _tell(told, written, as_json=json, quiet=quiet)
     if found.count(EXACT):
         raise NotMet(f"hidden cells that are exactly determined: {found.count(EXACT)}")
 
@@ -298,18 +305,19 @@ def _check_places(outputs: list[Path], report: Path | None, asked: tabling.Asked
     check_different([*outputs, *reports])
 
 
-def _write(frames: Mapping[Path, Any], report: Path | None, reported: Any) -> None:
-    """Everything or nothing; the table takes its place last."""
+def _write(frames: Mapping[Path, Any], report: Path | None, reported: Any, private: Sequence[Path] = ()) -> list[Path]:
+    """Everything or nothing; the table takes its place last. What there is now, the table first."""
     reports = [] if report is None else [report, api.report_twin(report)]
     targets = [*reports, *frames]
     if not targets:
-        return
-    with atomic_targets(targets, point_of_no_return()) as temporaries:
+        return []
+    with atomic_targets(targets, point_of_no_return(), private) as temporaries:
         place = dict(zip(targets, temporaries, strict=True))
         if report is not None:
             tabling.write_report(reported(), place[report], place[api.report_twin(report)])
         for path, frame in frames.items():
             tabling.write(frame, path, place[path])
+    return [*frames, *reports]
 
 
 def _tell(told: Mapping[str, Any], written: list[Path], *, as_json: bool, quiet: bool) -> None:
