@@ -244,12 +244,12 @@ def test_what_the_intruder_knows(cells: Path, pattern: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda rows: rows[1].__setitem__(2, ""), "column 'n': missing in 1 rows, such as (row=row1, col=col1)"),
-        (lambda rows: rows[1].__setitem__(2, -3), "1 counts are negative, such as that of (row=row1, col=col1)"),
+        (lambda rows: rows[1].__setitem__(2, ""), "column 'n': missing in 1 rows (the first in row 1)"),
+        (lambda rows: rows[1].__setitem__(2, -3), "1 counts are negative (the first in row 1)"),
         (lambda rows: rows[1].__setitem__(2, "few"), "column 'n' does not hold numbers"),
-        (lambda rows: rows.append(rows[1]), "1 cells occur more than once, such as (row=row1, col=col1)"),
-        (lambda rows: rows.append(["north", "col1", 5]), "1 sums are not those of their parts"),
-        (lambda rows: rows[1].__setitem__(0, "row9"), "its hierarchy has no code 'row9'"),
+        (lambda rows: rows.append(rows[1]), "1 cells occur more than once (the first in row 1)"),
+        (lambda rows: rows.append(["north", "col1", 5]), "1 sums are not those of their parts (the first in row 17)"),
+        (lambda rows: rows[1].__setitem__(0, "row9"), "1 codes are not in its hierarchy (the first in row 1)"),
     ],
 )
 @pytest.mark.parametrize("command", ["suppress", "fill", "audit"])
@@ -301,7 +301,7 @@ def test_bad_options(
         ("[row]\nnorth = [", "is not valid TOML"),
         ("[rows]\nnorth = ['row1']", "hierarchies: 'rows' is not among the dimensions"),
         ("[row]\nnorth = ['row1', 'row2']\nsouth = ['row2', 'row3', 'row4']", "code 'row2' lies below two others"),
-        ("[row]\nnorth = ['row1', 'row2']", "its hierarchy has no code 'row3'"),
+        ("[row]\nnorth = ['row1', 'row2']", "2 codes are not in its hierarchy (the first in row 9)"),
     ],
 )
 def test_bad_hierarchies(
@@ -320,7 +320,10 @@ def test_bad_hierarchies(
     ("rows", "problem"),
     [
         ([["row", "col"], ["row1", "col1"]], "pattern: no column 'suppressed'"),
-        ([["row", "col", "suppressed"], ["row1", "col9", "true"]], "dimension 'col' has no code 'col9'"),
+        (
+            [["row", "col", "suppressed"], ["row1", "col9", "true"]],
+            "'col': 1 codes are not in its hierarchy",
+        ),
         ([["row", "col", "suppressed"], ["row1", "col1", "perhaps"]], "holds neither true nor false"),
     ],
 )

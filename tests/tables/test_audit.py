@@ -178,7 +178,7 @@ def test_whole_numbers_are_rounded_inwards() -> None:
         ({"within_percent": -1}, "within_percent must not be negative"),
         ({"protection": -1}, "protection: a percentage"),
         ({"sides": "both"}, "sides: 'both' is unknown"),
-        ({"known": [("row9", "col1")]}, "dimension 'row' has no code 'row9'"),
+        ({"known": [("row9", "col1")]}, "dimension 'row' has no such code"),
     ],
 )
 def test_wrong_knowledge_is_refused(options: dict[str, Any], problem: str) -> None:

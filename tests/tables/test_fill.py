@@ -338,7 +338,7 @@ def test_a_sum_over_every_second_cell_of_a_ring_is_publishable_only_with_its_par
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ([("row1", "col9")], "dimension 'col' has no code 'col9'"),
+        ([("row1", "col9")], "dimension 'col' has no such code"),
         ([("row1",)], "a cell has a code for each of the dimensions row, col"),
         ([{"rows": "row1"}], "'rows' is not among the dimensions"),
     ],

@@ -6,6 +6,7 @@ the loadings of the other, in each cluster and over all of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,26 +25,23 @@ from microveil.methods import Plan
 from microveil.perturb import NormalPerturbation, check_draws, similar_records
 from microveil.restore import NewResiduals, new_residuals
 
-MOST_NAMED = 5
-"""Clusters that an error names; of more it tells how many there are."""
-
 NEEDED = 2
 """Dimensions a cluster must have left for its residuals: with one, its records come back as they are or mirrored."""
 
 
 @dataclass(frozen=True, repr=False)
 class Layers:
-    """The clusters of a table with what they are called, and the regressions inside and across them."""
+    """The clusters of a table, and the regressions inside and across them."""
 
     groups: Groups
     pieces: NDArray[np.intp]
     levels: Levels
 
-    def named(self, numbers: Any) -> str:
-        """Some of the clusters by name."""
-        labels = [f"'{self.groups.labels[number]}'" for number in numbers]
-        more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
-        return ", ".join(labels[:MOST_NAMED]) + more
+    def sizes(self, numbers: Sequence[int]) -> str:
+        """How large some of the clusters are. What they are called are cells, which no error shows."""
+        sizes = np.bincount(self.groups.numbers)[list(numbers)]
+        low, high = int(sizes.min()), int(sizes.max())
+        return f"of {low:,} records" if low == high else f"of {low:,} to {high:,} records"
 
 
 def clustered(
@@ -175,8 +173,8 @@ def _check(layers: Layers, layout: Layout, own: Parts, table: Table, given: bool
     if small:
         merge = "merge them" if layout.outlier_quantile is None else "use another outlier_quantile, or ipso"
         raise DataError(
-            f"clusters: {len(small)} are too small, their records would come back as they are or mirrored: "
-            f"{layers.named(small)}",
+            f"clusters: {len(small)}, {layers.sizes(small)}, are too small: their records would come back as they are "
+            "or mirrored",
             f"{merge}: each needs {NEEDED} records more than is regressed on in it, the constant included",
         )
     leverage = layers.levels.leverage
@@ -193,7 +191,7 @@ def _check_solved(layers: Layers, layout: Layout, new: NewResiduals) -> None:
     """Were there residuals with the covariances asked for, in every cluster?"""
     if new.short:
         raise DataError(
-            f"clusters: {len(new.short)} have too few records for their covariances: {layers.named(new.short)}",
+            f"clusters: {len(new.short)}, {layers.sizes(new.short)}, have too few for their covariances",
             "merge them, regress on fewer columns, or use no modification",
         )
     if new.alpha is None or layout.modification == "a":
@@ -201,8 +199,8 @@ def _check_solved(layers: Layers, layout: Layout, new: NewResiduals) -> None:
     unsolved = [number for number, limit in enumerate(new.limits) if limit < new.alpha]
     if unsolved:
         raise DataError(
-            f"modification: in {len(unsolved)} clusters there are no residuals with alpha = {new.alpha:g}: "
-            f"{layers.named(unsolved)}; the limit is {min(new.limits):.6g}",
+            f"modification: in {len(unsolved)} clusters, {layers.sizes(unsolved)}, there are no residuals with alpha = "
+            f"{new.alpha:g}; the limit is {min(new.limits):.6g}",
             "use modification='c' without alpha, which takes as much as there is room for",
         )
 

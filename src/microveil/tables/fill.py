@@ -238,7 +238,7 @@ def _codes(table: Table, cell: Cell) -> list[int]:
         code = str(named.get(hierarchy.name, hierarchy.codes[0]))
         if code not in hierarchy.number:
             raise ParameterError(
-                f"dimension '{hierarchy.name}' has no code '{code}'", did_you_mean(code, hierarchy.codes)
+                f"a cell: dimension '{hierarchy.name}' has no such code", "write codes as they are in the table"
             )
         numbers.append(hierarchy.number[code])
     return numbers

@@ -85,8 +85,8 @@ def from_parents(name: str, above: Mapping[str, str], total: str) -> Hierarchy:
         codes.append(stack.pop())
         stack.extend(reversed(below.get(codes[-1], [])))
     if len(codes) <= len(parents):
-        lost = next(code for code in parents if code not in set(codes))
-        raise DataError(f"dimension '{name}': code '{lost}' lies below itself", "a hierarchy must not go in circles")
+        lost = len(parents) + 1 - len(codes)
+        raise DataError(f"dimension '{name}': {lost} codes lie below themselves", "a hierarchy must not go in circles")
     numbers = {code: place for place, code in enumerate(codes)}
     return Hierarchy(name, tuple(codes), np.array([-1, *(numbers[parents[code]] for code in codes[1:])], np.int64))
 
@@ -126,7 +126,7 @@ def from_levels(name: str, frame: Frame, columns: Sequence[str], total: str) -> 
         twice = np.flatnonzero(np.bincount(pairs[:, 0]) > 1)
         if twice.size:
             raise DataError(
-                f"columns '{lower}' and '{upper}' do not nest: code '{texts[twice[0]]}' lies below two others",
+                f"columns '{lower}' and '{upper}' do not nest: {twice.size} codes lie below two others",
                 "give each code one that it lies below, or make them two dimensions",
             )
         alone = np.bincount(pairs[:, 1]) == 1
@@ -136,7 +136,7 @@ def from_levels(name: str, frame: Frame, columns: Sequence[str], total: str) -> 
                 continue
             if text in above or text == parent:
                 raise DataError(
-                    f"code '{text}' occurs in column '{lower}' and in a coarser one",
+                    f"a code of column '{lower}' occurs in a coarser one, too",
                     "give the codes of the levels different names",
                 )
             above[text] = parent
@@ -182,7 +182,7 @@ def hierarchy_of(name: str, given: Any, frame: Frame, total: str) -> Hierarchy:
     above: dict[str, str] = {}
     for child, parent in zip(low.tolist(), high.tolist(), strict=True):
         if above.setdefault(lower[child], upper[parent]) != upper[parent]:
-            raise DataError(f"dimension '{name}': code '{lower[child]}' lies below two others", "let it lie below one")
+            raise DataError(f"dimension '{name}': a code lies below two others", "let each lie below one")
     return from_parents(name, above, total)
 
 

@@ -11,7 +11,6 @@ from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.data.frames import open_frame
 from microveil.tables.fill import Cell, rows_of
-from microveil.tables.hierarchy import codes_of
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table
 
@@ -37,11 +36,7 @@ def from_frame(table: Table, frame: Any) -> Suppressed:
     for name in (*table.dimensions, "suppressed"):
         if name not in source.names:
             raise ParameterError(f"pattern: no column '{name}'", did_you_mean(name, source.names))
-    columns = []
-    for name in table.dimensions:
-        texts, rows = codes_of(source, name)
-        columns.append([texts[row] for row in rows])
-    place = rows_of(table, zip(*columns, strict=True))
+    place = table.rows_of(source)
     marks = {}
     for name in ("suppressed", "primary"):
         marks[name] = np.zeros(table.count, dtype=bool)

@@ -115,7 +115,7 @@ class Hiding:
         both = np.flatnonzero(self.keep & primary)
         if both.size:
             raise ParameterError(
-                f"priority: {both.size} cells that must be shown are sensitive, such as {table.name_of(both[0])}",
+                f"priority: {both.size} cells that must be shown are sensitive",
                 "give them a finite priority, or change the rules",
             )
 
@@ -162,8 +162,7 @@ class Hiding:
     def _refuse(self, exposed: NDArray[np.int64]) -> None:
         if exposed.size:
             raise ParameterError(
-                f"{exposed.size} sensitive cells follow from cells that are shown in any case, such as "
-                f"{self.table.name_of(exposed[0])}",
+                f"{exposed.size} sensitive cells follow from cells that are shown in any case",
                 "give fewer cells the priority infinity",
             )
 

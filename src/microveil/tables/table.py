@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.data.frames import Frame, NarwhalsFrame, open_frame
 from microveil.tables.hierarchy import Hierarchy, Numbers, codes_of, hierarchy_of
@@ -82,22 +82,22 @@ class Table:
         values = np.ones(self.source.count) if self.value is None else self._numbers(self.value)
         behind = values if counts is None else self._numbers(counts, least=0.0)
         if not self.is_magnitude:
-            self._refuse_negative(values, codes)
+            _refuse_negative(values)
         inner = np.ones(len(codes), dtype=bool)
         for column, each in zip(codes.T, self.hierarchies, strict=True):
             inner &= each.leaf_of[column] >= 0
         if self.from_records and not inner.all():
             raise DataError(
-                f"{np.count_nonzero(~inner)} records have the code of a sum, such as {self._name(codes[~inner][0])}",
+                f"{np.count_nonzero(~inner)} records have the code of a sum{_first(~inner)}",
                 "records belong to codes that nothing lies below",
             )
         places = self._places(codes[inner])
         if not self.from_records:
-            self._refuse_twice(codes)
+            _refuse_twice(codes)
         self.inner_values = _summed(places, values[inner], self.inner_count)
         self.inner_counts = self._counted(places, behind[inner], contributors)
         self.contributions = self._contributions(places, values[inner], contributors)
-        self._check_sums(codes[~inner], values[~inner])
+        self._check_sums(codes, values, ~inner)
 
     def _numbers(self, name: str, least: float = -math.inf) -> Array:
         """A column of numbers without gaps."""
@@ -107,28 +107,11 @@ class Table:
         faults = {"missing": np.isnan(values), "infinite": np.isinf(values), "negative": values < least}
         for what, wrong in faults.items():
             if wrong.any():
-                codes = np.stack([_numbered(self.source, each) for each in self.hierarchies], axis=1)
                 raise DataError(
-                    f"column '{name}': {what} in {np.count_nonzero(wrong)} rows, such as {self._name(codes[wrong][0])}",
+                    f"column '{name}': {what} in {np.count_nonzero(wrong)} rows{_first(wrong)}",
                     "give every cell a finite number; a cell that nothing is in has zero",
                 )
         return values
-
-    def _refuse_negative(self, values: Array, codes: Numbers) -> None:
-        negative = values < 0
-        if negative.any():
-            raise DataError(
-                f"{np.count_nonzero(negative)} counts are negative, such as that of {self._name(codes[negative][0])}",
-                "for amounts, which may be negative, say who contributed (contributors=...) or how many (counts=...)",
-            )
-
-    def _refuse_twice(self, codes: Numbers) -> None:
-        cells, times = np.unique(codes, axis=0, return_counts=True)
-        if (times > 1).any():
-            raise DataError(
-                f"{np.count_nonzero(times > 1)} cells occur more than once, such as {self._name(cells[times > 1][0])}",
-                "give each cell one row; for records, say who contributed (contributors=...) or use value=None",
-            )
 
     def _places(self, codes: Numbers) -> Numbers:
         """The inner cell of each row; sets what the inner cells are."""
@@ -167,20 +150,22 @@ class Table:
         starts = np.flatnonzero(new)
         return Contributions(places[starts], who[starts], np.add.reduceat(values, starts) if starts.size else values)
 
-    def _check_sums(self, codes: Numbers, values: Array) -> None:
+    def _check_sums(self, codes: Numbers, values: Array, sums: Mask) -> None:
         """Sums that came with the cells must be those of the cells."""
-        if not len(codes):
+        if not sums.any():
             return
         rows = self.row_of(codes)
-        if (rows < 0).any():
+        absent = sums & (rows < 0)
+        if absent.any():
             raise DataError(
-                f"{self._name(codes[rows < 0][0])} is a sum that none of the linked tables shows", "leave it out"
+                f"{np.count_nonzero(absent)} cells are sums that none of the linked tables shows{_first(absent)}",
+                "leave them out",
             )
         size = abs(self.matrix) @ np.abs(self.inner_values)
-        wrong = np.abs(self.published_values[rows] - values) > ADDS_UP * np.maximum(size[rows], 1.0)
+        wrong = sums & (np.abs(self.published_values[rows] - values) > ADDS_UP * np.maximum(size[rows], 1.0))
         if wrong.any():
             raise DataError(
-                f"{np.count_nonzero(wrong)} sums are not those of their parts, such as {self._name(codes[wrong][0])}",
+                f"{np.count_nonzero(wrong)} sums are not those of their parts{_first(wrong)}",
                 "correct them or the cells below them, or leave the sums out: they are made here",
             )
 
@@ -221,7 +206,9 @@ class Table:
         codes = np.stack([_numbered(frame, each) for each in self.hierarchies], axis=1)
         rows = self.row_of(codes)
         if (rows < 0).any():
-            raise DataError(f"{self._name(codes[rows < 0][0])} is not a cell of the table", "leave it out")
+            absent = rows < 0
+            problem = f"{np.count_nonzero(absent)} rows are of no cell of the table{_first(absent)}"
+            raise DataError(problem, "leave them out; linked tables show some sums only")
         return rows
 
     @cached_property
@@ -282,10 +269,7 @@ class Table:
 
     def name_of(self, row: int) -> str:
         """A published cell in words."""
-        return self._name(self._shown[row])
-
-    def _name(self, codes: Numbers) -> str:
-        parts = [f"{h.name}={h.codes[code]}" for h, code in zip(self.hierarchies, codes, strict=True)]
+        parts = [f"{h.name}={h.codes[code]}" for h, code in zip(self.hierarchies, self._shown[row], strict=True)]
         return f"({', '.join(parts)})"
 
     def frame(self, **columns: Any) -> Any:
@@ -334,15 +318,38 @@ def _whole_labels(frame: Frame, name: str) -> Numbers:
     return frame.labels(name).astype(np.int64)
 
 
+def _first(rows: Mask) -> str:
+    """Where the first of some rows is. Codes are cells: no error names one."""
+    return f" (the first in row {int(np.flatnonzero(rows)[0]) + 1:,})"
+
+
+def _refuse_negative(values: Array) -> None:
+    negative = values < 0
+    if negative.any():
+        raise DataError(
+            f"{np.count_nonzero(negative)} counts are negative{_first(negative)}",
+            "for amounts, which may be negative, say who contributed (contributors=...) or how many (counts=...)",
+        )
+
+
+def _refuse_twice(codes: Numbers) -> None:
+    _, cells, times = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    if (times > 1).any():
+        raise DataError(
+            f"{np.count_nonzero(times > 1)} cells occur more than once{_first(times[cells.ravel()] > 1)}",
+            "give each cell one row; for records, say who contributed (contributors=...) or use value=None",
+        )
+
+
 def _numbered(frame: Frame, hierarchy: Hierarchy) -> Numbers:
     """For each row the number of its code in the hierarchy."""
     texts, rows = codes_of(frame, hierarchy.name)
     numbers = np.array([hierarchy.number.get(text, -1) for text in texts], dtype=np.int64)
     if (numbers < 0).any():
-        unknown = texts[int(np.flatnonzero(numbers < 0)[0])]
         raise DataError(
-            f"dimension '{hierarchy.name}': its hierarchy has no code '{unknown}'",
-            did_you_mean(unknown, hierarchy.codes),
+            f"dimension '{hierarchy.name}': {np.count_nonzero(numbers < 0)} codes are not in its hierarchy"
+            f"{_first((numbers < 0)[rows])}",
+            "put them below others there, or correct them",
         )
     return numbers[rows]
 
