@@ -97,7 +97,7 @@ FilePath = Annotated[str, Field(min_length=1)]
 class Input(Strict):
     """The file to protect (or the address of a table), how to read it, and the hash that its bytes had."""
 
-    path: FilePath | None = None
+    path: FilePath | None = Field(default=None, repr=False)  # an address may have a password in it
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
@@ -114,7 +114,7 @@ class Input(Strict):
 class Output(Strict):
     """The files to write."""
 
-    path: FilePath | None = None
+    path: FilePath | None = Field(default=None, repr=False)
     report: FilePath | None = None
     public_report: FilePath | None = None
     keep_formulas: bool = False

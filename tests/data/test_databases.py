@@ -15,6 +15,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from postgres import PASSWORD, USER, name
 
+from microveil import recipes
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.data import databases
 from microveil.data.files import FileFormat, Reading, check_target, pending_table, read_table, write_table
@@ -377,7 +378,9 @@ def test_tables_that_are_not_there(base):
 def test_what_is_no_database(tmp_path):
     (tmp_path / "bad.db").write_text(SENTINEL * 99)
     for kind in ("sqlite", "duckdb"):
-        assert "cannot be read" in refused(FileError, lambda kind=kind: read_table(f"{kind}:///{tmp_path}/bad.db#t"))
+        assert "it is no database of" in refused(
+            FileError, lambda kind=kind: read_table(f"{kind}:///{tmp_path}/bad.db#t")
+        )
         assert "no file" in refused(FileError, lambda kind=kind: read_table(f"{kind}:///{tmp_path}/no.db#t"))
         assert "no folder" in refused(FileError, lambda kind=kind: check_target(f"{kind}:///{tmp_path}/no/no.db#t"))
     assert "three slashes" in refused(FileError, lambda: place_from("sqlite://firms.db#t"))
@@ -399,6 +402,15 @@ def test_a_password_is_never_shown():
         for shown in (str(place), repr(place), place.name, f"{place}", repr({"a": place}), str(FileFormat("x"))):
             assert PASSWORD not in shown
         assert str(place).endswith("#firms")
+    for address in (
+        f"postgresql://{USER}:pa#{PASSWORD}@localhost/survey",
+        f"postgres://{USER}:{PASSWORD}#x@localhost/s",
+    ):
+        place = place_from(address)
+        for shown in (str(place), repr(place), place.name):
+            assert PASSWORD not in shown, "a # that is not escaped ends the address there"
+        asked = recipes.read({"recipe": 1, "method": "noise", "input": {"path": address}, "output": {"path": address}})
+        assert PASSWORD not in repr(asked)
     assert str(place_from(f"postgresql://{USER}:x@host:1/db#t")) == f"postgresql://{USER}@host:1/db#t"
 
 
@@ -499,6 +511,67 @@ def test_a_query_of_duckdb_reaches_no_other_file(tmp_path):
     (tmp_path / "other.csv").write_text(f"x\n{SENTINEL}\n")
     query = Reading(query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
     refused(FileError, lambda: read_table(base.address, query))
+
+
+@pytest.mark.parametrize("bad", [2, 300_000])
+def test_a_cell_that_a_query_of_duckdb_cannot_convert_is_not_quoted(bad, tmp_path):
+    """Neither in the first rows nor in later ones, which come by way of Arrow."""
+    base = DuckDb(tmp_path)
+    words = f"CASE WHEN i = {bad} THEN '{SENTINEL}' ELSE '7' END AS word"
+    base.run(f"CREATE TABLE a AS SELECT {words} FROM range({bad + 10}) t(i)")
+    query = Reading(query="SELECT CAST(word AS INTEGER) AS x FROM a")
+    assert "a cell is not of the type" in refused(FileError, lambda: read_table(base.address, query))
+    assert "a column that is not there" in refused(
+        FileError, lambda: read_table(base.address, Reading(query="SELECT nix FROM a"))
+    )
+
+
+def test_a_query_of_sqlite_writes_nothing_at_all(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = Sqlite(tmp_path)
+    base.run("CREATE TABLE a (word TEXT)")
+    base.run("INSERT INTO a VALUES (?)", [(SENTINEL,), ("b",)])
+    for statement in (
+        "VACUUM INTO 'copy.db'",
+        "ATTACH 'new.db' AS n",
+        "DELETE FROM a",
+        "PRAGMA journal_mode = WAL",
+        "CREATE TEMP TABLE b AS SELECT * FROM a",
+        "SELECT load_extension('x.so')",
+    ):
+        message = refused(FileError, lambda statement=statement: read_table(base.address, Reading(query=statement)))
+        assert "only reading is allowed" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["firms.db"]
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
+    query = Reading(query=f"{numbers} SELECT i, upper(word) AS w FROM n, a")
+    assert read_table(base.address, query)[0].height == 6
+
+
+def test_sqlite_says_in_our_words_what_is_wrong_with_a_query(tmp_path):
+    base = Sqlite(tmp_path)
+    base.run("CREATE TABLE a (word TEXT)")
+    base.run("INSERT INTO a VALUES (?)", [(SENTINEL,)])
+    said = {
+        "SELECT wrod FROM a": "names a column that is not there",
+        "SELECT word FROM b": "names a table that is not there",
+        "SELECT nix(word) FROM a": "uses a function that is not there",
+        "SELEC word FROM a": "is not valid SQL",
+        "SELECT word FROM a; SELECT 1": "a query is one statement",
+    }
+    for statement, expected in said.items():
+        query = Reading(query=statement)
+        assert expected in refused(FileError, lambda query=query: read_table(base.address, query))
+
+
+@pytest.mark.parametrize("declared", ["TEXT, evil TEXT", "TEXT DEFAULT 5", "INTEGER PRIMARY KEY", "x) AS SELECT (1"])
+def test_what_is_declared_in_sqlite_is_taken_for_a_type_only_if_it_is_one(declared, tmp_path):
+    base = Sqlite(tmp_path)
+    base.run(f'CREATE TABLE a (n "{declared}", m UNSIGNED BIG INT, d DECIMAL(10, 2))')
+    base.run("INSERT INTO a VALUES (?, ?, ?)", [("b", 1, 2.5), ("b", 2, 1.5)])
+    frame, like = read_table(f"{base.address}#a")
+    write_table(frame, f"{base.address}#b", like)
+    assert base.types("b") == [("n", "TEXT"), ("m", "UNSIGNED BIG INT"), ("d", "DECIMAL(10, 2)")]
+    assert base.run("SELECT * FROM a") == base.run("SELECT * FROM b")
 
 
 def test_cells_of_sqlite_keep_the_types_of_their_own(tmp_path):

@@ -126,8 +126,8 @@ class Engine(ABC):
         """The package that speaks to it."""
 
     @abstractmethod
-    def _errors(self) -> type[Exception]:
-        """What the driver raises."""
+    def _errors(self) -> type[Exception] | tuple[type[Exception], ...]:
+        """What the driver raises, and what brings its rows here."""
 
     def _reason(self, error: Exception) -> tuple[str, str]:
         """Why it failed in a word that holds no data, and what to do."""

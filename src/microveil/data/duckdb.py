@@ -39,16 +39,36 @@ _CLOSED: Final[dict[str, str | bool | int | float | list[str]]] = {
 }
 
 
+_CELL: Final = ("a cell is not of the type that the query or the table says", "leave the cast out, or use TRY_CAST")
+_REASONS: Final = {
+    "BinderException": ("the query names a column that is not there, or asks for what it cannot", "check its names"),
+    "CatalogException": ("the query names a table or function that is not there", "check its names"),
+    "ParserException": ("the query is no SELECT", "write one, without anything after it"),
+    "PermissionException": ("a query can only read this database", "leave out what reaches beyond it"),
+    "IOException": ("it is no database of DuckDB, or in use by another program", "check the file"),
+    "ConversionException": _CELL,
+    "OutOfRangeException": _CELL,
+    "InvalidInputException": _CELL,
+    "ArrowInvalid": _CELL,
+    "OSError": _CELL,
+}
+"""Why something failed, by the kind of the error: the words of DuckDB itself quote cells."""
+
+
 class DuckDb(Engine):
     """A file of DuckDB."""
 
     name: ClassVar[str] = "duckdb"
     driver: ClassVar[str] = "duckdb"
 
-    def _errors(self) -> type[Exception]:
+    def _errors(self) -> tuple[type[Exception], ...]:
         import duckdb
+        from pyarrow.lib import ArrowException
 
-        return duckdb.Error
+        return duckdb.Error, ArrowException, OSError  # rows come by way of Arrow, whose errors quote theirs
+
+    def _reason(self, error: Exception) -> tuple[str, str]:
+        return _REASONS.get(type(error).__name__, super()._reason(error))
 
     def _connect(self, place: Database, *, write: bool) -> Any:
         import duckdb

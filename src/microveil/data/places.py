@@ -24,7 +24,7 @@ class Database:
 
     kind: str
     address: str = field(repr=False)
-    table: str
+    table: str = field(repr=False)
 
     @property
     def file(self) -> Path | None:
@@ -44,7 +44,11 @@ class Database:
         return str(self)
 
     def __str__(self) -> str:
-        address = self.address if self.kind != "postgresql" else _without_password(self.address)
+        if self.kind != "postgresql":
+            return f"{self.address}#{self.table}" if self.table else self.address
+        if "@" in self.table:  # what was taken for the table is the end of a password with a # in it, and a server
+            return f"{self.address.partition('://')[0]}://..."
+        address = _without_password(self.address)
         return f"{address}#{self.table}" if self.table else address
 
 

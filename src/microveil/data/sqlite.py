@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -21,6 +22,32 @@ if TYPE_CHECKING:
 _TYPES: Final = {"Float32": "REAL", "Float64": "REAL", "Decimal": "REAL", "String": "TEXT", "Binary": "BLOB"}
 _WHOLE: Final = "INTEGER"
 
+_PLAIN: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9_ ]*)?(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\))?")
+_CONSTRAINTS: Final = re.compile(
+    r"\b(?:AS|ALWAYS|AUTOINCREMENT|CHECK|COLLATE|CONSTRAINT|DEFAULT|GENERATED|KEY|NOT|NULL|ON|PRIMARY|REFERENCES|UNIQUE)\b",
+    re.IGNORECASE,
+)
+_LOOKS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+
+_READS: Final = ("only reading is allowed", "ask with a SELECT")
+_REASONS: Final = {
+    sqlite3.SQLITE_AUTH: _READS,
+    sqlite3.SQLITE_READONLY: _READS,
+    sqlite3.SQLITE_NOTADB: ("it is no database of SQLite, or an encrypted one", "check the file"),
+    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "take another copy of it"),
+    sqlite3.SQLITE_BUSY: ("another program is writing to it", "wait, or close the other program"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space, or choose another disk"),
+}
+_SAID: Final = {
+    "not authorized": _READS,
+    "no such column": ("the query names a column that is not there", "check its names"),
+    "no such table": ("the query names a table that is not there", "check its names"),
+    "no such function": ("the query uses a function that is not there", "check its names"),
+    "near ": ("the query is not valid SQL", "check its words and signs"),
+    "incomplete input": ("the query is not valid SQL", "it ends too early"),
+}
+"""How messages begin that have no number of their own. The rest of them may quote cells."""
+
 
 @dataclass(frozen=True)
 class SqliteManner:
@@ -38,8 +65,17 @@ class Sqlite(Engine):
     name: ClassVar[str] = "sqlite"
     driver: ClassVar[str] = "sqlite3"
 
-    def _errors(self) -> type[Exception]:
-        return sqlite3.Error
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return sqlite3.Error, sqlite3.Warning  # which is what two statements in one were before Python 3.12
+
+    def _reason(self, error: Exception) -> tuple[str, str]:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return "a query is one statement", "write one SELECT"
+        if code in _REASONS:
+            return _REASONS[code]
+        found = [reason for beginning, reason in _SAID.items() if str(error).startswith(beginning)]
+        return found[0] if found else super()._reason(error)
 
     def _connect(self, place: Database, *, write: bool) -> sqlite3.Connection:
         address = f"file:{quote(str(place.file))}?mode={'rwc' if write else 'ro'}"
@@ -53,6 +89,8 @@ class Sqlite(Engine):
 
         table = quoted(place.table)
         asked = query or f"SELECT * FROM {table}"  # noqa: S608 - names are quoted
+        if query is not None:  # a connection that only reads can still copy the database, and make others
+            connection.set_authorizer(_reading_only)
         with closing(connection.execute(asked)) as cursor:  # an open one holds a lock, even in an error
             names = [entry[0] for entry in cursor.description or ()]
             check_no_pattern(names)
@@ -93,11 +131,22 @@ def _kind(column: pl.Series, manner: SqliteManner) -> str:
     """The declared type, unless new fractions would not be kept by it."""
     declared = manner.kinds.get(column.name)
     was = manner.columns.get(column.name)
-    if declared is not None and was is not None and column.dtype == was.seen.dtype:
+    if declared is not None and was is not None and column.dtype == was.seen.dtype and _is_plain(declared):
         return declared
     if column.dtype.is_integer() or str(column.dtype) == "Boolean":
         return _WHOLE
     return _TYPES.get(column.dtype.base_type().__name__, "TEXT")
+
+
+def _is_plain(declared: str) -> bool:
+    """Whether it is a type and no more: in quotes anything can be declared, and would be read as a constraint here."""
+    return _PLAIN.fullmatch(declared) is not None and _CONSTRAINTS.search(declared) is None
+
+
+def _reading_only(action: int, _: str | None, function: str | None, *__: str | None) -> int:
+    """What a query may do: look at tables."""
+    allowed = action in _LOOKS and not (action == sqlite3.SQLITE_FUNCTION and function == "load_extension")
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 def _cells(column: pl.Series, was: LooseColumn | None) -> list[Any]:
