@@ -422,8 +422,12 @@ def about_formulas(release: Release, target: Any, *, formulas: bool) -> list[str
     file = file_of(place_from(target))
     if file is None or file.suffix.lower() not in SPREADSHEETS:
         return []
-    count = formula_cells(release.data)
-    names = [name for name in release.data.columns if name.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    return told_formulas(formula_cells(release.data), release.data.columns, formulas=formulas)
+
+
+def told_formulas(count: int, columns: Sequence[str], *, formulas: bool) -> list[str]:
+    """The same for cells that have been counted."""
+    names = [name for name in columns if name.startswith(("=", "+", "-", "@", "\t", "\r"))]
     said = [f"columns whose names a spreadsheet would take for formulas: {len(names)}; rename them"] if names else []
     if not count:
         return said

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from microveil.core.shelf import BYTES, Shelf, memory_in_bytes, temporary_folder
 from microveil.core.table import Matrix, Table
 from microveil.core.threads import single_threaded_blas
 from microveil.data.blocks import open_blocks
+from microveil.data.cells import formulas_counted, formulas_kept
 from microveil.data.formats import Reading
 from microveil.data.frames import open_frame
 from microveil.data.intake import Intake, Rules
@@ -113,9 +114,13 @@ def stream_file(
     memory: int | str,
     progress: Progress | None,
     reading: Reading | None = None,
+    formulas: bool = False,
     **params: Any,
 ) -> Release:
-    """The same, into the caller's temporary file, which is going to take the place of the target."""
+    """The same, into the caller's temporary file, which is going to take the place of the target.
+
+    `formulas` says to leave text as it is that a spreadsheet would take for a formula.
+    """
     api.check_seed(seed)
     plan = method_named(method).plan(params)
     check_streams(plan, rules)
@@ -136,7 +141,8 @@ def stream_file(
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
         sensitive = api.sensitive_columns(plan, file.names, intake)
         found = _protected(plan, intake, sensitive, streams, tell)
-        with into.open("wb") as out:
+        keeping = formulas_kept() if formulas else nullcontext()
+        with into.open("wb") as out, keeping, formulas_counted() as counted:
             written = write_blocks(file, intake, found, shown_rows(streams, intake.table.count), out, tell)
         if confidential is None:
             _check_words(written)
@@ -147,6 +153,8 @@ def stream_file(
         about = (intake, outcome, written.proof, settings, streams.seed, target, writer)
         release = api.told(plan, head, roles, *about, rounded=written.rounded)
         remarks = [found.remark] if found.remark else []
+        if target.suffix.lower() in api.SPREADSHEETS:
+            remarks += api.told_formulas(sum(counted), file.names, formulas=formulas)
     tell("done", 1.0)
     return replace(release, sample=(before, after), warnings=[*release.warnings, *remarks])
 
@@ -263,11 +271,13 @@ def of_sample(release: Release) -> tuple[Any, Release]:
     return before, replace(release, data=after, rows=after.height, sample=None)
 
 
-def engine_for(path: Path, method: str, parameters: Mapping[str, Any], rules: Rules) -> str:
+def engine_for(
+    path: Path, method: str, parameters: Mapping[str, Any], rules: Rules, reading: Reading | None = None
+) -> str:
     """The engine that `auto` stands for: streaming where the table would not fit into the memory."""
     try:
         check_streams(method_named(method).plan(parameters), rules)
-        with closing(open_blocks(path)) as file:
+        with closing(open_blocks(path, reading)) as file:
             cells = file.count * len(file.names)
     except MicroveilError:
         return "memory"

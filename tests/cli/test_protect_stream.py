@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 from command import run
 
 from microveil import large
+from microveil.core.errors import FileError
+from microveil.data.formats import Reading
 
 
 @pytest.fixture
@@ -109,3 +113,69 @@ def test_auto_streams_what_does_not_fit(
     )
     assert code == 0
     assert sum("a sample of 10,000 rows" in said for said in json.loads(printed)["warnings"]) == sampled
+
+
+def formulas(folder: Path) -> Path:
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame(rng.lognormal(2, 0.6, (300, 3)), schema=["sales", "costs", "wages"])
+    frame.with_columns(name=pl.Series(["=1+1", "a", "-3"] * 100)).write_csv(folder / "in.csv")
+    return folder / "in.csv"
+
+
+def test_formulas_are_told_and_kept_as_from_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = formulas(tmp_path)
+    for option in ([], ["--keep-formulas"]):
+        found = {}
+        for engine in ("memory", "stream"):
+            output = tmp_path / f"{engine}.csv"
+            asked = ["--method", "ipso", "--seed", "5", "--engine", engine, "--json", *option]
+            code, printed, err = run(capsys, "protect", source, "-o", output, *asked)
+            assert code == 0, err
+            said = [line for line in json.loads(printed)["warnings"] if "100 cells of text begin as formulas" in line]
+            found[engine] = (said, output.read_bytes())
+        assert found["stream"] == found["memory"]
+        assert len(found["stream"][0]) == 1
+        assert (b",'=1+1" in found["stream"][1]) is not bool(option)
+
+
+def test_a_result_that_cannot_be_printed_is_written_all_the_same(tmp_path: Path) -> None:
+    source, output = formulas(tmp_path), tmp_path / "out.csv"
+    command = [sys.executable, "-m", "microveil", "protect", source, "-o", output, "--engine", "stream"]
+    with Path("/dev/full").open("w") as full:
+        asked = [*map(str, command), "--method", "ipso"]
+        done = subprocess.run(asked, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "the result cannot be printed" in done.stderr
+    assert output.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--memory", "banana"], "memory: must be at least 100MB"),
+        (["--engine", "memory", "--memory", "banana"], "memory: must be at least 100MB"),
+        (["--engine", "spark", "--memory", "2GB"], "'spark' takes no --memory"),
+        (["--engine", "spark", "--delimiter", ";"], "'spark' takes no --delimiter"),
+        (["--engine", "spark", "--keep-formulas"], "'spark' takes no --keep-formulas"),
+    ],
+)
+def test_no_option_is_ignored(
+    options: list[str], problem: str, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "protect", source, "-o", source.with_name("out.parquet"), *options)
+    assert (code, problem in err) == (2, True)
+
+
+def test_the_engine_is_found_for_the_file_as_it_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+
+    def look(_: Path, reading: Reading | None = None) -> None:
+        said.append(reading)
+        raise FileError("it cannot be opened", "the engine is the memory then")
+
+    monkeypatch.setattr(large, "open_blocks", look)
+    asked = ["--method", "ipso", "--delimiter", ",", "--quiet"]
+    assert run(capsys, "protect", formulas(tmp_path), "-o", tmp_path / "out.csv", *asked)[0] == 0
+    assert said == [Reading(delimiter=",")]

@@ -15,6 +15,7 @@ from microveil.cli.endings import Stopped, point_of_no_return
 from microveil.cli.shared import LONG, end, files_among, print_json, progress, read
 from microveil.core.atomic import atomic_targets, check_place
 from microveil.core.errors import ParameterError
+from microveil.core.shelf import memory_in_bytes
 from microveil.core.strict import toml_text
 
 
@@ -27,6 +28,7 @@ def _own_file(place: api.Place) -> Path:
 
 def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
     """Hold a released file against the original."""
+    memory_in_bytes(inquiry.memory)
     policy = None if inquiry.policy is None else api.read_policy(inquiry.policy)
     options: dict[str, Any] = {
         **inquiry.columns.compared,

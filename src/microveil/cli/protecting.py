@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,13 +13,14 @@ from typing import Any
 from microveil import api, large, recipes
 from microveil.cli import show
 from microveil.cli.asked import MEMORY, Arrangement, Columns, Replay, Request
-from microveil.cli.endings import point_of_no_return
+from microveil.cli.endings import NotMet, point_of_no_return
 from microveil.cli.shared import LONG, check_different, end, files_among, print_json, progress, read
 from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_targets, check_place
 from microveil.core.errors import DataError, MicroveilError, ParameterError
 from microveil.core.policy import Policy
 from microveil.core.results import Release
+from microveil.core.shelf import memory_in_bytes
 
 ELSEWHERE = ("stream", "spark")
 MOST_DESCRIBED = 20_000_000
@@ -86,7 +87,7 @@ def _engine(request: Request) -> str:
     whole = request.arrangement == Arrangement() and request.columns.strata is None
     if file is None or not whole or not file.is_file() or api.own_file(request.output) is None:
         return "memory"
-    return large.engine_for(file, request.method, request.parameters, request.columns.rules)
+    return large.engine_for(file, request.method, request.parameters, request.columns.rules, request.reading)
 
 
 def protect_elsewhere(
@@ -95,7 +96,7 @@ def protect_elsewhere(
     """The same for what may be larger than the memory; figures of risk come from a sample of its rows."""
     source, output = _in_blocks(request, engine)
     targets = [*request.extras, *([output] if engine == "stream" else [])]
-    with ExitStack() as stack:
+    with suppress(NotMet), ExitStack() as stack:
         place: dict[Path, Path] = {}
         if targets:
             writing = atomic_targets(targets, point_of_no_return(), request.private)
@@ -122,8 +123,10 @@ def protect_elsewhere(
                 tell("writing", None)
                 large.write_dataset(release, output)
             written = [output, *request.extras]
-        _show(release, risk, judged, written, as_json, quiet)
-        end(judged, "; nothing was written")
+        end(judged)  # which leaves everything as it was
+    # Only now: what cannot be printed must not undo what has been written.
+    _show(release, risk, judged, written, as_json, quiet)
+    end(judged, "; nothing was written")
 
 
 def _released_elsewhere(
@@ -134,9 +137,8 @@ def _released_elsewhere(
     options = {**roles, "seed": request.seed, "progress": tell, **request.parameters}
     if engine == "spark":
         return large.protect_spark(str(source), request.method, **options)
-    return large.stream_file(
-        source, output, request.method, into=place[output], reading=request.reading, memory=request.memory, **options
-    )
+    asked: dict[str, Any] = {"reading": request.reading, "formulas": request.keep_formulas, "memory": request.memory}
+    return large.stream_file(source, output, request.method, into=place[output], **asked, **options)
 
 
 def _in_blocks(request: Request, engine: str) -> tuple[Path, Path]:
@@ -148,6 +150,10 @@ def _in_blocks(request: Request, engine: str) -> tuple[Path, Path]:
         raise ParameterError(
             f"engine: '{engine}' takes no strata, units, dropped columns or shuffled rows", "use engine='memory'"
         )
+    unused = [f"--{name}" for name in request.reading.said] + ["--keep-formulas"] * request.keep_formulas
+    unused += ["--memory"] * (request.memory != MEMORY)
+    if engine == "spark" and unused:
+        raise ParameterError(f"engine: 'spark' takes no {unused[0]}", "leave it out: Spark reads Parquet files")
     return source, output
 
 
@@ -270,6 +276,7 @@ def _check_targets(request: Request) -> None:
     """Before the long work: can everything asked for be written, and is it all different?"""
     if request.include_seed and request.save_recipe is None:
         raise ParameterError("--include-seed: no recipe is asked for", "name one with --save-recipe FILE.toml")
+    memory_in_bytes(request.memory)
     api.check_target(request.output, request.inputs, replacing=request.replacing)
     targets = [*files_among([request.output]), *request.extras]
     for path in request.extras:

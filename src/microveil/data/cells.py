@@ -21,6 +21,7 @@ _FORMULA: Final = "^[=+\\-@\\t\\r＝＋－＠]"  # noqa: RUF001 - meant
 _HARMLESS: Final = r"^[+-][0-9 .,'%()/+-]*(?:[eE][+-]?[0-9]+)?$"
 
 _kept: ContextVar[bool] = ContextVar("formulas are kept", default=False)
+_tally: ContextVar[list[int] | None] = ContextVar("formulas are counted", default=None)
 
 
 @contextmanager
@@ -33,15 +34,29 @@ def formulas_kept() -> Iterator[None]:
         _kept.reset(token)
 
 
+@contextmanager
+def formulas_counted() -> Iterator[list[int]]:
+    """How many cells the columns that are written inside the block have that a spreadsheet would take for formulas."""
+    found: list[int] = []
+    token = _tally.set(found)
+    try:
+        yield found
+    finally:
+        _tally.reset(token)
+
+
 def text_cells(column: pl.Series) -> pl.Series:
     """A column of text as it is written: with an apostrophe before what a spreadsheet would take for a formula."""
     import polars as pl
 
-    if _kept.get() or not _is_text(column):
+    kept, tally = _kept.get(), _tally.get()
+    if not _is_text(column) or (kept and tally is None):
         return column
     text = column.cast(pl.String)
     formulas = _formulas(text)
-    if not formulas.any():
+    if tally is not None:
+        tally.append(int(formulas.sum()))
+    if kept or not formulas.any():
         return column
     return pl.select(pl.when(formulas).then(MARK + pl.lit(text)).otherwise(text).alias(column.name)).to_series()
 
