@@ -37,6 +37,9 @@ BY_CHANCE = 1e-6
 SAME_RECORDS = 0.01
 """Share of records that may come back by accident, as columns with few values make them."""
 
+ALONE, MOST_COUNTED = 0.05, 10_000
+"""Share of records that may be alone in what is released as it is; and the rows up to which they are counted."""
+
 SMALL_STRATUM = 10
 SAMPLE = 1_000
 AT_ONCE = 2**20
@@ -164,8 +167,10 @@ def remarks(
 
     `rounded` says that a column's type holds fewer digits than the values had.
     """
+    whole = frame.count == intake.table.count
     return [
-        *_about_others(frame, roles, whole=frame.count == intake.table.count),
+        *_about_others(frame, roles, whole=whole),
+        *(_about_known(frame, roles) if whole else []),
         *_about_components(plan, outcome),
         *_about_columns(intake, outcome),
         *_about_holes(intake, outcome),
@@ -241,6 +246,24 @@ def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
         if reason
     ]
     return said
+
+
+def _about_known(frame: Frame, roles: Roles) -> list[str]:
+    """Records that stand alone in what is released as it is: they are found without any protected column."""
+    shown = [name for name in frame.names if name not in roles.confidential]
+    if not shown or frame.count > MOST_COUNTED:
+        return []
+    groups = np.zeros(frame.count, dtype=np.intp)
+    for name in shown:
+        labels = frame.labels(name)
+        groups = np.unique(groups * (int(labels.max()) + 1) + labels, return_inverse=True)[1]
+    alone = float(np.mean(np.bincount(groups)[groups] == 1))
+    if alone <= ALONE:
+        return []
+    return [
+        f"{alone:.1%} of the records are alone with what they have in the columns released as they are "
+        f"({_listed(shown)}): whoever knows these finds them, and figures of risk are of the protected columns only"
+    ]
 
 
 def _about_components(plan: Plan, outcome: Outcome) -> list[str]:

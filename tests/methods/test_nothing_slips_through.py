@@ -401,6 +401,7 @@ def test_columns_without_a_role_are_named() -> None:
     data = frame().assign(name=[f"firm {i}" for i in range(300)], region=["n", "s"] * 150)
     warnings = mv.protect(data, seed=1).warnings
     assert "not protected, released as it is: name, region" in warnings
+    assert any(said.startswith("100.0% of the records are alone with what they have in") for said in warnings)
     assert any("'name' looks like an identifier" in warning for warning in warnings)
     assert not any("'region' looks" in warning or "'region' is different" in warning for warning in warnings)
 
