@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import microveil as mv
+from microveil.api import write_study_report
 from microveil.core.errors import ParameterError
 from microveil.report.plots import BLUE, GREY
 from microveil.studies import Study
@@ -106,3 +108,16 @@ def test_the_list_of_what_can_be_reproduced() -> None:
     assert repr(mv.reproduce("calvino-table2")).startswith("<Reproduction of calvino-table2")
     with pytest.raises(ParameterError, match="no table is named"):
         mv.reproduce(repeats=3)  # type: ignore[call-overload]
+
+
+def test_a_report_shows_no_interval_of_few_releases_and_names_what_is_missing(tmp_path: Path) -> None:
+    write_study_report(study(), tmp_path / "few.html", tmp_path / "few.json")
+    page = (tmp_path / "few.html").read_text(encoding="utf-8")
+    assert "too few" in page
+    assert "None" not in page
+    assert "in releases by beaten: ks." in page
+    enough = replace(study(), figures={label: [*found] * 3 for label, found in study().figures.items()})
+    write_study_report(enough, tmp_path / "enough.html", tmp_path / "enough.json")
+    page = (tmp_path / "enough.html").read_text(encoding="utf-8")
+    assert "too few" not in page
+    assert "0.2 to 0.24" in page
