@@ -10,7 +10,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.dependence import ROWS_PER_COLUMN
 from microveil.core.evidence import Evidence, covariance_error_within, mean_error_within
-from microveil.core.results import ComponentTable, Dose, Leakage
+from microveil.core.results import CLOSELY, ComponentTable, Dose, Leakage
 from microveil.core.roles import Roles
 from microveil.core.table import Matrix
 from microveil.data.frames import Frame
@@ -23,9 +23,6 @@ from microveil.utility import ks, rank_correlation_difference
 
 KEPT = 1e-9
 """A promised statistic that is further off than this (in standard deviations) is pointed out."""
-
-NEARLY = 0.25
-"""A statistic that came back no nearer than this is not among those that are kept, but pointed out."""
 
 NO_EFFECT = 0.01
 ENOUGH_ROWS = 100
@@ -89,7 +86,7 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
         statistics["rank correlation"] = rank_correlation_difference(original, released).value
         statistics["distribution"] = ks(original, released).parts["largest"]
     if mapped and not plan.exact:
-        statistics = {name: error for name, error in statistics.items() if error <= NEARLY}
+        statistics = {name: error for name, error in statistics.items() if error <= CLOSELY}
     exact = [rule for rule in outcome.rules if rule.exact]
     if exact:
         statistics["linear rules"] = max(rule.worst_error(outcome.columns) for rule in exact)
@@ -192,10 +189,16 @@ def _about_doses(intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> 
         for name, found in others.items()
         if found.achieved < NO_EFFECT
     ]
-    less = [name for name, found in others.items() if NO_EFFECT <= found.achieved < (found.asked or 0.0) / 2]
+    less = [
+        f"{name} ({found.achieved:.2f} of {found.asked:.2f})"
+        for name, found in others.items()
+        if found.asked is not None and NO_EFFECT <= found.achieved < found.asked / 2
+    ]
     if less and intake.table.count >= ENOUGH_ROWS:
         reason = ", as they follow the weight" if intake.table.weights is not None else ""
-        said.append(f"changed less than half as much as asked{reason}: {_listed(less)}; see the doses")
+        said.append(
+            f"changed less than half as much as asked{reason} (1 - correlation with the original): {_listed(less)}"
+        )
     return said
 
 
@@ -350,7 +353,7 @@ def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Map
     sought = ("mean", "covariance", "rank correlation") if outcome.restored.settled else ("rank correlation",)
     lost = [name for name in sought if name not in kept]
     where = " in some stratum" if intake.table.strata is not None else ""
-    return [*rules, *(f"{name}: did not come back{where}, it is off by more than {NEARLY}" for name in lost)]
+    return [*rules, *(f"{name}: did not come back{where}, it is off by more than {CLOSELY}" for name in lost)]
 
 
 def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:

@@ -39,7 +39,7 @@ from microveil.engines.distributions import Restored
 from microveil.engines.memory import altered_variance, places_of
 from microveil.engines.scale import Beside, FarOutcome, MadeRows, check_eligible, run_far, shown_rows
 from microveil.engines.stream import Written, dependence_of, take_in_blocks, write_blocks
-from microveil.methods import DEFAULT_METHOD, Plan, method_named
+from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 
 if TYPE_CHECKING:
     import polars as pl
@@ -259,7 +259,7 @@ def check_streams(plan: Plan, rules: Rules, engine: str = "stream") -> None:
         raise ParameterError(
             f"engine: '{engine}' cannot run {plan.method} with rules: values that a column cannot have are looked for "
             "in whole columns",
-            "use rules='none', exact=True, or engine='memory'",
+            f"use rules='none', {'' if 'exact' in METHODS[plan.method].fixed else 'exact=True, '}or engine='memory'",
         )
 
 

@@ -70,6 +70,38 @@ def test_exact_moments_can_be_asked_for(survey: Path, tmp_path: Path, capsys: py
         assert new == pytest.approx(old, rel=1e-12)
 
 
+def test_doses_are_those_that_were_reached(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Noise is in all of the variance, and changes a tenth of it."""
+    out = tmp_path / "released.csv"
+    code, printed, _ = run(capsys, "protect", survey, "-o", out, "--method", "noise", "--rules", "none", "--seed", SEED)
+    assert code == 0
+    told = re.search(r"Dose: 1 - correlation with the original is (.*), from (.*) to (.*) by column", printed)
+    assert told is not None
+    names = pl.read_csv(survey).select(pl.selectors.numeric()).columns
+    before, after = (pl.read_csv(path).select(names).to_numpy().T for path in (survey, out))
+    doses = [1 - np.corrcoef(old, new)[0, 1] for old, new in zip(before, after, strict=True) if np.ptp(old) > 0]
+    assert [float(figure) for figure in told.groups()] == pytest.approx(
+        [np.mean(doses), min(doses), max(doses)], abs=0.00501
+    )
+    assert max(doses) < 0.2
+
+
+def test_a_statistic_that_is_far_off_is_not_called_close(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, rules = tmp_path / "firms.csv", tmp_path / "rules.toml"
+    cells = np.random.default_rng(1).gamma(2.0, 100, size=(300, 3))
+    pl.from_numpy(cells, ["a", "b", "c"]).write_csv(source)
+    rules.write_text("[columns.a]\nmaximum = 200\n")
+    asked = ["protect", source, "--method", "pca", "--rules", rules, "--seed", SEED]
+    code, printed, _ = run(capsys, *asked, "-o", tmp_path / "o.csv")
+    assert code == 0
+    assert "Kept closely" not in printed
+    figures = re.search(r"Not kept: means \(off by (.*?)\), covariances \(off by (.*?)\)", printed)
+    assert figures is not None
+    told = json.loads(run(capsys, *asked, "-o", tmp_path / "p.csv", "--json")[1])["kept"]
+    for figure, error in zip(figures.groups(), (told["mean"], told["covariance"]), strict=True):
+        assert error <= float(figure) <= 1.1 * error  # rounded up, to two digits
+
+
 def test_untouched_cells_come_back_as_they_were_written(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,3 +64,16 @@ def test_what_public_columns_explain_is_in_no_component() -> None:
     design = np.column_stack([np.ones(600), data[:, 5]])
     left = data[:, :5] - design @ np.linalg.lstsq(design, data[:, :5], rcond=None)[0]
     assert components.explained.sum() == pytest.approx((left.var(axis=0) / data[:, :5].var(axis=0)).mean(), abs=1e-12)
+
+
+def test_columns_that_changed_less_than_asked_are_told_with_their_doses() -> None:
+    """A weight that all columns follow leaves them hardly any other arrangement."""
+    size = np.random.default_rng(4).gamma(2.0, size=400)
+    noise = np.random.default_rng(5).gamma(2.0, 0.05, size=(400, 3))
+    data = np.column_stack([size[:, None] * (1 + noise), 1 / size])
+    release = mv.protect(data, weight="3", seed=1)
+    (said,) = [said for said in release.warnings if "less than half as much as asked" in said]
+    for name, dose in release.dose.items():
+        if dose.asked is not None and 0.01 <= dose.achieved < dose.asked / 2:
+            assert f"{name} ({dose.achieved:.2f} of {dose.asked:.2f})" in said
+    assert " of 1.00)" in said

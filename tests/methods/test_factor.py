@@ -395,6 +395,8 @@ def test_variances_of_turned_regression_scores_are_theirs() -> None:
         ({"select": "not_on_public"}, "^sensitive: no column named; select='not_on_public' needs"),
         ({"rest": "perturb_sensitive"}, "^sensitive: no column named; rest='perturb_sensitive' needs"),
         ({"components": 1}, "factor.* has no parameter 'components'"),
+        ({"wieght": 1}, "factor.* has no parameter 'wieght'; did you mean 'weight'\\?"),
+        ({"factor": 1}, "factor.* has no parameter 'factor'; did you mean 'factors'\\?"),
     ],
     ids=str,
 )

@@ -489,3 +489,10 @@ def test_a_comparison_has_a_report(source: Path, tmp_path: Path, capsys: pytest.
     assert {row["label"] for row in told["plots"]["ru_map"]["rows"]} == {"noise", "shuffle"}
     assert run(*asked, "--measures", "dbrl", "--report", tmp_path / "s.html") == 0, "half a map is no reason to fail"
     assert "a measure of risk and one of loss" in (tmp_path / "s.html").read_text()
+
+
+def test_sentences_end_once_and_the_engine_is_the_one_that_ran(case: Case) -> None:
+    assert case.release.settings["engine"] == "auto"
+    assert case.json["internal"]["context"]["engine"] == "memory"
+    for text in case.html.values():
+        assert not re.search(r"\w\.\.(?!\.)", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,12 @@ Risk = tuple[Measure, Measure]
 
 ROUND_OFF = 1e-15
 """What is left of a difference of nothing."""
+
+SMALLEST_TOLD = 1e-16
+"""Errors below are told as this."""
+
+NO_DIGIT = 1e-9
+"""What a division leaves over a whole number, which is no reason to round up."""
 
 MOST_RULES = 6
 """Broken rules that are shown one by one."""
@@ -98,9 +105,9 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     console = _console()
     console.print(
         f"Protected {len(result.dose)} columns of {result.rows} rows with [bold]{result.method}[/bold] "
-        f"({result.settings['parameters']['perturb']}, "
-        f"{100 * result.components.altered_variance:.1f} % of the variance altered); the result is {result.kind}."
+        f"({result.settings['parameters']['perturb']}); the result is {result.kind}."
     )
+    console.print(f"[bold]Dose:[/bold] {_dose(result)}")
     weighted = "weighted " if result.settings["weight"] else ""
     words = {
         "mean": f"{weighted}means",
@@ -110,12 +117,14 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         "mean in clusters": "means in clusters",
         "covariance in clusters": "covariances in clusters",
     }
-    for title, those in (("exactly", result.kept_exactly), ("closely", result.kept_closely)):
-        kept = ", ".join(f"{words.get(name, name)} (to {max(error, 1e-16):.0e})" for name, error in those.items())
-        if kept and title == "exactly" and result.settings["strata"]:
+    groups = {"Kept exactly": result.kept_exactly, "Kept closely": result.kept_closely, "Not kept": result.not_kept}
+    for title, those in groups.items():
+        near = "off by" if title == "Not kept" else "to"
+        kept = ", ".join(f"{words.get(name, name)} ({near} {_bound(error)})" for name, error in those.items())
+        if kept and title == "Kept exactly" and result.settings["strata"]:
             kept += ", in every stratum"
         if kept:
-            console.print(f"[bold]Kept {title}:[/bold] {kept}")
+            console.print(f"[bold]{title}:[/bold] {kept}")
     if result.kept_on_average:
         console.print(f"[bold]Kept on average:[/bold] {', '.join(words[name] for name in result.kept_on_average)}")
     if result.found:
@@ -137,6 +146,24 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     if judged is not None and judged.verdict is not None:
         _verdict(console, judged.verdict)
     _written(console, written)
+
+
+def _dose(result: Release) -> str:
+    """How far the columns are from the originals: what was reached, as what was set out for need not be."""
+    reached = [dose.achieved for dose in result.dose.values() if dose.asked != 0]
+    if not reached:
+        return "nothing was to be changed"
+    mean = sum(reached) / len(reached)
+    return f"1 - correlation with the original is {mean:.2f}, from {min(reached):.2f} to {max(reached):.2f} by column"
+
+
+def _bound(error: float) -> str:
+    """Two digits, rounded up: what is kept to this is kept."""
+    error = max(error, SMALLEST_TOLD)
+    if not math.isfinite(error):
+        return f"{error}"
+    unit = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return f"{math.ceil(error / unit - NO_DIGIT) * unit:.1e}"
 
 
 def _audit(console: Console, result: Release) -> None:

@@ -21,6 +21,9 @@ RECIPE_VERSION = 1
 
 EXACTLY = 1e-8
 """Largest difference, in standard deviations, of a statistic that is said to be kept exactly."""
+CLOSELY = 0.25
+"""Largest difference of a statistic that is said to be kept closely."""
+
 AUDIENCES = ("internal", "public")
 
 
@@ -199,7 +202,12 @@ class Release:
     @property
     def kept_closely(self) -> dict[str, float]:
         """Statistics that nearly came back, with the largest difference."""
-        return {name: error for name, error in self.kept.items() if error > EXACTLY}
+        return {name: error for name, error in self.kept.items() if EXACTLY < error <= CLOSELY}
+
+    @property
+    def not_kept(self) -> dict[str, float]:
+        """Statistics that were to come back and are further off, with the largest difference."""
+        return {name: error for name, error in self.kept.items() if not error <= CLOSELY}
 
     @property
     def audit(self) -> list[Audit] | None:

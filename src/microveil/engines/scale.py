@@ -329,7 +329,7 @@ def check_eligible(plan: Plan, engine: str) -> None:
     elif plan.maps_values and (plan.exact or plan.marginals.exchange or engine != "stream"):
         reason = "puts the values of all records in order" + ("" if plan.exact else ", unless exchange=False")
     elif not isinstance(perturb, ColumnPerturbation) or not (perturb.by_rows or perturb.permutes):
-        reason = f"perturb='{plan.parameters['perturb']}' needs all values of a component at once"
+        reason = f"needs all values of a component at once for perturb='{plan.parameters['perturb']}'"
     elif plan.select.looks_at_rows:
         reason = "measures what each choice of components would do to all rows"
     if reason:

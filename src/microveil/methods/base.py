@@ -16,6 +16,9 @@ from microveil.restore import ExactMoments, Marginals, Root
 
 Kind = Literal["masked", "hybrid", "synthetic"]
 
+BESIDE_PARAMETERS = ("confidential", "public", "strata", "weight", "unit", "drop", "seed", "rules", "engine")
+"""What `protect` takes beside the parameters of a method; misspelt, it looks like one of these."""
+
 
 class PerturbChoice(Step):
     """Which perturbation the components get."""
@@ -145,7 +148,7 @@ class Method:
             raise ParameterError(f"perturb: {self.id} cannot '{perturb}'", "it goes with the method made of it only")
         step = self.perturbations[perturb]
         composed = Composed(f"{self.id} with perturb='{perturb}'", (*self.shared_steps, step))
-        self._explain_strays(given, composed.names, perturb)
+        self._explain_strays(given, composed, perturb)
         built = composed.build(given)
         values = {name: value for step in built.values() for name, value in step.model_dump().items()}
         declared = [parameter for step in composed.steps for parameter in parameters_of(step)]
@@ -189,14 +192,20 @@ class Method:
             )
         return marginals
 
-    def _explain_strays(self, given: Mapping[str, Any], known: list[str], perturb: str) -> None:
-        """A parameter of another perturbation is the likeliest slip: say whose it is."""
+    def _explain_strays(self, given: Mapping[str, Any], composed: Composed, perturb: str) -> None:
+        """A parameter of another perturbation is the likeliest slip: say whose it is. A misspelt role comes next."""
         for name in given:
+            if name in composed.names:
+                continue
             owners = [other for other, step in PERTURBATIONS.items() if name in step.model_fields]
-            if name not in known and owners:
+            if owners:
                 raise ParameterError(
                     f"{name}: perturb='{perturb}' has no such parameter", f"it belongs to perturb='{owners[0]}'"
                 )
+            # Not the word itself: where it arrives as a parameter, it was given to something that does not take it.
+            others = [role for role in BESIDE_PARAMETERS if role != name]
+            hint = did_you_mean(name, [*composed.names, *others])
+            raise ParameterError(f"{composed.owner} has no parameter '{name}'", hint)
 
 
 def _same(value: object, fixed: object) -> bool:

@@ -77,11 +77,12 @@ def _identity(material: Material) -> dict[str, Any]:
 
 
 def _context(release: Release) -> dict[str, str]:
-    """The software it was made with."""
+    """The software it was made with. Where the engine was left open, a table that came in memory stayed there."""
     from importlib.metadata import version
 
+    engine = release.settings["engine"]
     libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "polars")}
-    return {"python": platform.python_version(), "engine": release.settings["engine"], **libraries}
+    return {"python": platform.python_version(), "engine": "memory" if engine == "auto" else engine, **libraries}
 
 
 def _release(material: Material) -> dict[str, Any]:
