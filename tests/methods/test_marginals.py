@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,3 +220,20 @@ def test_free_columns_are_what_the_components_add_up_to() -> None:
     data = firms()
     assert (mv.protect(data, "veil", marginals="free", rules=None, seed=4).data != data).mean(axis=None) > 0.95
     assert "distribution" not in mv.protect(data, "veil", marginals="free", rules=None, seed=4).kept
+
+
+def test_methods_that_refuse_the_original_values_are_named_and_do_not_offer_them() -> None:
+    refusing = [method for method in METHODS.values() if method.fixed.get("exact") is True or method.id == "lhs"]
+    for method in METHODS.values():
+        given = {"other": "file.csv"} if method.id in ("correct", "synthetic_addition") else {}
+        offered = [p.allowed for p in method.parameters()[0].parameters if p.name == "marginals"]
+        if method in refusing:
+            with pytest.raises(ParameterError, match=r"^exact: |^marginals: "):
+                method.plan({**given, "marginals": "original"})
+            assert offered in ([], ["free, smoothed or stratified"])
+        else:
+            assert not method.plan({**given, "marginals": "original"}).exact
+            assert offered == ["free, original, smoothed or stratified"]
+    page = (Path(__file__).parents[2] / "docs" / "restorations.md").read_text()
+    named = page[page.index("So `marginals=") : page.index("Mapped values")]
+    assert {f"`{method.id}`" for method in refusing} - {"`lhs`"} == set(re.findall(r"`[a-z_]+`", named))

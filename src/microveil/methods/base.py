@@ -16,6 +16,9 @@ from microveil.restore import ExactMoments, Marginals, Root
 
 Kind = Literal["masked", "hybrid", "synthetic"]
 
+NOT_ORIGINAL = "free, smoothed or stratified"
+"""The marginals of a method whose covariances are exact: values in another order cannot have these."""
+
 BESIDE_PARAMETERS = ("confidential", "public", "strata", "weight", "unit", "drop", "seed", "rules", "engine")
 """What `protect` takes beside the parameters of a method; misspelt, it looks like one of these."""
 
@@ -181,6 +184,8 @@ class Method:
     def _own(self, step: type[Step]) -> list[Parameter]:
         """The parameters of a step that a user of this method can set, with the defaults they have here."""
         free = [parameter for parameter in parameters_of(step) if parameter.name not in self.fixed]
+        if self.fixed.get("exact") is True:
+            free = [replace(p, allowed=NOT_ORIGINAL) if p.name == "marginals" else p for p in free]
         return [replace(parameter, default=self.defaults.get(parameter.name, parameter.default)) for parameter in free]
 
     def _possible(self, marginals: Marginals, *, exact: bool) -> Marginals:
