@@ -403,3 +403,29 @@ def test_a_column_without_values_passes_through_beside_units() -> None:
 def test_a_table_without_any_value_is_refused() -> None:
     with pytest.raises(DataError, match="has no values"):
         mv.protect(np.full((20, 3), np.nan))
+
+
+# --- Sums with holes of their own
+
+
+@pytest.mark.parametrize("where", ["part and total together", "anywhere"])
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_totals_keep_their_own_moments_over_their_own_cells(where: str, weight: str | None) -> None:
+    rng = np.random.default_rng(12)
+    data = pd.DataFrame(full(10, 400, 4), columns=list("abcd"))
+    data["sub"] = data["a"] + data["b"] + 3
+    data["total"] = data["sub"] + data["c"]
+    names = list(data)
+    if where == "anywhere":
+        data = data.mask(rng.random(data.shape) < 0.1)
+    else:
+        data.loc[rng.random(400) < 0.1, ["b", "sub", "total"]] = np.nan
+    data["w"] = rng.uniform(1, 2, 400)
+    rules = {"sums": [{"total": "total", "parts": ["sub", "c"]}]} if weight else "infer"
+    release = mv.protect(data, "pca", confidential=names, weight=weight, rules=rules, seed=1)
+    assert max(release.kept["mean"], release.kept["covariance"]) < EXACT
+    new = release.data[names]
+    assert (new.isna() == data[names].isna()).all(axis=None)
+    assert np.allclose((new["sub"] + new["c"] - new["total"]).dropna(), 0, atol=1e-10)
+    if weight is None:
+        assert_pairs_exact(data[names], new)

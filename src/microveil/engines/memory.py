@@ -31,6 +31,7 @@ from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
 from microveil.restore import (
     Enforcement,
+    Sums,
     calibrate,
     completed,
     cost_of,
@@ -210,7 +211,8 @@ def _run_stratum(
         )
         columns = pipeline()[0] if way is None else way.columns
         way = way and way.renumbered(dict(enumerate(chosen)))
-    columns = _with_moments(plan, core, present, columns, mapped=way is not None)
+    totals = None if holes is None else _totals(table, dependence, holes)
+    columns = _with_moments(plan, core, present, columns, totals, mapped=way is not None)
     domains = _domains(table, chosen, known, mapped=way is not None)
     place = {j: at for at, j in enumerate(chosen)}
     among = [rule.renumbered(place) for rule in known.orders if {rule.lower, rule.upper} <= place.keys()]
@@ -317,7 +319,43 @@ def _filled(core: Table, present: Mask, streams: Streams, stratum: int) -> Table
     return replace(whole, other=Matrix(beside))
 
 
-def _with_moments(plan: Plan, core: Table, present: Mask | None, columns: list[Array], *, mapped: bool) -> list[Array]:
+@dataclass(frozen=True, repr=False)
+class _Totals:
+    """Columns that are rebuilt of the perturbed ones: their cells, which are there, and what they are made of."""
+
+    cells: Array
+    present: Mask
+    matrix: Array
+    constant: Array
+
+    def beside(self, public: int) -> Sums:
+        """What they are made of, where public columns stand before the perturbed ones."""
+        return Sums(np.vstack([np.zeros((public, self.constant.size)), self.matrix]), self.constant)
+
+
+def _totals(table: Table, dependence: Dependence, holes: Mask) -> _Totals:
+    """The columns that are rebuilt, where cells of theirs or of what they are made of are missing."""
+    chosen = dependence.independent
+    made = dict(zip(chosen, np.eye(len(chosen)), strict=True))
+    constant = dict.fromkeys(chosen, 0.0)
+    found = []
+    for rule in in_order(dependence.rules, made.keys())[0]:
+        made[rule.column] = np.sum([c * made[j] for j, c in rule.terms.items()], axis=0)
+        constant[rule.column] = rule.constant + sum(c * constant[j] for j, c in rule.terms.items())
+        if holes[:, [rule.column, *np.array(chosen)[made[rule.column] != 0]]].any():
+            found.append(rule.column)
+    cells = [table.confidential.columns[j] for j in found]
+    return _Totals(
+        np.column_stack(cells) if found else np.empty((table.count, 0)),
+        ~holes[:, found],
+        np.array([made[j] for j in found]).reshape(-1, len(chosen)).T,
+        np.array([constant[j] for j in found]),
+    )
+
+
+def _with_moments(
+    plan: Plan, core: Table, present: Mask | None, columns: list[Array], totals: _Totals | None, *, mapped: bool
+) -> list[Array]:
     """The released columns with the moments that are promised, where the pipeline has not given them yet.
 
     Mapped values have only nearly the moments of the original. Where cells are missing, the moments are those of the
@@ -325,15 +363,18 @@ def _with_moments(plan: Plan, core: Table, present: Mask | None, columns: list[A
     """
     if mapped and not plan.exact:
         return columns
-    if present is None:
+    if present is None or totals is None:
         return _calibrated(core, columns) if mapped else columns
     if not (plan.exact or plan.perturb.keeps_mean):
         return columns
     original, known = core.beside_public(core.confidential.columns, present)
     released, _ = core.beside_public(columns, present)
+    if plan.exact:
+        original, known = np.hstack([original, totals.cells]), np.hstack([known, totals.present])
     target = pair_moments(original, known, weights=core.weights)
     if plan.exact:
-        restored = recalibrated(released, known, target, core.weights, fixed=core.public)
+        sums = totals.beside(core.public)
+        restored = recalibrated(released, known, target, core.weights, core.public, sums)
     else:
         restored = with_means(released, known, target, core.weights)
     return list(np.ascontiguousarray(restored[:, core.public :].T))

@@ -4,7 +4,7 @@ from microveil.restore.arrange import Settled, arrange, calibrate, mapped
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
 from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.marginals import Marginal, Marginals
-from microveil.restore.missing import completed, recalibrated, with_means
+from microveil.restore.missing import Sums, completed, recalibrated, with_means
 from microveil.restore.rules import Enforcement, cost_of, enforced, ordered
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "NewResiduals",
     "Root",
     "Settled",
+    "Sums",
     "arrange",
     "calibrate",
     "completed",

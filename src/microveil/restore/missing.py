@@ -59,16 +59,36 @@ def with_means(values: Array, present: Mask, target: PairMoments, weights: Array
     return values + (target.mean - now.mean)
 
 
-def recalibrated(values: Array, present: Mask, target: PairMoments, weights: Array | None, fixed: int = 0) -> Array:
+@dataclass(frozen=True, repr=False)
+class Sums:
+    """Columns that will be made of the others, `constant + values @ matrix`, and have holes of their own."""
+
+    matrix: Array
+    constant: Array
+
+
+def recalibrated(
+    values: Array,
+    present: Mask,
+    target: PairMoments,
+    weights: Array | None,
+    fixed: int = 0,
+    sums: Sums | None = None,
+) -> Array:
     """The table with means over cells present and covariances over complete pairs as in `target`.
 
-    The `fixed` first columns have the moments they should have and stay as they are. Newton's method on the moments;
-    each step is the smallest change of the cells present that meets them to first order. The best table seen is
-    returned: what was reached is measured on the release itself.
+    `present` and `target` are of the columns, then of the `sums`. The `fixed` first columns have the moments they
+    should have and stay as they are. A cell that is missing, but is in a sum that is not, changes too.
+
+    Newton's method on the moments; each step is the smallest change of the cells present that meets them to first
+    order. The best table seen is returned: what was reached is measured on the release itself.
     """
+    width = values.shape[1]
+    sums = sums or Sums(np.empty((width, 0)), np.empty(0))
     scale = np.where(target.sd > 0, target.sd, 1.0)
-    work = np.where(present, (values - target.mean) / scale, 0.0)
-    system = _System(present, target, scale, weights, fixed)
+    system = _System(present, target, scale, weights, fixed, sums)
+    mean, unit = target.mean[:width], scale[:width]
+    work = np.where(system.used, (values - mean) / unit, 0.0)
     gap = system.gap(work)
     best, best_gap = work, gap
     for _ in range(NEWTON_STEPS):
@@ -84,7 +104,7 @@ def recalibrated(values: Array, present: Mask, target: PairMoments, weights: Arr
             best, best_gap = work, gap
         elif best_gap.size_of_worst <= NEARLY:
             break
-    return np.where(present, best * scale + target.mean, values)
+    return np.where(system.used, best * unit + mean, values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,9 +132,17 @@ class _System:
     formed: conjugate gradients need only its products, which are a few products of tables.
     """
 
-    def __init__(self, present: Mask, target: PairMoments, scale: Array, weights: Array | None, fixed: int) -> None:
+    def __init__(
+        self, present: Mask, target: PairMoments, scale: Array, weights: Array | None, fixed: int, sums: Sums
+    ) -> None:
+        width = sums.matrix.shape[0]
+        made = np.hstack([np.eye(width), sums.matrix])
+        self.turn = made * scale[:width, None] / scale
+        self.offset = (np.r_[np.zeros(width), sums.constant] + target.mean[:width] @ made - target.mean) / scale
+        self.offset[:width] = 0.0
         self.there = present.astype(np.float64)
-        self.free = self.there.copy()
+        self.used = self.there @ (made != 0).T > 0
+        self.free = self.used.astype(np.float64)
         self.free[:, :fixed] = 0.0
         self.fixed = fixed
         self.weight = np.ones((present.shape[0], 1)) if weights is None else weights[:, None] / weights.mean()
@@ -122,8 +150,14 @@ class _System:
         self.safe = np.where(self.counts > 0, self.counts, 1.0)
         self.target = np.where(self.counts > 0, np.nan_to_num(target.covariance) / np.outer(scale, scale), 0.0)
 
+    def seen(self, work: Array) -> Array:
+        """The columns and their sums, zero in their holes."""
+        seen: Array = self.there * (work @ self.turn + self.offset)
+        return seen
+
     def gap(self, work: Array) -> _Gap:
         """Target minus moments of a table (zero in its holes)."""
+        work = self.seen(work)
         weighted = self.weight * work
         firsts = weighted.T @ self.there
         gap = self.target - (weighted.T @ work - firsts * firsts.T / self.safe) / self.safe
@@ -135,12 +169,14 @@ class _System:
 
     def smallest_change(self, work: Array, gap: _Gap) -> Array:
         """Conjugate gradients for J J' v = gap, then J'v."""
+        work = self.seen(work)
         means = (self.weight * work).T @ self.there / self.safe  # of column j over the rows it shares with k
         solution = _Gap(np.zeros_like(gap.means), np.zeros_like(gap.covariances))
         residual = direction = gap
         size = start = residual.dot(residual)
         for _ in range(CG_STEPS):
-            if size <= CG_REDUCTION * start:
+            # Moments of sums may follow from others: what is left of their gap is then round-off, which nothing closes.
+            if size <= max(CG_REDUCTION * start, ROUND_OFF**2):
                 break
             image = self._moved(work, means, self._change(work, means, direction))
             along = direction.dot(image)
@@ -156,11 +192,12 @@ class _System:
         """J'v: column j gets a multiple of each column k, about k's mean, in the rows where both are present."""
         factors = 2 * v.covariances / self.safe
         shift = v.means / np.diagonal(self.safe)
-        change: Array = self.free * (work @ factors - self.there @ (factors * means) + shift)
+        along = self.there * (work @ factors - self.there @ (factors * means) + shift)
+        change: Array = self.free * (along @ self.turn.T)
         return change
 
     def _moved(self, work: Array, means: Array, change: Array) -> _Gap:
         """J applied to a change of the cells."""
-        weighted = self.weight * change
+        weighted = self.weight * self.there * (change @ self.turn)
         half = (work.T @ weighted - means * (self.there.T @ weighted)) / self.safe
         return _Gap(weighted.sum(axis=0) / np.diagonal(self.safe), half + half.T)
