@@ -182,7 +182,10 @@ def cells_from(texts: Sequence[str], dimensions: Sequence[str]) -> list[Cell]:
 
     found: list[Cell] = []
     for text in texts:
-        codes = next(csv.reader([text], skipinitialspace=True), [])
+        try:
+            codes = next(csv.reader([text], skipinitialspace=True), [])
+        except csv.Error:
+            codes = []
         if len(codes) != len(dimensions):
             raise ParameterError(
                 f"'{text}' is no cell: it has {len(codes)} codes", f"give one for each of {', '.join(dimensions)}"

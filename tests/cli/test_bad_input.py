@@ -159,6 +159,35 @@ def test_nothing_that_is_read_is_overwritten(
     assert (tmp_path / name).read_text() == content
 
 
+def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A title of the window, colours, a cleared line, text that runs backwards."""
+    names = ["\x1b]0;owned\x07a", "\x1b[31mb", "c\x9b2K", "d\u202e"]
+    source = tmp_path / "in.csv"
+    pl.DataFrame({name: [float(i * (j + 3) % 7) for i in range(40)] for j, name in enumerate(names)}).write_csv(source)
+    told = run(capsys, "describe", source)[1]
+    assert "[31mb" in told
+    told += run(capsys, "protect", source, "-o", tmp_path / "o.csv", "--method", "noise")[1]
+    told += refused(capsys, tmp_path, source, "-o", tmp_path / "o.csv", "--confidential", f"{names[1]}x")
+    assert not set(told) & {"\x1b", "\x07", "\x9b", "\u202e"}
+
+
+@pytest.mark.parametrize("sheet", ["a/b", "x" * 40, "", "a:b", "'a"])
+def test_names_that_no_sheet_can_have_are_refused_before_the_work(
+    sheet: str, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "is no name of a sheet; use up to 31 signs" in refused(
+        capsys, tmp_path, good, "-o", f"{tmp_path}/out.xlsx#{sheet}"
+    )
+
+
+def test_no_format_is_offered_that_cannot_be_written(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ".sas7bdat" not in refused(capsys, tmp_path, good, "-o", tmp_path / "out.docx")
+    (tmp_path / "in.docx").write_text("x")
+    assert ".sas7bdat" in refused(capsys, tmp_path, tmp_path / "in.docx", "-o", tmp_path / "out.csv")
+
+
 def test_a_device_is_never_a_target(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     link = tmp_path / "full.csv"
     link.symlink_to("/dev/full")

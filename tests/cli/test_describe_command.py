@@ -116,3 +116,12 @@ def test_the_survey_is_described_in_the_demo(tmp_path: Path, capsys: pytest.Capt
     assert code == 0
     assert "codes, not values: rd_spending (-9)" in out
     assert "Holds in every row: turnover_total = turnover_domestic + turnover_export" in out
+
+
+def test_a_dictionary_is_toml_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("a,b\n1,2\n3,5\n4,1\n")
+    code, out, err = run(capsys, "describe", source, "-o", tmp_path / "d.yaml")
+    assert (code, out) == (2, "")
+    assert "is neither TOML nor JSON" in err
+    assert not (tmp_path / "d.yaml").exists()

@@ -361,6 +361,11 @@ def test_no_file_that_is_read_is_overwritten(
     assert {path: path.read_text() for path in kept} == kept
 
 
+def test_a_cell_with_a_line_end_in_it_is_refused(cells: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "table", "audit", cells, *RULE, "--known", "row1\rx,col1")
+    assert (code, "is no cell" in err, len(err.splitlines())) == (2, True, 1)
+
+
 def test_what_holds_hidden_values_is_for_its_owner_only(
     cells: Path, pattern: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

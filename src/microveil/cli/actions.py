@@ -13,7 +13,7 @@ from microveil.cli import show
 from microveil.cli.asked import Comparison, Consultation, Inquiry, columns_in, limits_in, methods_in, typed
 from microveil.cli.endings import Stopped, point_of_no_return
 from microveil.cli.shared import LONG, end, files_among, print_json, progress, read
-from microveil.core.atomic import atomic_targets, check_place
+from microveil.core.atomic import atomic_targets, check_place, shown
 from microveil.core.errors import ParameterError
 from microveil.core.shelf import memory_in_bytes
 from microveil.core.strict import toml_text
@@ -144,6 +144,8 @@ def recommend(asked: Consultation, *, as_json: bool, quiet: bool) -> None:
 def describe(source: api.Place, save: Path | None, reading: api.Reading | None = None, *, as_json: bool) -> None:
     """Describe a file."""
     if save is not None:
+        if save.suffix.lower() not in (".toml", ".json"):
+            raise ParameterError(f"--save: {shown(save)} is neither TOML nor JSON", "name it ....toml or ....json")
         check_place(save, files_among([source]))
     frame, file_format = read(source, quiet=False, reading=reading)
     description = api.describe(frame)

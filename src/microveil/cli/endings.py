@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+# Signs that steer a terminal, and those that turn the direction of writing; line ends are not among them.
+_STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Stopped(BaseException):
@@ -73,9 +78,14 @@ def let_go(stream: TextIO) -> None:
         os.close(nowhere)
 
 
+def printable(text: str) -> str:
+    """Text for a terminal: names of columns and sheets come from files, and may hold what would steer it."""
+    return _STEERING.sub("?", text)
+
+
 def say(line: str) -> None:
     """One line on standard error, if anybody reads it."""
     try:
-        print(f"microveil: {' '.join(line.split())}", file=sys.stderr, flush=True)
+        print(f"microveil: {printable(' '.join(line.split()))}", file=sys.stderr, flush=True)
     except OSError:
         let_go(sys.stderr)

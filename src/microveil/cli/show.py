@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from microveil import api, mos
-from microveil.cli.endings import let_go
+from microveil.cli.endings import let_go, printable
 from microveil.core.assessment import Assessment, Kind
 from microveil.core.measure import Measure, plain
 from microveil.core.policy import Verdict
@@ -43,6 +44,10 @@ Tell = Callable[[str, float | None], None]
 
 class _PatientConsole(Console):
     """A console whose reader may go away (`| head`): the work goes on, and what is left to say is not said."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """All text goes this way, without what would steer the terminal."""
+        return super().render_str(printable(text), **options)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

@@ -21,6 +21,7 @@ from microveil.data.cells import text_cells
 from microveil.data.formats import Format, Reading, check_flat, check_table, needs
 from microveil.data.loose import LooseColumn, to_cells
 from microveil.data.names import check_names
+from microveil.data.places import Sheet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +31,9 @@ ROWS: Final = 1_048_575
 """Rows that a sheet can hold below its names."""
 
 COLUMNS: Final = 16_384
+LONGEST: Final = 31
+"""Signs that the name of a sheet can have."""
+
 _GENERAL: Final = "General"
 
 
@@ -120,6 +124,14 @@ class Excel(Format):
         if frame.height > ROWS or frame.width > COLUMNS:
             problem = f"{shown(path)} cannot hold {frame.height:,} rows of {frame.width:,} columns"
             raise FileError(problem, f"a sheet has {ROWS:,} rows and {COLUMNS:,} columns; write a .parquet file")
+
+
+def check_sheet(place: Sheet) -> None:
+    """Refuse, before the long work, a name that no sheet can have."""
+    name = place.sheet
+    if not name or len(name) > LONGEST or set(name) & set("[]:*?/\\") or "'" in (name[0], name[-1]):
+        problem = f"{shown(place)} is no name of a sheet"
+        raise FileError(problem, f"use up to {LONGEST} signs, none of them [ ] : * ? / \\, and no ' at the ends")
 
 
 def _literal(sheet: Any, value: Any) -> Any:

@@ -19,7 +19,7 @@ from microveil.data.arrow import Arrow
 from microveil.data.csv import Csv, Dialect
 from microveil.data.databases import Engine
 from microveil.data.duckdb import DuckDb
-from microveil.data.excel import Excel
+from microveil.data.excel import Excel, check_sheet
 from microveil.data.formats import Format, Manner, Plain, Reading, check_flat, check_options, check_table
 from microveil.data.parquet import Parquet
 from microveil.data.places import Database, Place, Sheet, file_of, place_from
@@ -156,8 +156,10 @@ def check_target(
         if frame is not None:
             check_flat(frame, where, "turn its lists into columns of their own", binary=True)
         return
+    if isinstance(where, Sheet):
+        check_sheet(where)
     path = where.path if isinstance(where, Sheet) else where
-    kind_of_file = _format_of(path)
+    kind_of_file = _format_of(path, to_write=True)
     check_place(path, [file for file in map(file_of, others) if file is not None])
     if frame is not None:
         kind_of_file.check_holds(frame, path)
@@ -206,12 +208,13 @@ def _write(kind: Format, frame: pl.DataFrame, temporary: Path, manner: Any, path
     raise FileError(f"{shown(path)} cannot be written: {why}", "convert it to numbers or text first")
 
 
-def _format_of(path: Path) -> Format:
+def _format_of(path: Path, *, to_write: bool = False) -> Format:
     """The format an extension stands for."""
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         what = f"the extension {shown(path.suffix)}, which is not known" if path.suffix else "no extension"
-        raise FileError(f"{shown(path)} has {what}", f"use {one_of(FORMATS)}")
+        offered = [extension for extension, known in FORMATS.items() if not (to_write and isinstance(known, DataSet))]
+        raise FileError(f"{shown(path)} has {what}", f"use {one_of(offered)}")
     return kind
 
 
