@@ -256,10 +256,11 @@ def check_streams(plan: Plan, rules: Rules, engine: str = "stream") -> None:
     """Refuse what needs all rows at once."""
     check_eligible(plan, engine)
     if rules is not None and rules != "none" and not plan.promises_moments:
+        exact = "" if "exact" in METHODS[plan.method].fixed else "exact=True (--set exact=true), "
         raise ParameterError(
             f"engine: '{engine}' cannot run {plan.method} with rules: values that a column cannot have are looked for "
             "in whole columns",
-            f"use rules='none', {'' if 'exact' in METHODS[plan.method].fixed else 'exact=True, '}or engine='memory'",
+            f"use rules='none' (--rules none), {exact}or engine='memory' (--engine memory)",
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from microveil.core.atomic import shown
 from microveil.core.errors import ParameterError
 from microveil.core.strict import read_toml_or_json
 from microveil.data.files import FileFormat, check_target, read_table, write_table
@@ -82,8 +83,14 @@ class Asked:
 
 def read(asked: Asked) -> Table:
     """The table in the file."""
+    frame = _with_text_codes(asked.source, [*asked.dimensions, *_columns_above(asked)])
+    if "suppressed" in frame.columns and asked.value in frame.columns and frame[asked.value].null_count():
+        raise ParameterError(
+            f"{shown(asked.source)} is a published table: {frame[asked.value].null_count()} of its cells are hidden",
+            "name the table that it was made from, and this one as --pattern (for fill and audit)",
+        )
     return Table(
-        _with_text_codes(asked.source, [*asked.dimensions, *_columns_above(asked)]),
+        frame,
         asked.dimensions,
         asked.value,
         _hierarchies(asked),

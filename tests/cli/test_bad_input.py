@@ -90,6 +90,11 @@ OPTIONS = {
     "the table as a parameter": (["--set", "data=1"], "--set: 'data' is not a parameter of a method"),
     "the progress as a parameter": (["--set", "progress=1"], "--set: 'progress' is not a parameter"),
     "the rest as a parameter": (["--set", "params=1"], "--set: 'params' is not a parameter"),
+    "a table that is needed": (
+        ["--method", "synthetic_addition"],
+        "other: is needed; give it: other=..., or --set other=FILE",
+    ),
+    "an option that there is not": (["--nix"], "see `microveil protect --help`"),
     "negative seed": (["--seed", "-1"], "seed"),
     "seed not a number": (["--seed", "x"], "--seed"),
     "unknown engine": (["--engine", "warp"], "engine"),

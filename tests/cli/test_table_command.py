@@ -361,6 +361,28 @@ def test_no_file_that_is_read_is_overwritten(
     assert {path: path.read_text() for path in kept} == kept
 
 
+def test_a_published_table_is_a_pattern_and_no_source(
+    cells: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.csv"
+    assert run(capsys, "table", "suppress", cells, "-o", out, *RULE, "--quiet")[0] == 0
+    for command in (["audit"], ["fill", "-o", tmp_path / "filled.csv"]):
+        code, _, err = run(capsys, "table", *command, out, *RULE)
+        assert (code, "zero" in err) == (2, False)
+        assert "is a published table: 8 of its cells are hidden" in err
+        assert "--pattern" in err
+    code, printed, _ = run(capsys, "table", "audit", cells, *TABLE, "--pattern", out)
+    assert code == 0
+    assert "25 cells: 8 hidden\n" in printed, "it does not say why"
+
+
+def test_hints_name_options(cells: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["-o", tmp_path / "out.csv"]
+    assert "--min-count 4" in run(capsys, "table", "suppress", cells, *out, *TABLE)[2]
+    assert "--contributors" in run(capsys, "table", "suppress", cells, *out, *TABLE, "--p-percent", 10)[2]
+    assert "see `microveil table suppress --help`" in run(capsys, "table", "suppress", cells)[2]
+
+
 def test_a_cell_with_a_line_end_in_it_is_refused(cells: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "table", "audit", cells, *RULE, "--known", "row1\rx,col1")
     assert (code, "is no cell" in err, len(err.splitlines())) == (2, True, 1)

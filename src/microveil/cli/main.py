@@ -71,7 +71,8 @@ def _failed(error: Exception) -> int:
         say("not enough memory; use fewer columns or a machine with more")
         return BAD_INPUT
     if callable(usage := getattr(error, "format_message", None)):  # typer's own family, whatever its version
-        say(f"{usage().rstrip('.')}; see `microveil --help`")
+        command = getattr(getattr(error, "ctx", None), "command_path", "microveil")
+        say(f"{usage().rstrip('.')}; see `{command} --help`")
         return BAD_INPUT
     # The message of an unforeseen error may quote data, so only its kind and place are shown.
     place = traceback.extract_tb(error.__traceback__)[-1]

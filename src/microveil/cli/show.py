@@ -554,10 +554,9 @@ def advice(found: Advice, command: str | None) -> None:
 def suppressed_table(told: Mapping[str, Any], written: Sequence[Path]) -> None:
     """What became of a table: counts, sums that were asked for, verdicts, warnings."""
     console = _console()
-    console.print(
-        f"{told['cells']:,} cells: {told['suppressed']:,} hidden, {told['primary']:,} of them for their own sake and "
-        f"{told['secondary']:,} to protect them"
-    )
+    why = f", {told['primary']:,} of them for their own sake and {told['secondary']:,} to protect them"
+    known = why if told["primary"] else ""  # a pattern need not say why cells are hidden
+    console.print(f"{told['cells']:,} cells: {told['suppressed']:,} hidden{known}")
     for text, found in told.get("sums", {}).items():
         word = "can be published" if found["publishable"] else "must not be published: it has decimals"
         console.print(escape(f"  {text} = {found['value']:.10g} {word}"))

@@ -110,6 +110,9 @@ def validated(step: type[S], values: Mapping[str, Any]) -> S:
         reason = _plain(first)
     # Outside the handler, so that the report of this error does not drag pydantic's along.
     field = step.model_fields.get(name)
+    if first["type"] == "missing" and field is not None:
+        what = "FILE" if _shown(name, field).is_path else "VALUE"
+        raise ParameterError(f"{name}: is needed", f"give it: {name}=..., or --set {name}={what}")
     allowed = f"allowed: {_shown(name, field).allowed}" if field is not None else ""
     raise ParameterError(f"{name}: {reason}", allowed)
 

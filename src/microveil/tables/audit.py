@@ -159,7 +159,7 @@ def _knowledge(
     """The conditions of the linear programs; what the intruder takes for granted must be true."""
     point = table.inner_values[system.unknown]
     if nonnegative and (point < 0).any():
-        raise ParameterError("nonnegative: some inner cells are negative", "say nonnegative=False")
+        raise ParameterError("nonnegative: some inner cells are negative", "say nonnegative=False (--allow-negative)")
     low = np.full(point.size, 0.0 if nonnegative else -np.inf)
     high = np.full(point.size, np.inf)
     if within_percent is not None:

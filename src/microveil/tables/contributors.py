@@ -30,7 +30,7 @@ def contributions_of(table: Table, why: str) -> Contributions:
     if table.contributions is None:
         raise ParameterError(
             f"{why} must know who contributed, which a table made from cells does not say",
-            "make the table from records, with contributors=...",
+            "make the table from records, and say who contributed (contributors, --contributors)",
         )
     return table.contributions
 

@@ -221,7 +221,10 @@ def _column(names: Sequence[str], name: str) -> str:
 def _primary(table: Table, rules: Sequence[Rule], choices: Choices) -> tuple[Mask, NDArray[Any]]:
     """The sensitive cells, and which rule says so first."""
     if not rules or not all(isinstance(rule, Rule) for rule in rules):
-        raise ParameterError("rules: say which cells are sensitive", "such as SmallCount(4) or Dominance(2, 85)")
+        raise ParameterError(
+            "rules: say which cells are sensitive",
+            "such as SmallCount(4), --min-count 4, or Dominance(2, 85), --dominance 2:85",
+        )
     primary = np.zeros(table.count, dtype=bool)
     reasons = np.full(table.count, "", dtype="U32")
     for rule in rules:

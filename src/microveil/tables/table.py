@@ -328,7 +328,8 @@ def _refuse_negative(values: Array) -> None:
     if negative.any():
         raise DataError(
             f"{np.count_nonzero(negative)} counts are negative{_first(negative)}",
-            "for amounts, which may be negative, say who contributed (contributors=...) or how many (counts=...)",
+            "for amounts, which may be negative, say who contributed (contributors, --contributors) or how "
+            "many (counts, --counts)",
         )
 
 
@@ -337,7 +338,8 @@ def _refuse_twice(codes: Numbers) -> None:
     if (times > 1).any():
         raise DataError(
             f"{np.count_nonzero(times > 1)} cells occur more than once{_first(times[cells.ravel()] > 1)}",
-            "give each cell one row; for records, say who contributed (contributors=...) or use value=None",
+            "give each cell one row; for records, say who contributed (contributors, --contributors), or give no value "
+            "to count them (value=None, without --value)",
         )
 
 
