@@ -9,13 +9,17 @@ from __future__ import annotations
 import ast
 import json
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import polars as pl
 import pytest
 
 import microveil
@@ -33,6 +37,9 @@ PLANTED = {
     "email": "quokka@sentinel.example",
     "blank": "3141592.65",
     "coded": "2718281.82",
+    "age_less": "-6622607015",
+    "letter": "a",
+    "coin": "h",
 }
 
 
@@ -47,7 +54,7 @@ def planted_file(folder: Path, rows: int = 120) -> Path:
             ("-9" if i % 6 == 0 else f"{rng.gamma(2, 9):.2f}"),
         )
         cells = [f"{wages:.2f}", f"{rent:.2f}", str(rng.integers(18, 90)), "abc"[i % 3], str(i * 7919 % 100_003)]
-        lines.append(",".join([*cells, f"p{i}@example.org", blank, coded]))
+        lines.append(",".join([*cells, f"p{i}@example.org", blank, coded, str(-i), "abc"[i % 3], "ht"[i % 2]]))
     lines[rows // 2] = ",".join(PLANTED.values())
     path = folder / "in.csv"
     path.write_text("\n".join(lines) + "\n")
@@ -62,6 +69,7 @@ def forms(value: str) -> set[str]:
     return {value, f"{number:g}", f"{number:.6g}", f"{number:,.2f}", repr(number), str(int(number))} - {f"{number:.0e}"}
 
 
+GIVEN = ("in.csv", "in.db", "in.duckdb")
 SECRETS = {form for value in PLANTED.values() for form in forms(value) if len(form) >= 6}
 
 
@@ -87,7 +95,7 @@ def leaks(texts: Sequence[str]) -> set[str]:
 
 def written(folder: Path, released: Sequence[str]) -> list[str]:
     """The names and contents of all files but the input and the released tables."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in ("in.csv", *released)]
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in (*GIVEN, *released)]
     return [str(path) + path.read_bytes().decode("latin-1") for path in files]
 
 
@@ -100,9 +108,20 @@ SUCCESS = {
                         "--save-recipe", "recipe.toml", "--shuffle-rows", "--drop-identifiers"],
     "assess": ["assess", "in.csv", "in.csv", "--measures", "dbrl,pil"],
     "assess as json": ["assess", "in.csv", "in.csv", "--measures", "dbrl,pil", "--json"],
+    "protect in blocks": ["protect", "in.csv", "-o", "out.csv", "--engine", "stream", "--method", "ipso",
+                          "--confidential", "wages,rent", "--report", "r.html", "--public-report", "p.html"],
+    "protect a database": ["protect", "sqlite:///in.db#people", "-o", "sqlite:///out.db#people",
+                           "--confidential", "wages,rent", "--report", "r.html"],
+    "compare": ["compare", "in.csv", "--methods", "noise, rank_swap", "--repeats", "1", "--measures", "dbrl,pil",
+                "--confidential", "wages,rent", "--report", "s.html"],
+    "suppress a table": ["table", "suppress", "in.csv", "-o", "out.csv", "--dimensions", "letter,coin",
+                         "--value", "wages", "--contributors", "person_id", "--p-percent", "10"],
+    "audit a table as json": ["table", "audit", "in.csv", "--dimensions", "letter,coin", "--value", "wages",
+                              "--contributors", "person_id", "--p-percent", "10", "--json"],
 }  # fmt: skip
 
 PROTECT = ["protect", "in.csv", "-o", "out.csv"]
+TABLE = ["table", "suppress", "in.csv", "-o", "out.csv"]
 FAILURE = {
     "an unknown column": [*PROTECT, "--confidential", "wages,nix"],
     "text in a numeric role": [*PROTECT, "--confidential", "wages,town"],
@@ -121,6 +140,17 @@ FAILURE = {
     "another unit": [*PROTECT, "--unit", "email", "--strata", "person_id"],
     "a list of columns that is a record": [*PROTECT, "--drop", "nobody"],
     "an unknown measure": ["assess", "in.csv", "in.csv", "--measures", "nix"],
+    "blocks of another kind": [*PROTECT, "--engine", "stream", "--weight", "town"],
+    "a table of texts": [*TABLE, "--dimensions", "town", "--value", "email", "--min-count", "4"],
+    "a table with gaps": [*TABLE, "--dimensions", "town", "--value", "blank", "--min-count", "4"],
+    "a table below zero": [*TABLE, "--dimensions", "town", "--value", "age_less", "--min-count", "4"],
+    "cells that occur twice": [*TABLE, "--dimensions", "town", "--value", "age", "--min-count", "4"],
+    "codes that are not known": [*TABLE, "--dimensions", "town", "--min-count", "4", "--hierarchies", "codes.toml"],
+    "columns that do not nest": [*TABLE, "--dimensions", "town", "--min-count", "4", "--hierarchies", "levels.toml"],
+    "a query that casts": ["protect", "duckdb:///in.duckdb", "-o", "out.csv", "--query",
+                           "SELECT CAST(town AS INTEGER) AS x, wages FROM people"],
+    "a query that writes": ["describe", "sqlite:///in.db", "--query", "VACUUM INTO 'copy.db'"],
+    "a misspelt query": ["describe", "sqlite:///in.db", "--query", "SELECT wagse FROM people"],
     "a policy that is not met": [*PROTECT, "--policy", "policy.toml", "--report", "r.html"],
 }  # fmt: skip
 
@@ -128,13 +158,23 @@ FAILURE = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     planted_file(tmp_path)
+    frame = pl.read_csv(tmp_path / "in.csv")
+    with closing(sqlite3.connect(tmp_path / "in.db")) as database, database:
+        database.execute("CREATE TABLE people (wages REAL, rent REAL, town TEXT, email TEXT)")
+        rows = frame.select("wages", "rent", "town", "email").rows()
+        database.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", rows)
+    with duckdb.connect(str(tmp_path / "in.duckdb")) as other:
+        other.execute("CREATE TABLE people (wages DOUBLE, town TEXT)")
+        other.executemany("INSERT INTO people VALUES (?, ?)", frame.select("wages", "town").rows())
+    (tmp_path / "codes.toml").write_text('[town]\nnorth = ["a", "b"]\nsouth = ["c"]\n')
+    (tmp_path / "levels.toml").write_text('town = ["email"]\n')
     (tmp_path / "rules.toml").write_text('[[sums]]\ntotal = "wages"\nparts = ["rent", "age"]\n')
     (tmp_path / "policy.toml").write_text('[policy]\nname = "p"\nversion = 1\n[limits]\npil = {at_most = 0.0}\n')
     return tmp_path
 
 
 def test_the_search_finds_what_is_there(folder: Path) -> None:
-    assert leaks([(folder / "in.csv").read_text()]) >= set(PLANTED.values())
+    assert leaks([(folder / "in.csv").read_text()]) >= {value for value in PLANTED.values() if len(value) >= 6}
 
 
 @pytest.mark.parametrize("case", SUCCESS)
@@ -143,7 +183,7 @@ def test_a_run_that_succeeds_tells_no_value(case: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     if "as json" in case:
         json.loads(done.stdout)
-    assert leaks([done.stdout, done.stderr, *written(folder, ["out.csv"])]) == set()
+    assert leaks([done.stdout, done.stderr, *written(folder, ["out.csv", "out.db"])]) == set()
     assert list((folder / "tmpdir").rglob("*")) == [], "nothing temporary is left"
     assert not list(folder.glob(".microveil-*"))
 
@@ -203,7 +243,7 @@ def test_what_holds_the_seed_is_private(folder: Path) -> None:
     reports = ["--report", "r.html", "--public-report", "p.html", "--save-recipe", "recipe.toml", "--include-seed"]
     done = run(folder, *PROTECT, *reports, "--seed", "20301", "--method", "pca")
     assert done.returncode == 0, done.stderr
-    with_seed = {path.name for path in folder.iterdir() if path.is_file() and "20301" in path.read_text()}
+    with_seed = {path.name for path in folder.iterdir() if path.is_file() and b"20301" in path.read_bytes()}
     assert with_seed == {"r.html", "r.json", "recipe.toml"}
     assert {name: mode(folder / name) for name in with_seed} == dict.fromkeys(with_seed, 0o600)
     assert mode(folder / "p.html") == mode(folder / "out.csv") == 0o666 & ~_umask()
