@@ -44,7 +44,7 @@ FILES = {
     "one numeric column": (f"a,t\n1,x\n{SENTINEL},y\n3,z\n4,w\n", "'a'"),
     "no numeric column": ("s,t\nu,x\nv,y\nw,z\n", "no numeric column"),
     "all constant": (f"a,b\n1,{SENTINEL}\n1,{SENTINEL}\n1,{SENTINEL}\n", "constant"),
-    "all-missing column": (f"a,b,c\n1,,{SENTINEL}\n2,,5\n4,,9\n3,,1\n", "'b'"),
+    "nothing but missing cells": (f"a,b,s\n,,{SENTINEL}x\n,,u\n,,v\n,,w\n", "'a'"),
     "infinite cell": (f"a,b\n1,{SENTINEL}\n3,inf\n5,1\n7,7\n", "'b' has 1 infinite cell;"),
     "minus infinity": (f"a,b\n-inf,{SENTINEL}\n3,2\n-inf,1\n7,7\n", "'a' has 2 infinite cells"),
     "duplicate names": (f"a,a\n1,{SENTINEL}\n3,4\n5,1\n7,7\n", "'a'"),

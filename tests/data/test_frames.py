@@ -169,8 +169,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "pandas names that become equal": (pd.DataFrame(NUMBERS, columns=[1, "1", 2]), "'1'"),
     "no columns": (pl.DataFrame(), "numeric column"),
     "no rows": (pl.DataFrame({"a": [], "b": []}, schema={"a": pl.Float64, "b": pl.Float64}), "no rows"),
-    "an all-missing column": (pl.DataFrame({"a": [1.0, 2, 4], "b": [2.0, 1, 1], "c": [None] * 3}), "'c'"),
-    "nan only": (np.column_stack([NUMBERS, np.full(60, np.nan)]), "'3'"),
+    "nothing but missing cells": (pl.DataFrame({"a": [None] * 3, "b": [float("nan")] * 3}), "'a'|'b'|numeric column"),
+    "nan only": (np.full((60, 2), np.nan), "'0'|numeric column"),
 }
 
 

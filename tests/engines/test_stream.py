@@ -391,8 +391,8 @@ def test_a_dictionary_can_declare_sums(files: Path) -> None:
     [
         ({"method": "veil"}, "cannot run veil"),
         ({"method": "pca", "perturb": "microaggregate"}, "needs all values of a component at once"),
-        ({"method": "normal"}, "in whole columns; use rules='none', or engine='memory'"),
-        ({"method": "noise"}, "in whole columns; use rules='none', exact=True, or engine='memory'"),
+        ({"method": "normal"}, "in whole columns; use rules='none' (--rules none), or engine='memory'"),
+        ({"method": "noise"}, "in whole columns; use rules='none' (--rules none), exact=True (--set exact=true), or"),
         ({"method": "score_mix"}, "score_mix: it needs all values of a component at once for perturb='score_mix';"),
         ({"method": "ipso", "public": "~ size * far"}, "products of columns"),
         ({"method": "ipso", "memory": "10MB"}, "at least 100MB"),

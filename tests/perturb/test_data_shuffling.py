@@ -58,7 +58,8 @@ def test_the_values_come_back_to_the_last_digit(public: list[int] | None) -> Non
     moved = [j for j in range(4) if j not in (public or [])]
     assert (release.data != data)[:, moved].mean() > 0.9
     assert release.kept["mean"] < 1e-14
-    assert (release.kind, release.kept_on_average, release.warnings) == ("masked", (), [])
+    assert (release.kind, release.kept_on_average) == ("masked", ())
+    assert [said for said in release.warnings if "are alone" not in said] == []
 
 
 @pytest.mark.parametrize("public", [0, 2])

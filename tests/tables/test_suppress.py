@@ -256,7 +256,7 @@ def test_cells_of_infinite_priority_are_shown_or_it_is_refused():
     assert not after.suppressed[secondary[0]]
     assert not known_cells(table, after.suppressed).size
     keep[~before.primary] = np.inf
-    with pytest.raises(ParameterError, match=r"1 sensitive cells follow .* \(a=0, b=0\)"):
+    with pytest.raises(ParameterError, match="1 sensitive cells follow from cells that are shown"):
         tables.suppress(table, SmallCount(2), priority=keep)
     keep[:] = np.inf
     with pytest.raises(ParameterError, match="that must be shown are sensitive"):

@@ -123,7 +123,7 @@ def write_table(
         with pending_table(frame, where, like, replacing=replacing):
             return
     path = where.path if isinstance(where, Sheet) else where
-    kind = _format_of(path)
+    kind = _format_of(path, to_write=True)
     kind.check_holds(frame, path)
     manner = _manner(kind, path, like)
     if isinstance(where, Sheet):

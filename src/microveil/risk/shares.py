@@ -80,7 +80,7 @@ def wilson_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> 
     return (0.0 if hits <= 0 else float(middle - reach)), (1.0 if hits >= tries else float(middle + reach))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tally:
     """How often an attack was right. Hits may be fractions, where it had to guess.
 
@@ -89,7 +89,7 @@ class Tally:
 
     hits: float = 0.0
     tries: int = 0
-    each: Array | None = field(default=None, repr=False, compare=False)
+    each: Array | None = field(default=None, compare=False)
 
     @property
     def share(self) -> float:
