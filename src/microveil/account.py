@@ -15,7 +15,7 @@ from microveil.core.roles import Roles
 from microveil.core.table import Matrix
 from microveil.data.frames import Frame
 from microveil.data.identifiers import identifier_reason
-from microveil.data.intake import Intake
+from microveil.data.intake import Intake, group_numbers
 from microveil.engines import Outcome
 from microveil.methods import Plan
 from microveil.risk import leakage_distribution
@@ -256,10 +256,7 @@ def _about_known(frame: Frame, roles: Roles) -> list[str]:
     shown = [name for name in frame.names if name not in roles.confidential]
     if not shown or frame.count > MOST_COUNTED:
         return []
-    groups = np.zeros(frame.count, dtype=np.intp)
-    for name in shown:
-        labels = frame.labels(name)
-        groups = np.unique(groups * (int(labels.max()) + 1) + labels, return_inverse=True)[1]
+    groups = group_numbers(frame, shown)
     alone = float(np.mean(np.bincount(groups)[groups] == 1))
     if alone <= ALONE:
         return []

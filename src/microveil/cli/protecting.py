@@ -69,13 +69,8 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
             account = _account(request, frame, release, policy, tell)
             tell("writing", None)
             written = _write_all(request, release, file_format, account)
-    if as_json:
-        told: dict[str, Any] = {} if judged is None else {"assessment": judged.to_dict()}
-        told |= {} if findings is None else {"described": findings.described.to_dict()}
-        told |= {"read_as": file_format.told}
-        print_json({"output": str(request.output) if written else None, **show.as_dict(release, risk), **told})
-    elif not quiet:
-        show.release(release, risk, judged, written)
+    seen = {} if findings is None or not as_json else {"described": findings.described.to_dict()}
+    _show(release, risk, judged, written, as_json, quiet, **seen, read_as=file_format.told)
     end(judged, "; nothing was written")
 
 
@@ -158,12 +153,18 @@ def _in_blocks(request: Request, engine: str) -> tuple[Path, Path]:
 
 
 def _show(
-    release: Release, risk: show.Risk | None, judged: Assessment | None, written: list[Any], as_json: bool, quiet: bool
+    release: Release,
+    risk: show.Risk | None,
+    judged: Assessment | None,
+    written: list[Any],
+    as_json: bool,
+    quiet: bool,
+    **seen: Any,
 ) -> None:
-    """What was done, for people or programs."""
+    """What was done, for people or programs, which are told more of what was `seen`."""
     if as_json:
         told: dict[str, Any] = {} if judged is None else {"assessment": judged.to_dict()}
-        print_json({"output": str(written[0]) if written else None, **show.as_dict(release, risk), **told})
+        print_json({"output": str(written[0]) if written else None, **show.as_dict(release, risk), **told, **seen})
     elif not quiet:
         show.release(release, risk, judged, written)
 

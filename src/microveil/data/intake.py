@@ -149,7 +149,7 @@ def _table(frame: Frame, roles: Roles) -> tuple[Table, dict[int, tuple[str, str]
     Beside these, by role and name, the columns of numbers that are regressed on in products only.
     """
     weights = None if roles.weight is None else _weights(frame, roles.weight)
-    strata = None if not roles.strata else _strata(frame, roles.strata)
+    strata = None if not roles.strata else group_numbers(frame, roles.strata)
     block = frame.block()
     if block is not None and not roles.shown and list(roles.confidential) == frame.names:
         return Table(Matrix.from_array(block), roles.confidential, 0, weights, strata), {}, {}
@@ -181,7 +181,7 @@ def _groups(frame: Frame, chosen: Sequence[str]) -> Groups | None:
     """Groups of records with the same cells in some columns, called by these."""
     if not chosen:
         return None
-    numbers = _strata(frame, chosen)
+    numbers = group_numbers(frame, chosen)
     first = np.unique(numbers, return_index=True)[1]
     parts = [frame.words(name, first) for name in chosen]
     return Groups(numbers, tuple(", ".join(cells) for cells in zip(*parts, strict=True)))
@@ -195,7 +195,8 @@ def _weights(frame: Frame, name: str) -> Array:
     return scaled
 
 
-def _strata(frame: Frame, names: Sequence[str]) -> NDArray[np.intp]:
+def group_numbers(frame: Frame, names: Sequence[str]) -> NDArray[np.intp]:
+    """The number of the group of each record: those with the same cells in some columns are one."""
     labels = np.column_stack([frame.labels(name) for name in names])
     codes: NDArray[np.intp] = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     return codes

@@ -141,8 +141,9 @@ def least_decimals(text: pl.Series) -> int:
     lengths = plain.str.extract(_DECIMALS).fill_null("").str.len_chars()
     if lengths.is_empty():
         return 1
-    usual = int(lengths.mode().max())  # type: ignore[arg-type]  # a number
-    least = usual if (lengths == usual).mean() >= AGREED else int(lengths.min())  # type: ignore[operator, arg-type]
+    found: list[int] = lengths.to_list()
+    usual: int = max(lengths.mode().to_list())
+    least = usual if found.count(usual) >= AGREED * len(found) else min(found)
     return min(least, MOST_DECIMALS)
 
 

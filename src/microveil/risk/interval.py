@@ -54,7 +54,7 @@ def interval_disclosure(original: Matrix, released: Matrix, *, seed: int | None 
     some, others = evenly(tried), strangers(original, released)
     queries, records = standardised(original, others, some, np.arange(original.shape[0]))
     links = nearest_other(np.nan_to_num(queries), np.nan_to_num(records), some)
-    chance = told_by_strangers(original, others, some, links)
+    chance = told(original, others, some, links, among=True)
     return reading(original, tried, told(original, released, tried, nearest), chance)
 
 
@@ -125,14 +125,19 @@ def reading(original: Matrix, tried: Index, share: float, chance: float) -> Read
     return share_of(share * tried.size, tried.size, chance=chance, of=original.shape[0])
 
 
-def told(original: Matrix, released: Matrix, tried: Index, linked: Index) -> float:
-    """The share of values of the originals tried in the intervals around the released records they are linked to."""
+def told(original: Matrix, released: Matrix, tried: Index, linked: Index, *, among: bool = False) -> float:
+    """The share of values of the originals tried in the intervals around the released records they are linked to.
+
+    Where they are `among` these records themselves, each is left out of the order that its intervals are taken from.
+    """
+    rows = np.concatenate([linked, tried]) if among else linked
     hits, known = 0.0, 0
     for j in scales(original, needed=True):
         values, ordered = original.columns[j][tried], released.in_order(j)[:]
         known += int(np.count_nonzero(~np.isnan(values)))
         if ordered.size:
-            hits += _inside(values, ordered, _ranks(released.columns[j], ordered, linked))
+            rank, *own = np.split(_ranks(released.columns[j], ordered, rows), 1 + among)
+            hits += _inside(values, ordered, rank, *own)
     return hits / max(known, 1)
 
 
@@ -149,18 +154,6 @@ def strangers(original: Matrix, released: Matrix) -> Matrix:
     if isinstance(original, FarMatrix):
         return replace(original, columns=[cast(Array, _Filled(old, new)) for old, new in pairs], kept={})
     return Matrix([_filled(old, new) for old, new in pairs])
-
-
-def told_by_strangers(original: Matrix, others: Matrix, tried: Index, linked: Index) -> float:
-    """The same share for originals that are linked to others of them, in whose order they themselves do not stand."""
-    hits, known = 0.0, 0
-    for j in scales(original, needed=True):
-        values, ordered = original.columns[j][tried], others.in_order(j)[:]
-        known += int(np.count_nonzero(~np.isnan(values)))
-        if ordered.size:
-            rank, own = np.split(_ranks(others.columns[j], ordered, np.concatenate([linked, tried])), 2)
-            hits += _inside(values, ordered, rank, own)
-    return hits / max(known, 1)
 
 
 def _lack_the_same(old: Array, new: Array) -> bool:

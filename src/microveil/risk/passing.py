@@ -19,7 +19,7 @@ from microveil.core.measure import Reading, over_rows, scales, standardised
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, single_threaded_blas, worker_count
-from microveil.risk.interval import evenly, reading, strangers, told, told_by_own, told_by_strangers
+from microveil.risk.interval import evenly, reading, strangers, told, told_by_own
 from microveil.risk.neighbours import ROUND_OFF, Links
 from microveil.risk.products import Index, blocks_of, distances, reach
 from microveil.risk.shares import sampled_rows, share_of
@@ -75,7 +75,7 @@ def interval_disclosure(original: Matrix, released: Matrix, *, seed: int | None 
     """`interval_disclosure` of some of the originals."""
     tried, links = linked(original, released, seed=seed, sample=sample)
     some, others = evenly(tried), strangers(original, released)
-    chance = told_by_strangers(original, others, some, _nearest_others(original, others, some, seed))
+    chance = told(original, others, some, _nearest_others(original, others, some, seed), among=True)
     return reading(original, tried, told(original, released, tried, links.nearest), chance)
 
 
