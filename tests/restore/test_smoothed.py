@@ -1,4 +1,4 @@
-"""Values of a column that are its own, and nobody's: in order, near, on its step, and without its extremes."""
+"""Values of a column that tell its distribution and nobody's value: on its step, in its range, without its extremes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,17 @@ from microveil.core.rng import Streams
 from microveil.restore.marginals import Marginal, Marginals, smoothed
 
 Array = NDArray[np.float64]
-GROUP = 5
+GROUP, WINDOW = 5, 20
 
 
-def of(values: Array, seed: int = 1, group: int = GROUP) -> Array:
-    return smoothed(np.sort(np.asarray(values, dtype=float)), group, Streams.from_seed(seed).stream("smooth"))
+def of(values: Array, seed: int = 1, group: int = GROUP, window: int = WINDOW) -> Array:
+    return smoothed(np.sort(np.asarray(values, dtype=float)), window, group, Streams.from_seed(seed).stream("smooth"))
 
 
-def given_away(original: Array, released: Array, group: int = GROUP) -> int:
-    """How many of the extreme values are told exactly by their rank, though they are somebody's own.
-
-    That is a value that no other record has, and the very last one, if fewer than `group` records share it.
-    """
-    count = 0
-    for before, after in ((np.sort(original), np.sort(released)), (np.sort(-original), np.sort(-released))):
-        for true, told in zip(before[-group:], after[-group:], strict=True):
-            count += true == told and np.count_nonzero(before == true) < (group if true == before[-1] else 2)
-    return count
+def ends_given_away(original: Array, released: Array, group: int = GROUP) -> int:
+    """How many of both extremes are released, though fewer than `group` records share them."""
+    ends = (original.min(), original.max())
+    return sum(bool((released == end).any()) and np.count_nonzero(original == end) < group for end in ends)
 
 
 RNG = np.random.default_rng(0)
@@ -72,21 +66,28 @@ def test_values_come_in_order_and_from_the_range_of_the_column(name: str) -> Non
     assert not (np.signbit(new) & (new == 0)).any()
 
 
+def is_all_shared(values: Array) -> bool:
+    """Fewer than a group of values are anyone's own: a flag or a scale, whose values everybody knows."""
+    return int(sum(count for count in np.unique(values, return_counts=True)[1] if count < GROUP)) < GROUP
+
+
 @every_column
-def test_no_value_of_one_record_and_no_extreme_of_fewer_than_five_is_given_away_by_rank(name: str) -> None:
+def test_no_extreme_of_fewer_than_five_is_released(name: str) -> None:
+    values = COLUMNS[name]
     for seed in range(5):
-        assert given_away(COLUMNS[name], of(COLUMNS[name], seed)) == 0
+        new = of(values, seed)
+        assert ends_given_away(values, new) == 0 or (is_all_shared(values) and (new == np.sort(values)).all())
 
 
 @every_column
 def test_the_mean_is_nearly_kept(name: str) -> None:
     values = COLUMNS[name]
     step = step_of(values) or 0.0
-    # Ends that must come down to a free place move by a few steps, five of so many values at each end.
+    # Ends come in; in whole numbers, by a few steps.
     few_steps = 4 * GROUP * step / values.size
     # About the first value: the sum of numbers far from zero has too few digits.
     shift = np.mean([(of(values, seed) - values[0]).mean() for seed in range(20)]) - (values - values[0]).mean()
-    assert abs(shift) <= 0.02 * values.std() + few_steps
+    assert abs(shift) <= 0.05 * values.std() + few_steps
 
 
 @every_column
@@ -100,70 +101,87 @@ def test_the_step_is_kept(name: str) -> None:
 
 
 @every_column
-def test_values_that_several_share_stay_between_the_ends(name: str) -> None:
-    values = np.sort(COLUMNS[name])
-    low, high = values[GROUP - 1], values[-GROUP]  # what is equal to an end may have gone with it
-    inside = (values > low) & (values < high)
-    shared = inside & np.isin(values, values[1:][values[1:] == values[:-1]])
-    assert (of(values)[shared] == values[shared]).all()
-
-
-@every_column
-def test_between_the_ends_no_value_leaves_the_gap_to_its_neighbours(name: str) -> None:
-    values = np.sort(COLUMNS[name])
+def test_what_many_share_stays_and_nothing_else(name: str) -> None:
+    values = COLUMNS[name]
+    shared = {
+        value: count for value, count in zip(*np.unique(values, return_counts=True), strict=True) if count >= GROUP
+    }
     new = of(values)
-    inside = np.flatnonzero((values > values[GROUP - 1]) & (values < values[-GROUP]))
-    assert (new[inside] >= values[inside - 1]).all()
-    assert (new[inside] <= values[inside + 1]).all()
+    assert all(np.count_nonzero(new == value) >= count for value, count in shared.items())
+    if step_of(values) is None and not is_all_shared(values) and np.spacing(values.max()) < 1e-9 * values.std():
+        own = values[~np.isin(values, list(shared))]
+        assert not np.isin(own, new).any()
 
 
-def test_values_of_one_record_each_move_and_depend_on_the_seed() -> None:
+def test_values_depend_on_the_seed() -> None:
     values = np.sort(COLUMNS["amounts"])
     first, second = of(values, 1), of(values, 2)
-    assert not np.isin(first, values).any()
-    assert (first[GROUP:-GROUP] != second[GROUP:-GROUP]).all()
+    assert (first != second).all()
     assert (of(values, 1) == first).all()
 
 
-def test_the_ends_become_their_means() -> None:
-    values = np.sort(COLUMNS["amounts"])
-    new = of(values)
-    assert np.allclose(new[:GROUP], values[:GROUP].mean(), rtol=1e-14)
-    assert np.allclose(new[-GROUP:], values[-GROUP:].mean(), rtol=1e-14)
+def test_values_two_records_share_are_not_verbatim() -> None:
+    values = np.repeat(RNG.lognormal(size=100), 2)
+    assert not np.isin(of(values), values).any()
 
 
-@pytest.mark.parametrize("group", [2, 3, 10, 50])
-def test_the_group_has_the_size_that_was_asked_for(group: int) -> None:
-    values = COLUMNS["amounts"]
-    new = of(values, group=group)
-    assert np.unique(new[-group:]).size == 1
-    assert new[-group - 1] < new[-group]
-    assert given_away(values, new, group) == 0
+@pytest.mark.parametrize("kind", ["lognormal", "exponential", "normal"])
+def test_windows_keep_means_and_variances(kind: str) -> None:
+    values = {"lognormal": RNG.lognormal(size=2000), "exponential": RNG.exponential(size=2000)}.get(
+        kind, RNG.standard_normal(2000)
+    )
+    for seed in range(5):
+        new = of(values, seed)
+        assert abs(new.mean() - values.mean()) < 0.01 * values.std()
+        assert abs(new.std() / values.std() - 1) < 0.05
 
 
-@pytest.mark.parametrize(
-    ("tail", "expected"),
-    [
-        ([90, 92, 93, 95, 97], 94),  # the mean is 93, which is one of them; 94 is next to it
-        ([96, 98, 99, 100, 104], 101),  # 98, 99 and 100 are all taken
-        ([88, 89, 90, 91, 92], 87),  # every number between is taken: next below
-        ([50, 50, 50, 50, 51], 50),  # four share it
-        ([48, 48, 49, 50, 50], 48),  # 49 is of one record, and 50 the largest
-        ([46, 47, 48, 48, 50], 49),
-        ([47, 48, 49, 49, 50], 49),  # two share it, and it is not the largest
-        ([49, 50, 50, 50, 50], 48),  # four share the largest, and one the other
-        ([49, 50, 50, 50, 50, 50], 50),
-    ],
-)
-def test_a_mean_that_is_one_of_the_values_makes_room(tail: list[float], expected: float) -> None:
-    values = np.concatenate([np.arange(0, 40, 0.5).round() * 1.0, tail])
-    assert of(values)[-GROUP:].tolist() == [expected] * GROUP
-    assert (of(-values)[:GROUP] == -expected).all()
+def test_wider_windows_hide_more() -> None:
+    """How much nearer the released values are to those of the file than to those of strangers."""
+    values, strangers = (np.random.default_rng(seed).lognormal(size=(300, 40)) for seed in (1, 2))
+
+    def advantage(window: int) -> float:
+        logs = []
+        for people in (values, strangers):
+            gaps = [
+                np.abs(own[:, None] - of(column, j, window=window)[None, :]).min(axis=1)
+                for j, (own, column) in enumerate(zip(people.T, values.T, strict=True))
+            ]
+            logs.append(np.log(np.column_stack(gaps) + 1e-12).mean())
+        return float(logs[1] - logs[0])
+
+    narrow, default = advantage(4), advantage(WINDOW)
+    assert default < 0.5 * narrow
+    assert default < 0.2
 
 
-def test_an_end_that_as_many_share_is_no_secret() -> None:
-    answers = np.concatenate([np.full(30, 3.0), np.full(30, 4.0), np.full(2, 5.0), np.arange(3)])
-    assert of(answers)[-GROUP:].tolist() == [4.0] * GROUP  # two fives are hidden among thirty fours
+def test_the_largest_is_not_told_by_its_rank() -> None:
+    told, shares = 0, []
+    for seed in range(100):
+        firms = np.random.default_rng(seed).lognormal(0, 1.5, 400)
+        share = of(firms, seed)[-1] / firms.max()
+        told += abs(share - 1) <= 0.1
+        shares.append(share)
+    assert told <= 10
+    # Nor by a rule of thumb: no constant times the released maximum is within a tenth of the truth for most.
+    best = max(np.mean(np.abs(times * np.array(shares) - 1) <= 0.1) for times in np.linspace(1, 4, 61))
+    assert best <= 0.6
+
+
+def test_a_record_that_dominates_its_window_is_not_told_by_the_sum() -> None:
+    told = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        firms = np.append(rng.lognormal(size=400), 2000 * rng.lognormal(0, 0.3))
+        released = of(firms, seed)
+        told += abs(released.sum() - np.sort(firms)[:-1].sum() - firms.max()) <= 0.1 * firms.max()
+    assert told <= 35
+
+
+def test_signs_stay_where_zero_is_a_heap() -> None:
+    values = np.concatenate([-RNG.lognormal(size=60), np.zeros(100), RNG.lognormal(size=140)])
+    for seed in range(5):
+        assert np.sign(of(values, seed)).tolist() == np.sign(np.sort(values)).tolist()
 
 
 @pytest.mark.parametrize("rare", [1, 2, 4, 50])
@@ -181,20 +199,19 @@ def test_a_scale_with_rare_ends_does_not_become_constant() -> None:
     assert of(answers).tolist() == answers.tolist()
 
 
-def test_the_largest_hide_among_those_that_share_the_next_value() -> None:
-    values = np.concatenate([np.arange(40.0) * 10, [500, 500, 500, 500, 510, 510, 510]])
-    # The five largest leave no place: 500 and 510 are next to each other on a step of ten, and three share 510.
-    assert of(values)[-7:].tolist() == [500.0] * 7
+def test_few_values_hide_among_those_that_share_the_nearest() -> None:
+    values = np.concatenate([np.repeat(np.arange(5.0) * 10, 20), [500, 510, 510]])
+    assert of(values)[-23:].tolist() == [40.0] * 23
 
 
 @pytest.mark.parametrize("mean", [1, 3, 5])
 def test_counts_lose_little_of_their_variance(mean: int) -> None:
-    """Averaging itself costs 1 to 2 per cent of it here, the whole numbers some more."""
+    """Ends that come in, and have to be whole, cost a tenth of it in the mean of such small files."""
     lost = []
     for seed in range(100):
         counts = np.random.default_rng(seed).poisson(mean, 100).astype(float)
         lost.append(1 - of(counts, seed).var() / counts.var())
-    assert np.mean(lost) < 0.06
+    assert np.mean(lost) < 0.12
     assert max(lost) < 0.35
 
 
@@ -219,8 +236,8 @@ def test_whole_numbers_of_all_kinds(numbers: list[int], unit: float, seed: int) 
     assert (np.diff(new) >= 0).all()
     assert values[0] <= new[0]
     assert new[-1] <= values[-1]
-    unchanged = (new == values).all() and np.unique(values).size < 2 * GROUP
-    assert unchanged or given_away(values, new) == 0
+    unchanged = (new == values).all() and np.unique(values).size < 2 * GROUP  # else it would be constant
+    assert unchanged or ends_given_away(values, new) == 0
 
 
 # --- Values by rank

@@ -2,7 +2,7 @@
 
 What the perturbation says is which record is small and which is large; the values come from the original column,
 so sign, bounds, whole numbers, zeros and heaps survive. `original` gives back exactly the old values. `smoothed`
-hides them: at both ends they are averaged in groups, between them each moves within the gap to its neighbours.
+draws them anew, a window of neighbours at a time (`restore/smoothing`).
 `stratified` draws one value from each n-th of the distribution (Latin hypercube sampling).
 """
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.domain import Domain, step_of
 from microveil.core.parameters import Step
 from microveil.core.rng import Stream
+from microveil.restore.smoothing import smoothed
 
 Kind = Literal["free", "original", "smoothed", "stratified"]
 
@@ -37,7 +37,7 @@ class Marginals(Step):
         Kind,
         Field(
             description="the values of a released column: free, its original ones in another order, smoothed ones "
-            "(the extremes averaged, the rest moved within their gaps), or drawn from each n-th of its distribution",
+            "(drawn anew among their neighbours), or drawn from each n-th of its distribution",
             json_schema_extra={"allowed": "free, original, smoothed or stratified"},
         ),
     ] = "free"
@@ -47,13 +47,22 @@ class Marginals(Step):
     ] = True
     tail_group: Annotated[
         int,
-        Field(ge=2, description="how many of the largest (and of the smallest) values are averaged when smoothed"),
+        Field(ge=2, description="how many records must share a value for it to be released as it is when smoothed"),
     ] = 5
+    window: Annotated[
+        int,
+        Field(
+            ge=4,
+            description="how many neighbours, on average, are drawn anew together when smoothed: more hide more, and "
+            "blur more",
+        ),
+    ] = 20
 
     @model_validator(mode="after")
     def _what_goes_with_what(self) -> Self:
-        if self.marginals != "smoothed" and self.tail_group != type(self).model_fields["tail_group"].default:
-            raise ValueError("tail_group goes with marginals='smoothed' only")
+        for name in ("tail_group", "window"):
+            if self.marginals != "smoothed" and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} goes with marginals='smoothed' only")
         if self.marginals == "free" and not self.exchange:
             raise ValueError("exchange goes with marginals other than 'free' only")
         return self
@@ -70,7 +79,7 @@ class Marginals(Step):
 
     def _values(self, ascending: Array, stream: Stream) -> Array:
         if self.marginals == "smoothed":
-            return smoothed(ascending, self.tail_group, stream)
+            return smoothed(ascending, self.window, self.tail_group, stream)
         return stratified(ascending, stream) if self.marginals == "stratified" else ascending
 
 
@@ -98,59 +107,7 @@ class Marginal:
             column[rows[np.argsort(column[rows], kind="stable")]] = values
 
 
-def smoothed(ascending: Array, tail_group: int, stream: Stream) -> Array:
-    """Values that tell as much about the column, and none about a single record.
-
-    The `tail_group` smallest and largest values become their average, or a place near it (`_tail`); between them, a
-    value that occurs once moves to a random place nearer to it than to its neighbours. Values that several records
-    share stay, and so does the step of the column. A tail whose values are all the same is no secret of anyone, and
-    stays too. A column without so many values at both ends becomes its mean; one that would be constant for another
-    reason, such as a rare flag, has no value that is not known, and stays as it is.
-    """
-    domain = Domain(step=step_of(ascending))
-    if ascending.size < 2 * tail_group:
-        return np.full(ascending.size, domain.rounded(ascending.mean(keepdims=True))[0])
-    halfway = (ascending[:-1] + ascending[1:]) / 2
-    low, high = np.r_[ascending[0], halfway], np.r_[halfway, ascending[-1]]
-    moved = domain.rounded(low + (high - low) * stream.uniform(ascending.size))
-    repeated = ascending[1:] == ascending[:-1]
-    stays = np.r_[False, repeated] | np.r_[repeated, False] | (moved < low) | (moved > high)
-    values: Array = np.where(stays, ascending, moved)
-    smallest, largest = -_tail(-ascending[::-1], tail_group, domain), _tail(ascending, tail_group, domain)
-    values[: smallest.size], values[-largest.size :] = smallest[::-1], largest
-    values = np.sort(values) + 0.0  # no -0.0
-    return values if values[0] < values[-1] else ascending.copy()
-
-
 def stratified(ascending: Array, stream: Stream) -> Array:
     """A value from a random place in each n-th of the distribution, which runs straight from value to value."""
     levels = (np.arange(ascending.size) + stream.uniform(ascending.size)) / ascending.size
     return np.quantile(ascending, levels)
-
-
-def _tail(ascending: Array, size: int, domain: Domain) -> Array:
-    """The new values of the largest: their mean, or the place nearest to it that is none of theirs.
-
-    Where whole numbers leave no such place between them, it is the place nearest to the mean that several records
-    share, which is nobody's own; the very largest has to be shared by as many as are averaged. Where each number has
-    one record, all come down to the next below.
-    """
-    tail = ascending[-size:]
-    if tail[0] == tail[-1]:
-        return tail
-    mean = tail.mean()
-    if domain.step is None:
-        places = mean + (tail[-1] - mean) * np.arange(size + 1) / (size + 1)
-    else:
-        places = domain.rounded(mean + domain.step * np.arange(-size, size + 1))
-        places = places[np.argsort(np.abs(places - mean), kind="stable")]
-    free = places[(places > tail[0]) & (places < tail[-1]) & ~np.isin(places, tail)]
-    if free.size:
-        return np.full(size, free[0])
-    if domain.step is None:
-        return np.full(size, tail[0])
-    own, sharing = np.unique(ascending[ascending >= tail[0]], return_counts=True)
-    shared = own[sharing >= np.where(own < tail[-1], 2, size)]
-    if shared.size:
-        return np.full(size, shared[np.argmin(np.abs(shared - mean))])
-    return np.full(size, domain.rounded(tail[:1] - domain.step)[0])

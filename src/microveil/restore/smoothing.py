@@ -1,0 +1,207 @@
+"""Smoothing: values that tell as much about a column as its own, and none about a single record.
+
+A value that moves only within the gap to its neighbours still says where one record was: summed over many columns,
+such gaps tell members of a file from strangers. So the sorted values are cut into windows of random size, and each
+window's values are drawn anew, between its ends, from a beta distribution with its mean and variance. The draws are
+then given that mean and variance exactly, unless a few records dominate the window: its sum and the released
+neighbours would tell them (the p % rule of tables, on what the values have beyond the window's inner end).
+
+What many records share (a heap: zero, a round number, an answer) is nobody's own, and stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.domain import Domain, step_of
+from microveil.core.rng import Stream
+
+Index = NDArray[np.intp]
+
+DOMINATED = 0.1
+"""The p % rule: all but the two largest excesses must come to this share of the largest one, or a sum tells it."""
+
+FLATTEST, SHARPEST = 0.2, 200.0
+"""Limits of the concentration of a beta distribution: below the first, draws would pile up at the ends of a window,
+where the records are that make it so wide; above the second they are all the same."""
+
+LEAST_SHAPE = 0.05
+"""Below this, numpy's beta deviates underflow."""
+
+OUTER = 2
+"""How much wider than others the outer windows are."""
+
+LEAST_END, MOST_END = 0.55, 0.9
+"""How much of an outer window's width is left when its outer end is drawn in."""
+
+JUST_LESS, JUST_MORE = 0.49, 0.51
+"""Share of a step within which a draw is still rounded to a value, and no longer is."""
+
+FITS = 3
+"""Rounds of giving draws their mean and variance, and turning back those that left the range of the column."""
+
+
+def smoothed(ascending: Array, window: int, tail_group: int, stream: Stream) -> Array:
+    """New values of a column whose values come in ascending order.
+
+    Values that `tail_group` records or more share stay. The others are drawn anew in windows of half to one and a half
+    times `window` values, on the column's step. The very largest value (and the smallest) is never released, unless it
+    is shared so. Fewer than `tail_group` values among shared ones take the nearest of these; but a column that would
+    become constant so, such as a rare flag, has no value that is not known, and stays as it is. A column without so
+    many values at both ends becomes its mean.
+    """
+    domain = Domain(step=step_of(ascending))
+    if ascending.size < 2 * tail_group:
+        return np.full(ascending.size, domain.rounded(ascending.mean(keepdims=True))[0])
+    shared = _shared(ascending, tail_group)
+    values = ascending.copy()
+    generator = stream.generator()
+    for place in _groups(ascending, shared, window):
+        if place.size < tail_group:
+            values[place] = _nearest(ascending[place], ascending[shared])
+            continue
+        outer = place[0] == 0, place[-1] == ascending.size - 1
+        windows = _Windows.of(ascending[place], _cuts(place.size, window, tail_group, generator))
+        values[place] = domain.rounded(windows.drawn_in(outer, domain.step, generator).draw(generator))
+    values = np.sort(values) + 0.0  # no -0.0
+    return values if values[0] < values[-1] else ascending.copy()
+
+
+def _shared(ascending: Array, least: int) -> Mask:
+    """Which values at least so many records have."""
+    starts = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
+    sizes = np.diff(np.r_[starts, ascending.size])
+    return np.repeat(sizes >= least, sizes)
+
+
+def _nearest(values: Array, places: Array) -> Array:
+    """The nearest of the places, which come in ascending order, to each value."""
+    after = np.searchsorted(places, values).clip(1, places.size - 1)
+    low, high = places[after - 1], places[after]
+    return np.where(values - low <= high - values, low, high)
+
+
+def _groups(ascending: Array, shared: Mask, window: int) -> list[Index]:
+    """The places of values that are drawn anew, in groups of neighbours.
+
+    Values with more than a window of shared ones between them are no neighbours; nor are those on both sides of zero
+    where zero is shared, so that signs stay.
+    """
+    places = np.flatnonzero(~shared)
+    apart = np.diff(places) > window
+    if (ascending[shared] == 0).any():
+        apart |= np.diff(ascending[places] > 0)
+    return [group for group in np.split(places, np.flatnonzero(apart) + 1) if group.size]
+
+
+@dataclass(frozen=True, repr=False)
+class _Windows:
+    """Windows of sorted values: where each starts, its ends halfway to its neighbours, and which of them is outer."""
+
+    values: Array
+    starts: Index
+    low: Array
+    high: Array
+    upper: Mask
+
+    @classmethod
+    def of(cls, values: Array, starts: Index) -> _Windows:
+        """Sorted values, cut where windows start."""
+        cut = starts[1:]
+        halfway = (values[cut - 1] + values[cut]) / 2
+        low, high = np.r_[values[0], halfway], np.r_[halfway, values[-1]]
+        return cls(values, starts, low, high, low + high >= 2 * np.median(values))
+
+    def drawn_in(self, outer: tuple[bool, bool], step: float | None, generator: np.random.Generator) -> _Windows:
+        """The same with the ends of the column nearer, by random shares: they are not to tell the farthest records.
+
+        An end can come in as far as the mean and the variance of its window allow, to where all values would stand at
+        one end or the other. On a step, no value is rounded to the end. Ends that are none of the column's stay; but
+        on a step they have the share of values that is rounded to them.
+        """
+        low, high = self.low.copy(), self.high.copy()
+        mean = self.mean(self.values)
+        spread = np.where(self.dominated()[1], 0.0, self.spread(self.values, mean))
+        for number, near, far, drawn in ((-1, low, high, outer[1]), (0, high, low, outer[0])):
+            end, inside, width = far[number], mean[number] - near[number], far[number] - near[number]
+            outward = 1.0 if far is high else -1.0
+            if not drawn:
+                far[number] += outward * JUST_LESS * (step or 0.0)
+            elif inside:
+                nearest = min(max(LEAST_END, (inside + spread[number] ** 2 / inside) / width), MOST_END)
+                far[number] = near[number] + (nearest + (MOST_END - nearest) * generator.random()) * width
+                if step is not None and outward * (end - far[number]) < JUST_MORE * step:
+                    far[number] = end - outward * JUST_MORE * step
+        return replace(self, low=low, high=high)
+
+    @property
+    def sizes(self) -> Index:
+        return np.diff(np.r_[self.starts, self.values.size])
+
+    def each(self, per_window: Array) -> Array:
+        """For each value, the figure of its window."""
+        return np.repeat(per_window, self.sizes)
+
+    def mean(self, values: Array) -> Array:
+        """The mean of the values in each window."""
+        means: Array = np.add.reduceat(values, self.starts) / self.sizes
+        return means
+
+    def spread(self, values: Array, means: Array) -> Array:
+        """Their standard deviations."""
+        return np.sqrt(self.mean(np.square(values - self.each(means))))
+
+    def dominated(self) -> tuple[Mask, Mask]:
+        """In which windows the sum, and the sum of squares, would tell the value that stands out most.
+
+        Contributions are what values have beyond the inner end of their window: everyone knows that they have at least
+        that, as the next window is released as well.
+        """
+        upper, last = self.upper, self.starts + self.sizes - 1
+        excess = np.abs(self.values - self.each(np.where(upper, self.low, self.high)))
+        largest = np.where(upper, excess[last], excess[self.starts])
+        second = np.where(upper, excess[last - 1], excess[self.starts + 1])
+        rest = np.add.reduceat(excess, self.starts) - largest - second
+        squares = np.add.reduceat(np.square(excess), self.starts) - np.square(largest) - np.square(second)
+        return rest < DOMINATED * largest, squares < 2 * DOMINATED * np.square(largest)
+
+    def draw(self, generator: np.random.Generator) -> Array:
+        """New values, from a beta distribution in each window, with its mean and spread where no record dominates."""
+        mean = self.mean(self.values)
+        spread = self.spread(self.values, mean)
+        width = np.maximum(self.high - self.low, np.finfo(float).tiny)
+        place = ((mean - self.low) / width).clip(0.0, 1.0)
+        with np.errstate(divide="ignore"):
+            concentration = (place * (1 - place) / np.square(spread / width) - 1).clip(FLATTEST, SHARPEST)
+        shapes = (self.each(np.maximum(part * concentration, LEAST_SHAPE)) for part in (place, 1 - place))
+        drawn = self.each(self.low) + self.each(width) * generator.beta(*shapes)
+        return self._fitted(drawn, mean, spread)
+
+    def _fitted(self, drawn: Array, mean: Array, spread: Array) -> Array:
+        by_sum, by_squares = self.dominated()
+        low, high = self.low[0], self.high[-1]
+        for _ in range(FITS):
+            now = self.mean(drawn)
+            wide = self.spread(drawn, now)
+            stretch = np.where(by_squares | (wide == 0), 1.0, spread / np.where(wide == 0, 1.0, wide))
+            centre = np.where(by_sum, now, mean)
+            drawn = self.each(centre) + self.each(stretch) * (drawn - self.each(now))
+            # What left the range of the column is turned back: cut off, it would stand at the ends, which are values.
+            drawn = np.where(drawn < low, 2 * low - drawn, drawn)
+            drawn = np.where(drawn > high, 2 * high - drawn, drawn).clip(low, high)
+        return drawn
+
+
+def _cuts(size: int, window: int, least: int, generator: np.random.Generator) -> Index:
+    """Where windows of random size start; the outer ones are wider, as values are far apart there."""
+    smallest = max(window // 2, least)
+    largest = max(3 * window // 2, smallest)
+    first, last = generator.integers(OUTER * smallest, OUTER * largest + 1, size=2)
+    inner = first + np.r_[0, np.cumsum(generator.integers(smallest, largest + 1, size=size // smallest + 1))]
+    inner = inner[inner <= size - last - smallest]
+    starts = np.r_[0, inner, size - last]
+    return starts if inner.size else np.array([0] if size < 2 * smallest else [0, size // 2])
