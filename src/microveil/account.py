@@ -10,6 +10,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.dependence import ROWS_PER_COLUMN
 from microveil.core.evidence import Evidence, covariance_error_within, mean_error_within
+from microveil.core.fewest import FEWEST_RECORDS
 from microveil.core.results import CLOSELY, ComponentTable, Dose, Leakage
 from microveil.core.roles import Roles
 from microveil.core.table import Matrix
@@ -283,6 +284,22 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
     return said
 
 
+def _about_rare(rare: Mapping[str, int]) -> list[str]:
+    """What few records have in common, and is not kept apart for them: sums over few records tell these."""
+    said = [
+        f"{few} of the groups by {role} have too few records (about {FEWEST_RECORDS} are needed): they are pooled, "
+        "and what is special about them is not kept"
+        for role, few in rare.items()
+        if role != "far"
+    ]
+    if "far" in rare:
+        said.append(
+            f"{rare['far']} records stand so far out in the public columns that a regression would follow them: their "
+            "part in it is limited, so relations to the public columns are kept but for theirs"
+        )
+    return said
+
+
 def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     names = intake.table.confidential_names
     said = [f"column '{names[j]}' is constant and passes through as it is" for j in outcome.constant]
@@ -293,6 +310,7 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
         said.append(
             f"{outcome.leverage} records stand so far out in the public columns that these all but tell their values"
         )
+    said += _about_rare(intake.rare)
     said += [
         f"public column '{name}': {', '.join(f'{code:g}' for code in codes)} looks like a code, but is regressed on as "
         "a value; leave the column out of public, or recode it"

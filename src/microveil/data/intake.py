@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.domain import Domain, learnt_domain
 from microveil.core.errors import DataError, ParameterError
+from microveil.core.fewest import FEWEST_RECORDS, pooled, pulled_in
 from microveil.core.knowledge import Knowledge
 from microveil.core.ratios import find_ratios
 from microveil.core.roles import Roles
@@ -46,6 +47,9 @@ class Intake:
     public_codes: dict[str, tuple[float, ...]]
     holes: dict[str, Mask | None]
     known: Knowledge
+    rare: Mapping[str, int] = field(default_factory=dict)
+    """How many labels, combinations of labels or strata were pooled, because few records have them, by role; and how
+    many records were pulled in (`far`) because a regression on public columns would follow them."""
 
     @cached_property
     def present(self) -> Mask | None:
@@ -67,8 +71,7 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
     if frame.count < SMALLEST_TABLE:
         rows = "no rows" if frame.count == 0 else f"{frame.count} row{'s' if frame.count > 1 else ''}"
         raise DataError(f"data: has {rows}", f"at least {SMALLEST_TABLE} are needed to hide one among others")
-    table, plain, crossed = _table(frame, roles)
-    _check_room(table, roles)
+    table, plain, crossed, rare = _table(frame, roles)
     look = scan(table)
     missing = set(look.missing())
     for number, (role, name) in plain.items():
@@ -101,7 +104,7 @@ def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
     _check_answers(holes, table.strata)
     protected = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
     told = {name: found for name, found in public_codes.items() if found}
-    return Intake(table, look, codes, told, holes, _known(dictionary, protected, look, inferred=inferred))
+    return Intake(table, look, codes, told, holes, _known(dictionary, protected, look, inferred=inferred), rare)
 
 
 def _known(dictionary: Dictionary, columns: Mapping[str, Array], look: Scan, *, inferred: bool) -> Knowledge:
@@ -143,16 +146,24 @@ def _confidential(table: Table) -> range:
     return range(table.public, len(table.names))
 
 
-def _table(frame: Frame, roles: Roles) -> tuple[Table, dict[int, tuple[str, str]], dict[tuple[str, str], Array]]:
-    """The table, and which of its columns are plain ones of the frame to regress on, with their role and name.
+Plain = dict[int, tuple[str, str]]
+"""Which columns of a table are plain ones of the frame to regress on, with their role and name."""
 
-    Beside these, by role and name, the columns of numbers that are regressed on in products only.
-    """
+Crossed = dict[tuple[str, str], Array]
+"""By role and name, the columns of numbers that are regressed on in products only."""
+
+
+def _table(frame: Frame, roles: Roles) -> tuple[Table, Plain, Crossed, dict[str, int]]:
+    """The table, what there is to say of its columns, and how many rare labels and strata were pooled."""
     weights = None if roles.weight is None else _weights(frame, roles.weight)
-    strata = None if not roles.strata else group_numbers(frame, roles.strata)
+    rare: dict[str, int] = {}
+    strata = None
+    if roles.strata:
+        strata, few = pooled(group_numbers(frame, roles.strata), FEWEST_RECORDS + len(roles.shown))
+        rare |= {"strata": few} if few else {}
     block = frame.block()
     if block is not None and not roles.shown and list(roles.confidential) == frame.names:
-        return Table(Matrix.from_array(block), roles.confidential, 0, weights, strata), {}, {}
+        return Table(Matrix.from_array(block), roles.confidential, 0, weights, strata), {}, {}, rare
     names: list[str] = []
     columns: list[Array] = []
     plain: dict[int, tuple[str, str]] = {}
@@ -162,6 +173,7 @@ def _table(frame: Frame, roles: Roles) -> tuple[Table, dict[int, tuple[str, str]
         matrix = model_matrix(frame, terms, role)
         plain |= {len(names) + number: (role, name) for number, name in matrix.plain.items()}
         crossed |= {(role, name): values for name, values in matrix.crossed.items()}
+        rare |= {f"{role} '{name}'": few for name, few in matrix.rare.items()}
         places[role] = tuple(range(len(names), len(names) + len(matrix.names)))
         names += matrix.names
         columns += matrix.columns
@@ -172,9 +184,13 @@ def _table(frame: Frame, roles: Roles) -> tuple[Table, dict[int, tuple[str, str]
         groups.get("groups"),
         *(places.get(role, ()) for role in ("local", "local_pieces", "grouped")),
     )
+    if np.isfinite(columns).all():  # what is not is told of later
+        columns, far = pulled_in(columns, weights)
+        rare |= {"far": far} if far else {}
     values = Matrix([*columns, *(frame.numbers(name) for name in roles.confidential)])
     table = Table(values, (*names, *roles.confidential), len(names), weights, strata, clustering=clustering)
-    return table, plain, crossed
+    _check_room(table, roles)
+    return table, plain, crossed, rare
 
 
 def _groups(frame: Frame, chosen: Sequence[str]) -> Groups | None:

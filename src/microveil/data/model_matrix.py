@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.fewest import FEWEST_RECORDS, pooled
 from microveil.core.formula import Terms
 from microveil.data.frames import Frame
 from microveil.data.limits import SMALLEST_TABLE, check_unit, check_values
@@ -34,13 +35,15 @@ class ModelMatrix:
     """Its columns, each called by the columns it was made of; `plain` ones are columns of the frame, by number.
 
     Plain ones that are in no product are yet to be checked (`check_plain`), by whoever looks at all columns at once.
-    `crossed` are the columns of numbers that are in products only.
+    `crossed` are the columns of numbers that are in products only; `rare` tells how many labels of a column, or
+    combinations of labels, were pooled because few records have them.
     """
 
     names: tuple[str, ...]
     columns: list[Array]
     plain: Mapping[int, str]
     crossed: Mapping[str, Array]
+    rare: Mapping[str, int]
 
 
 class Part(NamedTuple):
@@ -54,10 +57,11 @@ class Part(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Combinations of labels: the number of that of each row, and which of them have a column."""
+    """Combinations of labels: the number of that of each row, which have a column, and how many were pooled."""
 
     numbers: NDArray[np.intp]
     chosen: NDArray[np.intp]
+    rare: int
 
 
 def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
@@ -70,8 +74,9 @@ def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
     for part in parts:
         if part.labels and part.labels not in cells:
             # Each product of numbers ties the residuals of a combination down once, as the mean of them does.
-            needed = SMALLEST_TABLE - 1 + sum(other.labels == part.labels for other in parts)
+            needed = FEWEST_RECORDS - 1 + sum(other.labels == part.labels for other in parts)
             cells[part.labels] = _cells(role, {name: labels[name] for name in part.labels}, needed)
+    rare = {":".join(names): found.rare for names, found in cells.items() if found.rare}
     check_room(frame.count, role, sum(cells[part.labels].chosen.size if part.labels else 1 for part in parts))
     plain = [name for name, values in numbers.items() if Part((), (name,)) in parts and _varies(values)]
     for name in {name for part in parts if part.labels or len(part.numbers) > 1 for name in part.numbers}:
@@ -88,7 +93,7 @@ def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
                 names.append(str(part))
                 columns.append(column)
     crossed = {name: values for name, values in numbers.items() if name not in plain}
-    return ModelMatrix(tuple(names), columns, dict(enumerate(plain)), crossed)
+    return ModelMatrix(tuple(names), columns, dict(enumerate(plain)), crossed, rare)
 
 
 def check_plain(role: str, name: str, values: Array, low: float, high: float, *, missing: bool) -> None:
@@ -141,22 +146,35 @@ def _cells(role: str, labels: Mapping[str, NDArray[np.intp]], needed: int) -> Ce
     for codes in others:
         crossed = numbers * (codes.max() + 1) + codes
         numbers = (np.cumsum(np.bincount(crossed) > 0) - 1)[crossed]
-    check_cells(role, names, np.bincount(numbers), needed)
+    check_levels(role, names, np.bincount(numbers).size)
+    if not others:
+        # The rare labels of one column are one label; of several, they have what their labels have one by one.
+        numbers, rare = pooled(first, needed)
+        return Cells(numbers, np.flatnonzero(np.arange(numbers.max() + 1) != numbers[np.argmin(first)]), rare)
     inner = np.logical_and.reduce([codes > 0 for codes in labels.values()])
-    return Cells(numbers, np.flatnonzero(np.bincount(numbers, weights=inner)))
+    cells, many = np.bincount(numbers, weights=inner) > 0, np.bincount(numbers) >= needed
+    return Cells(numbers, np.flatnonzero(cells & many), int(np.count_nonzero(cells & ~many)))
 
 
-def check_cells(role: str, names: Sequence[str], rows: NDArray[np.intp], needed: int) -> None:
-    """Refuse labels, or combinations of labels, that are too many or in too few rows."""
+def check_levels(role: str, names: Sequence[str], count: int) -> None:
+    """Refuse labels, or combinations of labels, that are too many."""
     alone = len(names) == 1
     labels, of = ("labels", f"column '{names[0]}'") if alone else ("combinations of labels", f"'{':'.join(names)}'")
-    hint = f"group them, or leave the column out of {role}" if alone else "group labels, or leave the columns uncrossed"
-    if rows.size > MOST_LEVELS:
-        raise DataError(f"{role}: {of} has {rows.size} different {labels}, more than {MOST_LEVELS}", hint)
-    rare = int(np.count_nonzero(rows < needed))
+    if count > MOST_LEVELS:
+        hint = (
+            f"group them, or leave the column out of {role}" if alone else "group labels, or do not cross them"
+        )
+        raise DataError(f"{role}: {of} has {count} different {labels}, more than {MOST_LEVELS}", hint)
+
+
+def check_rare(role: str, name: str, rows: NDArray[np.intp]) -> None:
+    """Refuse labels of few rows, where they cannot be pooled: the sums of a rare label tell its records."""
+    rare = int(np.count_nonzero(rows < FEWEST_RECORDS))
     if rare:
-        # The residuals of a label add up to zero: a record alone in it has none, and would be released as it is.
-        raise DataError(f"{role}: {rare} {labels} of {of} have fewer than {needed} rows", hint)
+        raise DataError(
+            f"{role}: {rare} labels of column '{name}' have fewer than {FEWEST_RECORDS} rows",
+            f"group them, or leave the column out of {role}",
+        )
 
 
 def _product(role: str, part: Part, numbers: Mapping[str, Array], parts: Collection[Part]) -> Array | None:

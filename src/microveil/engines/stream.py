@@ -24,8 +24,7 @@ from microveil.data.blocks import BlockSource, Labels
 from microveil.data.dictionary import Dictionary, declared_rules, watched_rules
 from microveil.data.frames import SAMPLE
 from microveil.data.intake import Intake, Rules, dictionary_for
-from microveil.data.limits import SMALLEST_TABLE
-from microveil.data.model_matrix import MOST_LEVELS, check_cells, check_room
+from microveil.data.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.engines.disk import SHARE, DiskTable
 from microveil.engines.far_checks import (
     check_columns,
@@ -55,7 +54,8 @@ def take_in_blocks(source: BlockSource, roles: Roles, rules: Rules, shelf: Shelf
     check_count(source.count)
     regressors: list[tuple[str, DiskColumn | LabelColumn]] = [(name, columns[name]) for name in numbers]
     for name in labels:
-        check_cells("public", [name], np.array(found[name].rows), SMALLEST_TABLE)
+        check_levels("public", [name], len(found[name].rows))
+        check_rare("public", name, np.array(found[name].rows))
         # The first label is told by the others, all 0.
         regressors += [(name, LabelColumn(columns[name], code)) for code in found[name].in_order()[1:]]
     check_room(source.count, "public", len(regressors))
@@ -108,7 +108,7 @@ def _read(
         for name in labels:
             columns[name].append(found[name].codes(batch.column(name)))
             if len(found[name].rows) > MOST_LEVELS:
-                check_cells("public", [name], np.array(found[name].rows), 0)
+                check_levels("public", [name], len(found[name].rows))
         tell("reading the file", 0.15 * min(columns[names[0]].size / source.count, 1.0))
     return columns, found
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.fewest import FEWEST_RECORDS
 from microveil.core.moments import moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
@@ -120,6 +121,7 @@ class _Search:
         width = len(original.names) - original.public
         self.marks = np.empty((0, width), np.uint8) if present is None else np.ascontiguousarray(present, np.uint8)
         self.anchors = self._anchors(original.weights is not None)
+        self.fitted = self._fitted(len(original.names))
         self.fixed = len(self.anchors) + original.public
         self.target = self._second_moments(self.features(list(original.values.columns)))
         ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.target.shape[1])
@@ -129,13 +131,22 @@ class _Search:
         """Columns that stay, beside the public ones, and whose moments with the others are means.
 
         With weights an exchange moves the mean; a column of ones makes it one of the moments. Where cells are missing,
-        an indicator of them makes the mean over complete pairs one.
+        an indicator of them makes the mean over complete pairs one; but the moments of few gaps are those records.
         """
         anchors = [np.ones(self.count)] if weighted else []
         if self.present is not None:
-            gaps = self.present[:, ~self.present.all(axis=0)]
+            there = np.count_nonzero(self.present, axis=0)
+            gaps = self.present[:, np.minimum(there, self.count - there) >= FEWEST_RECORDS]
             anchors += [np.asarray(_standardised(column.astype(np.float64))) for column in gaps.T]
         return anchors
+
+    def _fitted(self, width: int) -> Mask:
+        """Between which columns moments are fitted to, anchors among them: those with enough complete pairs."""
+        there = np.ones((self.count, len(self.anchors) + width))
+        if self.present is not None:
+            there[:, -self.present.shape[1] :] = self.present
+        enough: Mask = there.T @ there >= min(FEWEST_RECORDS, self.count)
+        return enough
 
     def features(self, columns: list[Array]) -> NDArray[np.float32]:
         """Rows x layers x columns: values, ranks, their squares and their cubes, each with mean 0 and variance 1.
@@ -171,7 +182,7 @@ class _Search:
         passes = int(np.clip(proposals // (self.count * (width - self.fixed)), LEAST_PASSES, MOST_PASSES))
         losses: list[Array] = []
         for number in range(passes):
-            error = self._second_moments(features) - self.target
+            error = np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
             gradient = self.inverse @ error @ self.inverse
             losses.append(np.einsum("lij,lij->l", gradient, error))
             stalled = number >= PATIENCE and (losses[-1] > STALLED * losses[-1 - PATIENCE]).all()
@@ -179,7 +190,7 @@ class _Search:
                 break
             seed = stream.generator(number).integers(2**63)
             exchange(features, self.weights, self.marks, self.fixed, self.inverse, gradient, EMPHASIS, BLOCK, seed)
-        largest = self._largest(self._second_moments(features) - self.target)
+        largest = self._largest(np.where(self.fitted, self._second_moments(features) - self.target, 0.0))
         return Settled(float(largest[0]), float(largest[1]))
 
     def _largest(self, error: Array) -> Array:

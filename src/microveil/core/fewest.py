@@ -1,0 +1,74 @@
+"""How many records a statistic must be about, so that fitting a release to it does not give a record back.
+
+With one gap in a column, the moments of the gap's indicator *are* the record; with a label of three records, they are
+the sums of three. So nothing that a release is fitted to is a sum over fewer records than this: rarer labels and strata
+are pooled, rarer gaps play no part. A record that stands far out in a public column is a group of its own: the fit
+follows it, so it is pulled in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.linalg import regression_slopes
+
+FEWEST_RECORDS = 10
+"""Sets of up to five records came back as a set where they were fitted to; of ten, records are as far off as others."""
+
+
+def pooled(groups: NDArray[np.intp], least: int = FEWEST_RECORDS) -> tuple[NDArray[np.intp], int]:
+    """Groups (numbered from 0, none empty) with the small ones as one, and how many were small.
+
+    If these are too few even together, the smallest of the others joins them.
+    """
+    sizes = np.bincount(groups)
+    small = sizes < least
+    count = int(np.count_nonzero(small))
+    if count == 0:
+        return groups, 0
+    if sizes[small].sum() < least and not small.all():
+        small[np.argmin(np.where(small, sizes.sum(), sizes))] = True
+    new = np.where(small, sizes.size, np.arange(sizes.size))
+    return np.unique(new[groups], return_inverse=True)[1].astype(np.intp), count
+
+
+MOST_LEVERAGE, TIMES_AVERAGE = 0.2, 4
+"""Share of a record in its own fitted value, at most; in small files, so many times the average share."""
+
+PULLS = 100
+"""Rounds of pulling in; each pull makes others stand out a little more."""
+
+A_BIT_FURTHER = 0.98
+"""So that the next round does not find the same record again."""
+
+
+def pulled_in(columns: list[Array], weights: Array | None) -> tuple[list[Array], int]:
+    """Public columns with no record so far out that a regression on them follows it; and how many were pulled in."""
+    if not columns:
+        return columns, 0
+    x = np.column_stack(columns)
+    x -= np.median(x, axis=0)
+    weight = np.ones(len(x)) if weights is None else weights
+    limit = max(MOST_LEVERAGE, TIMES_AVERAGE * (x.shape[1] + 1) / len(x))
+    moved = np.zeros(len(x), dtype=bool)
+    for _ in range(PULLS):
+        leverage = _leverage(x, weight)
+        far = leverage > limit
+        if not far.any():
+            break
+        x[far] *= A_BIT_FURTHER * np.sqrt(limit / leverage[far])[:, None]
+        moved |= far
+    if not moved.any():
+        return columns, 0
+    middle = np.median(np.column_stack(columns), axis=0)
+    return [np.ascontiguousarray(column) for column in (x + middle).T], int(np.count_nonzero(moved))
+
+
+def _leverage(x: Array, weight: Array) -> Array:
+    """The share of each record in its own fitted value, with an intercept."""
+    centred = x - weight @ x / weight.sum()
+    slopes = regression_slopes((centred.T * weight) @ centred, np.eye(x.shape[1]))
+    leverage: Array = weight * (1 / weight.sum() + np.einsum("ij,jk,ik->i", centred, slopes, centred))
+    return leverage
