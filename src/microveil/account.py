@@ -18,6 +18,7 @@ from microveil.data.frames import Frame
 from microveil.data.identifiers import identifier_reason
 from microveil.data.intake import Intake, group_numbers
 from microveil.engines import Outcome
+from microveil.engines.pipeline import DOMINATED
 from microveil.methods import Plan
 from microveil.risk import leakage_distribution
 from microveil.utility import ks, rank_correlation_difference
@@ -276,6 +277,12 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
         said.append(
             f"{outcome.untouched}{of} components are untouched: an intruder can estimate them from the release alone "
             "and link records through them; perturb all components unless the receivers are trusted"
+        )
+    dominated = sum(DOMINATED in note for note in spectrum.notes.values())
+    if dominated:
+        said.append(
+            f"{dominated} of {axes.count} components have most of their variance from a few records, and were drawn anew; "
+            "carried to another record, such a component brings the first one back whole"
         )
     if outcome.single and not plan.perturb.replaces and not plan.perturb.mixes:
         said.append(

@@ -161,9 +161,7 @@ def check_levels(role: str, names: Sequence[str], count: int) -> None:
     alone = len(names) == 1
     labels, of = ("labels", f"column '{names[0]}'") if alone else ("combinations of labels", f"'{':'.join(names)}'")
     if count > MOST_LEVELS:
-        hint = (
-            f"group them, or leave the column out of {role}" if alone else "group labels, or do not cross them"
-        )
+        hint = f"group them, or leave the column out of {role}" if alone else "group labels, or do not cross them"
         raise DataError(f"{role}: {of} has {count} different {labels}, more than {MOST_LEVELS}", hint)
 
 

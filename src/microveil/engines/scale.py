@@ -156,6 +156,12 @@ def mapped(beside: Array, matrix: Array, constant: Array) -> Array:
     return found
 
 
+def _powers(way: Way, cells: Array, rows: slice) -> Array:
+    """Squares and fourth powers of the scores, added up."""
+    squares = np.square(way.scores(cells, rows)[way.centre.public :])
+    return np.stack([squares.sum(axis=1), np.square(squares).sum(axis=1)])
+
+
 class LazyScores(Scores):
     """Scores that are made of the rows whenever they are asked for; of these, only permuted ones are stored."""
 
@@ -174,8 +180,20 @@ class LazyScores(Scores):
         """Moments of the public columns and the scores."""
         return self.table.measure(self.way.scores, self.way.reads)
 
+    def powers(self) -> tuple[Array, Array]:
+        """Sums of the squares and of the fourth powers of each component."""
+        squares, fourths = self.table.total(partial(_powers, self.way))
+        return squares, fourths
+
     def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
         """Row by row, or by a permutation over all rows."""
+        if not turns:
+            return []
+        if not (perturb.by_rows or perturb.permutes):
+            raise DataError(
+                f"{len(turns)} components are dominated by a few records, and would have to be drawn anew as a whole",
+                "use engine='memory', or dominated='keep'",
+            )
         changes: dict[int, Change]
         if perturb.by_rows:
             streams = [Remembered(turn.stream.entropy, turn.stream.key) for turn in turns]

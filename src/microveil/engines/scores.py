@@ -64,6 +64,10 @@ class Scores(ABC):
         """Moments of the public columns and the scores."""
 
     @abstractmethod
+    def powers(self) -> tuple[Array, Array]:
+        """Sums of the squares and of the fourth powers of each component."""
+
+    @abstractmethod
     def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
         """Perturb components each by itself; what is returned are the notes on each."""
 
@@ -104,6 +108,11 @@ class HeldScores(Scores):
     def moments(self, task: Task) -> Moments:
         """Moments of the public columns and the scores."""
         return score_moments(task, self.values)
+
+    def powers(self) -> tuple[Array, Array]:
+        """Sums of the squares and of the fourth powers of each component."""
+        squares = [np.square(score) for score in self.values]
+        return np.array([s.sum() for s in squares]), np.array([s @ s for s in squares])
 
     def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
         """Perturb components each by itself, in threads."""

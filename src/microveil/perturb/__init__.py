@@ -1,6 +1,7 @@
 """Perturbations by the name a user types. A new one is a file here and a line below."""
 
 from microveil.perturb.base import (
+    CarryingPerturbation,
     Column,
     ColumnPerturbation,
     Columns,
@@ -58,6 +59,7 @@ RESERVED: dict[str, type[Perturbation]] = {
 __all__ = [
     "PERTURBATIONS",
     "RESERVED",
+    "CarryingPerturbation",
     "Column",
     "ColumnPerturbation",
     "Columns",
@@ -67,6 +69,7 @@ __all__ = [
     "NormalPerturbation",
     "OtherScores",
     "Perturbation",
+    "VanDerWaerden",
     "check_draws",
     "similar_records",
 ]

@@ -6,10 +6,11 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
@@ -167,6 +168,22 @@ class ColumnPerturbation(Perturbation):
     @abstractmethod
     def apply(self, column: Column) -> Array:
         """The perturbed values, in a new array."""
+
+
+class CarryingPerturbation(ColumnPerturbation):
+    """Base of perturbations that carry values from record to record.
+
+    A value that dominates a component is a record: whoever gets it, gets what that record has in every column that the
+    component is made of.
+    """
+
+    dominated: Annotated[
+        Literal["redraw", "keep"],
+        Field(
+            description="what happens to a component of which a few records have most of the variance: redraw it as "
+            "normal scores in random order, or keep to the perturbation, which carries these records to others"
+        ),
+    ] = "redraw"
 
 
 class JointPerturbation(Perturbation):

@@ -12,7 +12,7 @@ from pydantic import Field
 from microveil.core.arrays import Array
 from microveil.core.rng import Stream
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import Column, ColumnPerturbation, NormalPerturbation
+from microveil.perturb.base import CarryingPerturbation, Column, ColumnPerturbation, NormalPerturbation
 
 
 def bandwidth_nrd0(column: Column) -> float:
@@ -25,7 +25,7 @@ def bandwidth_nrd0(column: Column) -> float:
     return float(0.9 * spread * n**-0.2)
 
 
-class Redraw(NormalPerturbation):
+class Redraw(NormalPerturbation, CarryingPerturbation):
     """Draw from the smoothed empirical distribution: a random old value plus a little normal noise.
 
     Calviño (2017), §4.2, after Fienberg (1994). The noise has the bandwidth of a kernel density estimate;
@@ -46,7 +46,7 @@ class Redraw(NormalPerturbation):
         return column.values[donors(column.stream, column.values.size, column.weights)] + h * self.deviates(column)
 
 
-class Bootstrap(ColumnPerturbation):
+class Bootstrap(CarryingPerturbation):
     """Draw from the old values with replacement.
 
     The smoothed redraw without its noise: every value is one that was there. The variance of the new mean about the

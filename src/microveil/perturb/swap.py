@@ -10,10 +10,10 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.parameters import Permutations
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import Column, ColumnPerturbation, check_given
+from microveil.perturb.base import CarryingPerturbation, Column, check_given
 
 
-class Swap(ColumnPerturbation):
+class Swap(CarryingPerturbation):
     """Put the values in random order, each component in an order of its own.
 
     Calviño (2017), §3.1. The distribution of every component comes back exactly, so the means do too; the
