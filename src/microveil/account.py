@@ -281,8 +281,8 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
     dominated = sum(DOMINATED in note for note in spectrum.notes.values())
     if dominated:
         said.append(
-            f"{dominated} of {axes.count} components have most of their variance from a few records, and were drawn anew; "
-            "carried to another record, such a component brings the first one back whole"
+            f"{dominated} of {axes.count} components have most of their variance from a few records, and were drawn "
+            "anew; carried to another record, such a component brings the first one back whole"
         )
     if outcome.single and not plan.perturb.replaces and not plan.perturb.mixes:
         said.append(
