@@ -216,6 +216,7 @@ def assess(
     seed: int | None = None,
     rules: Rules = "infer",
     sensitive: Choice = None,
+    holdout: Any = None,
     policy: Policy | Mapping[str, Any] | str | Path | None = None,
     sanity: bool = True,
     progress: Progress | None = None,
@@ -237,6 +238,8 @@ def assess(
         rules: as for `protect`: special codes are found in the original, given in a dictionary, or values (None).
         sensitive: columns that were to be hidden, if not all of the compared ones: attacks are on these alone, what a
             release is still good for is measured on all, and `selectivity` tells them from the others.
+        holdout: records of the same population that did not enter the release, of the same kind and with the same
+            columns: what it tells of them is no risk. `membership`, `classifier_auc` and attacks with a control use it.
         policy: limits on the figures (a file, a dict or `read_policy`'s); its measures are taken too.
         sanity: whether to measure the originals themselves and a shuffle of them too, for the scale.
         progress: called with the name of the step and the share done.
@@ -248,7 +251,13 @@ def assess(
     tell(READING, 0.0)
     released = in_file_order(released) if isinstance(released, Release) else released
     both = pair_up(
-        frame, open_frame(released), confidential=confidential, public=public, rules=rules, sensitive=sensitive
+        frame,
+        open_frame(released),
+        confidential=confidential,
+        public=public,
+        rules=rules,
+        sensitive=sensitive,
+        holdout=None if holdout is None else open_frame(holdout),
     )
     streams = Streams.from_seed(None if seed is None else int(seed))
     found = measuring.assessment(both, ids, streams, like=frame, sanity=sanity, tell=tell)

@@ -38,6 +38,7 @@ DEFAULT = (
     "interval_disclosure",
     "interval_disclosure_own",
     "extreme_disclosure",
+    "membership",
     "pil",
     "propensity_2",
     "propensity_3",
@@ -207,7 +208,9 @@ def take(
         tell(name, number / len(needed))
         told_apart = GAUGES[name].takes("sensitive")
         about = hidden if name in RISKS and not told_apart else both
-        options = {"sensitive": both.sensitive} if told_apart else {}
+        options: dict[str, Any] = {"sensitive": both.sensitive} if told_apart else {}
+        if about.holdout is not None and GAUGES[name].takes("control"):
+            options["control"] = about.holdout
         try:
             if both.reordered and GAUGES[name].paired:
                 raise DataError(REORDERED)
@@ -223,7 +226,9 @@ def _sensitive_alone(both: Pair) -> Pair:
     if both.sensitive is None:
         return both
     original, released = (table.select(both.sensitive) for table in (both.original, both.released))
-    return Pair(tuple(both.names[j] for j in both.sensitive), original, released, both.notes)
+    beside = None if both.holdout is None else both.holdout.select(both.sensitive)
+    names = tuple(both.names[j] for j in both.sensitive)
+    return Pair(names, original, released, both.notes, holdout=beside)
 
 
 def parts_of(ids: Iterable[str]) -> list[str]:

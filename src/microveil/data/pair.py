@@ -51,6 +51,9 @@ class Pair:
     reordered: bool = False
     """Are most released records those of other rows, so that rows of both files do not belong together?"""
 
+    holdout: Matrix | None = None
+    """Records of the same population that did not enter the release, to see what it tells of strangers."""
+
     @property
     def rows(self) -> tuple[int, int]:
         """Rows of the original and of the released file."""
@@ -58,7 +61,14 @@ class Pair:
 
 
 def pair_up(
-    original: Frame, released: Frame, *, confidential: Choice, public: Choice, rules: Rules, sensitive: Choice = None
+    original: Frame,
+    released: Frame,
+    *,
+    confidential: Choice,
+    public: Choice,
+    rules: Rules,
+    sensitive: Choice = None,
+    holdout: Frame | None = None,
 ) -> Pair:
     """Match the columns of two files; by default those that are numeric in both and not public."""
     _check_kinds(original, released)
@@ -78,10 +88,21 @@ def pair_up(
         *_about_same(names, before, after),
         *_about_public(original, released, known),
     ]
-    return Pair(names, Matrix(before), Matrix(after), notes, hidden, _reordered(before, after))
+    beside = None if holdout is None else _held_out(original, holdout, names, codes)
+    return Pair(names, Matrix(before), Matrix(after), notes, hidden, _reordered(before, after), beside)
 
 
-def _check_kinds(original: Frame, released: Frame) -> None:
+def _held_out(original: Frame, holdout: Frame, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
+    """The same columns of records that were kept back."""
+    _check_kinds(original, holdout, "held-out")
+    check_columns(original, holdout, names, (), "held-out")
+    columns = [_values(holdout, name, codes.get(name, ())) for name in names]
+    for name, values in zip(names, columns, strict=True):
+        check_size("held-out", name, float(np.nanmax(np.abs(values), initial=0.0)))
+    return Matrix(columns)
+
+
+def _check_kinds(original: Frame, released: Frame, called: str = "released") -> None:
     """Arrays have no names to match by, only places."""
     arrays = [isinstance(frame, NumpyFrame) for frame in (original, released)]
     if arrays[0] != arrays[1]:
@@ -89,7 +110,7 @@ def _check_kinds(original: Frame, released: Frame) -> None:
     widths = len(original.names), len(released.names)
     if all(arrays) and widths[0] != widths[1]:
         raise DataError(f"the arrays have {widths[0]} and {widths[1]} columns", "give the same columns of both")
-    for which, frame in (("original", original), ("released", released)):
+    for which, frame in (("original", original), (called, released)):
         if not frame.count:
             raise DataError(f"the {which} file has no rows", "check that it is the right one")
 
@@ -104,7 +125,9 @@ def compared(original: Columns, released: Columns, public: Sequence[str]) -> tup
     return names
 
 
-def check_columns(original: Columns, released: Columns, names: Sequence[str], public: Sequence[str]) -> None:
+def check_columns(
+    original: Columns, released: Columns, names: Sequence[str], public: Sequence[str], called: str = "released"
+) -> None:
     """Both files have these columns, and those to be compared are numbers in both."""
     if not names:
         raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
@@ -112,8 +135,8 @@ def check_columns(original: Columns, released: Columns, names: Sequence[str], pu
         if (*names, *public).count(name) > 1:
             raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
         if name not in released.names:
-            raise DataError(f"the released file has no column '{name}'", "rename its columns, or leave this one out")
-    for which, frame in (("original", original), ("released", released)):
+            raise DataError(f"the {called} file has no column '{name}'", "rename its columns, or leave this one out")
+    for which, frame in (("original", original), (called, released)):
         for name in names:
             if not frame.is_numeric(name):
                 problem = f"confidential: column '{name}' of the {which} file is not numeric"

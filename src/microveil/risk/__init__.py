@@ -22,6 +22,7 @@ from microveil.risk.linkage import (
     optimal_linkage,
     rank_linkage,
 )
+from microveil.risk.membership import membership
 from microveil.risk.outliers import outlier_risk
 from microveil.risk.records import RecordRisk, record_risk
 from microveil.risk.subspace import subspace_linkage
@@ -48,6 +49,7 @@ MEASURES = registry(
     spectral_filtering,
     dcr_ratio,
     exact_matches,
+    membership,
     near_leakage,
 )
 
@@ -70,6 +72,7 @@ __all__ = [
     "leakage_distribution",
     "linkability",
     "mahalanobis_linkage",
+    "membership",
     "near_leakage",
     "optimal_linkage",
     "outlier_risk",

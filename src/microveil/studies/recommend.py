@@ -30,6 +30,7 @@ MEASURES = (
     "interval_disclosure",
     "interval_disclosure_own",
     "extreme_disclosure",
+    "membership",
     "pil",
     "propensity_3",
     "classifier_auc",
