@@ -249,6 +249,7 @@ def assess(
     ids = measuring.chosen(measures, also=limits.measures if limits else ())
     frame, tell = open_frame(original), progress or (lambda *_: None)
     tell(READING, 0.0)
+    order_known = isinstance(released, Release)
     released = in_file_order(released) if isinstance(released, Release) else released
     both = pair_up(
         frame,
@@ -258,6 +259,7 @@ def assess(
         rules=rules,
         sensitive=sensitive,
         holdout=None if holdout is None else open_frame(holdout),
+        order_known=order_known,
     )
     streams = Streams.from_seed(None if seed is None else int(seed))
     found = measuring.assessment(both, ids, streams, like=frame, sanity=sanity, tell=tell)

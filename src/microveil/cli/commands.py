@@ -279,7 +279,7 @@ def assess(
         typer.Option(
             metavar="FILE",
             parser=api.place_from,
-            help="Records of the same population that are not in the original: strangers for `membership` and controls.",
+            help="Records of the same population that are not in the original, as strangers for `membership`.",
         ),
     ] = None,
     policy: Annotated[

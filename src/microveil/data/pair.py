@@ -21,6 +21,9 @@ from microveil.data.frames import Frame, NumpyFrame
 from microveil.data.intake import Rules, dictionary_for
 from microveil.data.limits import LARGEST
 
+REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
+"""A table that was only sorted must not pass for one that is hard to link."""
+
 BEYOND = 1e15
 """Standard deviations of the original from its mean: a released value further off is in another unit, or broken."""
 
@@ -48,8 +51,11 @@ class Pair:
     sensitive: tuple[int, ...] | None = None
     """The numbers of those that were to be hidden, if not all."""
 
-    reordered: bool = False
-    """Are most released records those of other rows, so that rows of both files do not belong together?"""
+    reordered: str = ""
+    """Why rows of both files do not belong together, if they do not."""
+
+    order_known: bool = False
+    """Is it known that rows are in the same order, because the release says where they were?"""
 
     holdout: Matrix | None = None
     """Records of the same population that did not enter the release, to see what it tells of strangers."""
@@ -69,6 +75,7 @@ def pair_up(
     rules: Rules,
     sensitive: Choice = None,
     holdout: Frame | None = None,
+    order_known: bool = False,
 ) -> Pair:
     """Match the columns of two files; by default those that are numeric in both and not public."""
     _check_kinds(original, released)
@@ -89,7 +96,8 @@ def pair_up(
         *_about_public(original, released, known),
     ]
     beside = None if holdout is None else _held_out(original, holdout, names, codes)
-    return Pair(names, Matrix(before), Matrix(after), notes, hidden, _reordered(before, after), beside)
+    reordered = "" if order_known else _reordered(before, after)
+    return Pair(names, Matrix(before), Matrix(after), notes, hidden, reordered, order_known, beside)
 
 
 def _held_out(original: Frame, holdout: Frame, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
@@ -235,7 +243,7 @@ def _about_same(names: Sequence[str], before: Sequence[Array], after: Sequence[A
     return told_same([name for name, old, new in columns if np.array_equal(old, new, equal_nan=True)])
 
 
-def _reordered(before: Sequence[Array], after: Sequence[Array]) -> bool:
+def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:
     """Are most released records, whole, those that only one other row of the original has?
 
     A table that was sorted is no less disclosed for it, but what compares rows with rows would not see it.
@@ -243,10 +251,10 @@ def _reordered(before: Sequence[Array], after: Sequence[Array]) -> bool:
     import polars as pl
 
     if len(before) < 2 or before[0].size != after[0].size:
-        return False
+        return ""
     old, new = (pl.DataFrame({str(j): cells for j, cells in enumerate(those)}).hash_rows() for those in (before, after))
     elsewhere = (new != old) & new.is_in(old.filter(old.is_unique()).implode())
-    return 2 * int(elsewhere.sum()) >= new.len()
+    return REORDERED if 2 * int(elsewhere.sum()) >= new.len() else ""
 
 
 def told_same(names: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ from microveil.risk.linkage import (
     optimal_linkage,
     rank_linkage,
 )
+from microveil.risk.matches import near_matches
 from microveil.risk.membership import membership
 from microveil.risk.outliers import outlier_risk
 from microveil.risk.records import RecordRisk, record_risk
@@ -49,6 +50,7 @@ MEASURES = registry(
     spectral_filtering,
     dcr_ratio,
     exact_matches,
+    near_matches,
     membership,
     near_leakage,
 )
@@ -74,6 +76,7 @@ __all__ = [
     "mahalanobis_linkage",
     "membership",
     "near_leakage",
+    "near_matches",
     "optimal_linkage",
     "outlier_risk",
     "rank_linkage",

@@ -109,6 +109,7 @@ class Area:
 
     @classmethod
     def of(cls, members: Array, strangers: Array, *, paired: bool) -> Area:
+        """From scores, which are less for those who look like members; paired if the strangers are the same records."""
         inside, outside = np.sort(members), np.sort(strangers)
         limit = outside[int(FALSE_ALARMS * outside.size)]
         found = float((inside < limit).mean())
@@ -116,10 +117,12 @@ class Area:
 
     @property
     def value(self) -> float:
+        """The area itself."""
         return float(self.members.mean())
 
     @property
     def error(self) -> float:
+        """Its standard error."""
         return float(np.sqrt(_covariance([self])[0, 0]))
 
 

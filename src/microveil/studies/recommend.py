@@ -30,6 +30,8 @@ MEASURES = (
     "interval_disclosure",
     "interval_disclosure_own",
     "extreme_disclosure",
+    "exact_matches",
+    "near_matches",
     "membership",
     "pil",
     "propensity_3",
