@@ -25,6 +25,7 @@ from microveil.core.table import Matrix
 from microveil.data.frames import Frame, table_like
 from microveil.data.pair import Pair
 from microveil.risk import MEASURES as RISKS
+from microveil.risk import records_at_risk
 from microveil.risk.matches import OWN_ROW
 from microveil.utility import MEASURES as UTILITIES
 from microveil.utility import SCORES, Score
@@ -68,6 +69,9 @@ OUT_OF_ORDER = "released records that match originals stand in other rows: the o
 """As for a table that was only sorted; but its values were changed as well."""
 
 MATCHES = "near_matches"
+BY_RANK = ("extreme_disclosure",)
+"""Attacks that count from the ends of columns: those of several releases together are other ends."""
+
 FEWEST_IN_PLACE = 0.5
 """Share of the matches found that stand in their own row, below which the order of rows does not tell who is who."""
 
@@ -175,7 +179,14 @@ def assessment(
         skipped=skipped,
         notes=[*reasons, *both.notes, *notes(figures)],
         make_frame=partial(table_like, like),
+        find_records=None if figure is not None else partial(_records, both, seed_of("records", streams)),
     )
+
+
+def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
+    """The records at highest risk of those columns that attacks are about."""
+    about = _sensitive_alone(both)
+    return records_at_risk(about.original, _known_of(about, "max_record_risk"), seed).to_dict(most)
 
 
 def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
@@ -184,7 +195,7 @@ def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> San
     sample = both.original.take(np.sort(rows))
     shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
     start, share = 1.0 - SANITY_SHARE, SANITY_SHARE / 2
-    few = replace(both, original=sample, reordered="")
+    few = replace(both, original=sample, reordered="", union=None, mean=None)
     same, other = (replace(few, released=released) for released in (sample, shuffled))
     identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share))
     shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share))
@@ -227,15 +238,14 @@ def take(
         tell(name, number / len(needed))
         told_apart = GAUGES[name].takes("sensitive")
         about = hidden if name in RISKS and not told_apart else both
+        released = _known_of(about, name)
         options: dict[str, Any] = {"sensitive": both.sensitive} if told_apart else {}
         if about.holdout is not None and GAUGES[name].takes("control"):
             options["control"] = about.holdout
         try:
             if both.reordered and GAUGES[name].paired:
                 raise DataError(both.reordered)
-            found = (early or {}).get(name) or (figure or figure_of)(
-                name, about.original, about.released, streams, **options
-            )
+            found = (early or {}).get(name) or (figure or figure_of)(name, about.original, released, streams, **options)
             taken[name] = replace(found, note=_with_names(found.note, about.names))
         except DataError as error:
             skipped[name] = _with_names(error.problem, about.names)
@@ -257,7 +267,7 @@ def in_order(both: Pair, ids: Sequence[str], streams: Streams) -> tuple[Pair, di
         return both, {}
     matched = found.low > (found.chance or 0.0)
     away = matched and found.parts[OWN_ROW] < FEWEST_IN_PLACE
-    return (replace(both, reordered=OUT_OF_ORDER) if away else both), {MATCHES: found}
+    return (replace(both, reordered=OUT_OF_ORDER) if away else both), ({} if both.union else {MATCHES: found})
 
 
 def _sensitive_alone(both: Pair) -> Pair:
@@ -267,7 +277,14 @@ def _sensitive_alone(both: Pair) -> Pair:
     original, released = (table.select(both.sensitive) for table in (both.original, both.released))
     beside = None if both.holdout is None else both.holdout.select(both.sensitive)
     names = tuple(both.names[j] for j in both.sensitive)
-    return Pair(names, original, released, both.notes, holdout=beside)
+    union, mean = (None if table is None else table.select(both.sensitive) for table in (both.union, both.mean))
+    return Pair(names, original, released, both.notes, holdout=beside, union=union, mean=mean)
+
+
+def _known_of(both: Pair, name: str) -> Matrix:
+    """What an attack goes by: of several releases all records, or the mean of each; everything else by the first."""
+    known = (both.mean if GAUGES[name].paired else both.union) if name in RISKS and name not in BY_RANK else None
+    return both.released if known is None else known
 
 
 def parts_of(ids: Iterable[str]) -> list[str]:

@@ -16,6 +16,11 @@ Kind = Literal["risk", "utility", "score"]
 WORST = "worst_attack"
 WORST_MEANING = "what the attack that gains most gains over chance, as a share of what was to be gained"
 
+NO_SHARES = (WORST, "max_record_risk")
+"""Figures that are made of others, or are about one record, and so are no attack beside the others."""
+
+MOST_RECORDS = 1_000
+
 Table = Mapping[str, list[Any]]
 """Columns by name."""
 
@@ -78,6 +83,7 @@ class Assessment(Mapping[str, Measure]):
     notes: list[str]
     make_frame: Callable[[Table], Any]
     verdict: Verdict | None = None
+    find_records: Callable[[int], Table] | None = None
 
     def __getitem__(self, name: str) -> Measure:
         if name not in self.figures:
@@ -110,6 +116,18 @@ class Assessment(Mapping[str, Measure]):
         lines = (None, None) if self.sanity is None else (self.sanity.identity, self.sanity.shuffle)
         identity, shuffle = (None if line is None or name not in line else line[name].value for line in lines)
         return identity, shuffle
+
+    @property
+    def records(self) -> Any:
+        """The records at highest risk, the worst first, 1,000 at most: row (from 0), risk, and the reason in words.
+
+        A frame of the kind that was assessed (polars for arrays), for the owner's eyes only: it says who is at risk.
+        """
+        return self.make_frame(self.records_at_risk(MOST_RECORDS))
+
+    def records_at_risk(self, most: int) -> Table:
+        """The same as plain columns; nothing where records were not held in memory."""
+        return {"row": [], "risk": [], "reason": []} if self.find_records is None else self.find_records(most)
 
     @property
     def met(self) -> bool | None:
@@ -206,7 +224,9 @@ def gain_of(attack: Measure) -> float:
 
 def _attacks(risks: Iterable[Measure]) -> list[Measure]:
     """Those that have a chance level, the one that gains most first."""
-    known = [m for m in risks if m.id != WORST and m.better == "low" and m.range[1] == 1.0 and m.chance is not None]
+    known = [
+        m for m in risks if m.id not in NO_SHARES and m.better == "low" and m.range[1] == 1.0 and m.chance is not None
+    ]
     return sorted(known, key=gain_of, reverse=True)
 
 

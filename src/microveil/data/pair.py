@@ -60,6 +60,12 @@ class Pair:
     holdout: Matrix | None = None
     """Records of the same population that did not enter the release, to see what it tells of strangers."""
 
+    union: Matrix | None = None
+    """The records of several releases together, where there are several; `released` is then the first."""
+
+    mean: Matrix | None = None
+    """The mean of each record's releases, where all have the same rows."""
+
     @property
     def rows(self) -> tuple[int, int]:
         """Rows of the original and of the released file."""

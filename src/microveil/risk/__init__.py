@@ -25,7 +25,7 @@ from microveil.risk.linkage import (
 from microveil.risk.matches import near_matches
 from microveil.risk.membership import membership
 from microveil.risk.outliers import outlier_risk
-from microveil.risk.records import RecordRisk, record_risk
+from microveil.risk.records import RecordRisk, max_record_risk, record_risk, records_at_risk
 from microveil.risk.subspace import subspace_linkage
 from microveil.risk.two_files import linkability
 
@@ -52,6 +52,7 @@ MEASURES = registry(
     exact_matches,
     near_matches,
     membership,
+    max_record_risk,
     near_leakage,
 )
 
@@ -74,6 +75,7 @@ __all__ = [
     "leakage_distribution",
     "linkability",
     "mahalanobis_linkage",
+    "max_record_risk",
     "membership",
     "near_leakage",
     "near_matches",
@@ -82,6 +84,7 @@ __all__ = [
     "rank_linkage",
     "reconstruction",
     "record_risk",
+    "records_at_risk",
     "singling_out",
     "spectral_filtering",
     "subspace_linkage",

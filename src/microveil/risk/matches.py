@@ -26,6 +26,7 @@ SHARES = np.concatenate([[0.0], np.geomspace(0.002, 0.8, 30)])
 NEARLY = np.array([0.01, 0.03, 0.1, 0.2])
 """A released record that is nearer than this share of the distance to the nearest other original is a near copy."""
 
+REMOTE_ALONE = "margin of remote records"
 REMOTE = 0.1
 """Share of records that are looked at for themselves, because they are far from all others."""
 
@@ -123,9 +124,14 @@ class Look:
         return float(best.clip(0.0).mean() / self.rows.size)
 
 
-def look(original: Matrix, released: Matrix, seed: int | None) -> Look | None:
-    """Every record tried beside its nearest released records and its nearest other originals; None of too few."""
-    tried = sampled_rows(original.shape[0], seed, pairs=PAIRS // 8)
+def look(
+    original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = SAME
+) -> Look | None:
+    """Every record tried beside its nearest released records and its nearest other originals; None of too few.
+
+    The `floor` is added to distances: what is nearer than the data are precise is as near as can be.
+    """
+    tried = sampled_rows(original.shape[0], seed, pairs=pairs)
     empty = np.all([np.isnan(column[tried]) for column in original.columns], axis=0)
     tried = tried[~empty]
     if tried.size < FEWEST or released.shape[0] < FEWEST or original.shape[0] < FEWEST:
@@ -134,11 +140,11 @@ def look(original: Matrix, released: Matrix, seed: int | None) -> Look | None:
         return None
     tells: dict[str, Tell] = {}
     for name, view_of in VIEWS.items():
-        tells |= _tells(name, view_of(original, released), tried)
+        tells |= _tells(name, view_of(original, released), tried, floor)
     return Look(tried, tells)
 
 
-def _tells(name: str, view: View, tried: Index) -> dict[str, Tell]:
+def _tells(name: str, view: View, tried: Index, floor: float) -> dict[str, Tell]:
     records = view.before[tried]
     which, near = nearest(records, view.after, 2)
     those, others = nearest(records, view.before, 3)
@@ -147,16 +153,16 @@ def _tells(name: str, view: View, tried: Index) -> dict[str, Tell]:
     own = np.zeros(tried.size, dtype=bool)
     if len(view.after) == len(view.before):  # else there is no own row
         own = distances(records, view.after, np.arange(tried.size), tried) <= reach(near[:, 0])
-    margins = np.where(first, _ratio(near.T), 1.0), np.where(second, _ratio(others.T), 1.0)
+    margins = np.where(first, _ratio(near.T, floor), 1.0), np.where(second, _ratio(others.T, floor), 1.0)
     beside = near[:, 0], others[:, 0]
-    copies = np.where(first, _ratio(beside), 1.0), np.where(second, _ratio(beside[::-1]), 1.0)
+    copies = np.where(first, _ratio(beside, floor), 1.0), np.where(second, _ratio(beside[::-1], floor), 1.0)
     # Who is far from everybody in both files: chosen alike for record and stranger, so that neither has an advantage.
     apart = np.minimum(near[:, 1], others[:, 1])
     alone = apart >= np.quantile(apart, 1 - REMOTE)
     remote = np.where(alone, margins[0], 1.0), np.where(alone, margins[1], 1.0)
     told = {
         f"margin by {name}": (*margins, np.quantile(margins[1], SHARES)),
-        f"margin of remote records by {name}": (*remote, np.quantile(margins[1][alone], SHARES)),
+        f"{REMOTE_ALONE} by {name}": (*remote, np.quantile(margins[1][alone], SHARES)),
         f"nearly copied by {name}": (*copies, NEARLY),
     }
     return {
@@ -176,9 +182,9 @@ def _first_claim(which: Index, distance: Array) -> Mask:
     return first
 
 
-def _ratio(distances: Sequence[Array] | Array) -> Array:
+def _ratio(distances: Sequence[Array] | Array, floor: float) -> Array:
     """Of the first to the second; 1 where there is no distance at all: what many share is nobody's."""
-    ratio: Array = (distances[0] + SAME) / (distances[1] + SAME)
+    ratio: Array = (distances[0] + floor) / (distances[1] + floor)
     return ratio
 
 
