@@ -118,6 +118,13 @@ def test_no_alarm_for_another_sample_of_the_population(kind: str) -> None:
     assert np.mean(gains) == pytest.approx(0, abs=0.03)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_no_alarm_in_few_columns(columns: int) -> None:
+    for seed in range(5):
+        found = measured(firms(seed, 300, columns), firms(100 + seed, 300, columns), measures=["near_matches"])
+        assert found["near_matches"].low <= found["near_matches"].chance
+
+
 def test_a_file_of_another_length_is_searched_too() -> None:
     data = firms(13)
     found = measured(data, shuffled(noisy(data, 0.001, 1), 2)[:300])

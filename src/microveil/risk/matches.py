@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.measure import Reading
+from microveil.core.measure import Reading, scales
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.risk.neighbours import SAME, Index, nearest
@@ -36,7 +36,9 @@ FLIPS = 300
 LIMIT = 2.9
 """Standard errors to the ends of the interval: 95 % for the best of a dozen limits that are about independent."""
 
-FEWEST = 4
+FEWEST, FEWEST_COLUMNS = 4, 2
+"""Records and columns without which there is nothing to compare: on a line everybody stands between two others."""
+
 OWN_ROW = "of them, in their own row"
 
 
@@ -64,7 +66,7 @@ def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None)
     """
     found = look(original, released, seed)
     if found is None:
-        return Reading(0.0, chance=0.0, note="there are too few records to compare")
+        return Reading(0.0, chance=0.0, note="there are too few records or columns to compare")
     tried, count = found.rows.size, original.shape[0]
     parts = {name: float(tell.gains.mean(axis=0).max()) for name, tell in found.tells.items()}
     best = found.best
@@ -136,7 +138,7 @@ def look(
     tried = tried[~empty]
     if tried.size < FEWEST or released.shape[0] < FEWEST or original.shape[0] < FEWEST:
         return None
-    if all(np.isnan(column).all() for column in released.columns):
+    if all(np.isnan(column).all() for column in released.columns) or len(scales(original)) < FEWEST_COLUMNS:
         return None
     tells: dict[str, Tell] = {}
     for name, view_of in VIEWS.items():

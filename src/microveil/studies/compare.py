@@ -259,7 +259,7 @@ def _judged(work: Work, release: Release) -> Assessment:
     beside = {name: work.roles[name] for name in ("confidential", "strata", "weight")}
     compared = list(api.columns_by_role(work.data, {**beside, "public": None}).confidential)
     options = {"rules": work.roles["rules"], "sensitive": list(work.sensitive), "seed": release.seed, "sanity": False}
-    return api.assess(work.data, release.data, confidential=compared, measures=list(work.measures), **options)
+    return api.assess(work.data, release, confidential=compared, measures=list(work.measures), **options)
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:
