@@ -262,7 +262,8 @@ def test_files_of_different_lengths_are_compared_as_distributions(tmp_path: Path
 def test_what_needs_all_records_is_skipped_with_the_reason(tmp_path: Path) -> None:
     paths = written(tmp_path, table(), masked(table()))
     found = assess_files(*paths, measures="default", seed=1)
-    assert set(found.skipped) == {"rank_linkage", "subspace_linkage", "known_columns_linkage"}
+    unpaired = {"membership", "near_matches", "exact_matches"}
+    assert set(found.skipped) == {"rank_linkage", "subspace_linkage", "known_columns_linkage", *unpaired}
     assert "random sample of the rows" in found.skipped["rank_linkage"]
     assert {*found, *found.skipped} == set(measuring.DEFAULT)
     policy = mv.read_policy({"policy": {"name": "any", "version": 1}, "limits": {"dbrl": {"at_most": 1.0}}})

@@ -38,6 +38,7 @@ from microveil.data.limits import check_unit
 from microveil.data.pair import pair_up
 from microveil.data.places import Database, file_of, own_file, place_from
 from microveil.data.policy import read_policy as policy_from
+from microveil.data.several import combined
 from microveil.engines import ENGINES, Outcome, Progress, run
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 from microveil.reporting import Reporter, file_identity, in_file_order
@@ -216,6 +217,7 @@ def assess(
     seed: int | None = None,
     rules: Rules = "infer",
     sensitive: Choice = None,
+    holdout: Any = None,
     policy: Policy | Mapping[str, Any] | str | Path | None = None,
     sanity: bool = True,
     progress: Progress | None = None,
@@ -229,7 +231,8 @@ def assess(
     Args:
         original: the file as it was.
         released: the file to judge, made by microveil or by anything else; or what `protect` gave back, which knows
-            where its rows were if it has shuffled them.
+            where its rows were if it has shuffled them; or a list of several releases of the file, which an intruder
+            may hold against each other.
         confidential: columns to compare; by default all that are numeric in both files.
         public: columns that were to stay as they are: not compared, but a note tells if they did change.
         measures: "default", "all", or ids; `measures()` lists them.
@@ -237,6 +240,8 @@ def assess(
         rules: as for `protect`: special codes are found in the original, given in a dictionary, or values (None).
         sensitive: columns that were to be hidden, if not all of the compared ones: attacks are on these alone, what a
             release is still good for is measured on all, and `selectivity` tells them from the others.
+        holdout: records of the same population that did not enter the release, of the same kind and with the same
+            columns: what it tells of them is no risk. `membership`, `classifier_auc` and attacks with a control use it.
         policy: limits on the figures (a file, a dict or `read_policy`'s); its measures are taken too.
         sanity: whether to measure the originals themselves and a shuffle of them too, for the scale.
         progress: called with the name of the step and the share done.
@@ -246,10 +251,23 @@ def assess(
     ids = measuring.chosen(measures, also=limits.measures if limits else ())
     frame, tell = open_frame(original), progress or (lambda *_: None)
     tell(READING, 0.0)
-    released = in_file_order(released) if isinstance(released, Release) else released
-    both = pair_up(
-        frame, open_frame(released), confidential=confidential, public=public, rules=rules, sensitive=sensitive
-    )
+    releases = list(released) if isinstance(released, list | tuple) else [released]
+    if not releases:
+        raise ParameterError("released: no release is given", "give one, or several as a list")
+    pairs = [
+        pair_up(
+            frame,
+            open_frame(in_file_order(one) if isinstance(one, Release) else one),
+            confidential=confidential,
+            public=public,
+            rules=rules,
+            sensitive=sensitive,
+            holdout=None if holdout is None else open_frame(holdout),
+            order_known=isinstance(one, Release),
+        )
+        for one in releases
+    ]
+    both = pairs[0] if len(pairs) == 1 else combined(pairs)
     streams = Streams.from_seed(None if seed is None else int(seed))
     found = measuring.assessment(both, ids, streams, like=frame, sanity=sanity, tell=tell)
     tell("done", 1.0)

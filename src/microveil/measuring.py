@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.assessment import Assessment, Entry, Kind, Sanity
+from microveil.core.assessment import WORST, WORST_MEANING, Assessment, Entry, Kind, Sanity, worst_of
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.measure import Gauge, Measure
 from microveil.core.rng import Streams
@@ -25,6 +25,8 @@ from microveil.core.table import Matrix
 from microveil.data.frames import Frame, table_like
 from microveil.data.pair import Pair
 from microveil.risk import MEASURES as RISKS
+from microveil.risk import records_at_risk
+from microveil.risk.matches import OWN_ROW
 from microveil.utility import MEASURES as UTILITIES
 from microveil.utility import SCORES, Score
 
@@ -38,6 +40,9 @@ DEFAULT = (
     "interval_disclosure",
     "interval_disclosure_own",
     "extreme_disclosure",
+    "exact_matches",
+    "near_matches",
+    "membership",
     "pil",
     "propensity_2",
     "propensity_3",
@@ -48,6 +53,7 @@ DEFAULT = (
     "score_2",
     "score_3",
     "summary",
+    "worst_attack",
 )
 """The attacks that have something to say about any file, and one measure for each thing that files are used for."""
 
@@ -59,8 +65,15 @@ SANITY_SHARE = 0.4
 
 MANY_ROWS = 1_000_000
 
-REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
-"""A table that was only sorted must not pass for one that is hard to link."""
+OUT_OF_ORDER = "released records that match originals stand in other rows: the order of rows was not used"
+"""As for a table that was only sorted; but its values were changed as well."""
+
+MATCHES = "near_matches"
+BY_RANK = ("extreme_disclosure",)
+"""Attacks that count from the ends of columns: those of several releases together are other ends."""
+
+FEWEST_IN_PLACE = 0.5
+"""Share of the matches found that stand in their own row, below which the order of rows does not tell who is who."""
 
 BLIND = 1e-6
 """A second-degree propensity below this says that second moments are kept, and nothing else."""
@@ -80,7 +93,9 @@ def entries() -> dict[str, Entry]:
     """Every measure and score by its id: risks, utilities, scores."""
     kinds: dict[Kind, Mapping[str, Gauge]] = {"risk": RISKS, "utility": UTILITIES}
     found = {name: _entry(gauge, kind) for kind, gauges in kinds.items() for name, gauge in gauges.items()}
-    return found | {name: _score_entry(score, found) for name, score in SCORES.items()}
+    found |= {name: _score_entry(score, found) for name, score in SCORES.items()}
+    story = inspect.cleandoc(worst_of.__doc__ or "")
+    return found | {WORST: Entry(WORST, "risk", WORST_MEANING, "low", (0.0, 1.0), "slow", False, story)}
 
 
 def _entry(gauge: Gauge, kind: Kind) -> Entry:
@@ -100,7 +115,7 @@ def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]
     """Ids, each once, and `also` those of a policy; "default" and "all" stand for many."""
     if not isinstance(measures, str | list | tuple) or not all(isinstance(word, str) for word in measures):
         raise ParameterError("measures: takes ids", "give 'default', 'all' or a list of ids")
-    known = [*GAUGES, *SCORES]
+    known = [*GAUGES, *SCORES, WORST]
     many = {"default": list(DEFAULT), "all": known}
     found: dict[str, None] = {}
     for word in (*([measures] if isinstance(measures, str) else measures), *also):
@@ -109,6 +124,8 @@ def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]
         found |= dict.fromkeys(many.get(word, [word]))
     if not found:
         raise ParameterError("measures: none is named", "give 'default', 'all' or ids")
+    if WORST in found and not any(name in RISKS for name in found):
+        found = dict.fromkeys([*(name for name in DEFAULT if name in RISKS), *found])
     return list(found)
 
 
@@ -147,7 +164,9 @@ def assessment(
     """
     share = 1.0 - SANITY_SHARE if sanity else 1.0
     told = _part_of(tell, "", 0.0, share)
-    figures, skipped = take(both, ids, streams, told, figure)
+    both, early = (both, {}) if figure is not None else in_order(both, ids, streams)
+    figures, skipped = take(both, ids, streams, told, figure, early)
+    reasons = [both.reordered] if both.reordered else []
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
@@ -158,9 +177,16 @@ def assessment(
         rows=both.rows,
         sanity=_sanity(both, list(figures), streams, tell) if sanity else None,
         skipped=skipped,
-        notes=[*([REORDERED] if both.reordered else []), *both.notes, *notes(figures)],
+        notes=[*reasons, *both.notes, *notes(figures)],
         make_frame=partial(table_like, like),
+        find_records=None if figure is not None else partial(_records, both, seed_of("records", streams)),
     )
+
+
+def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
+    """The records at highest risk of those columns that attacks are about."""
+    about = _sensitive_alone(both)
+    return records_at_risk(about.original, _known_of(about, "max_record_risk"), seed).to_dict(most)
 
 
 def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
@@ -169,7 +195,7 @@ def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> San
     sample = both.original.take(np.sort(rows))
     shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
     start, share = 1.0 - SANITY_SHARE, SANITY_SHARE / 2
-    few = replace(both, original=sample, reordered=False)
+    few = replace(both, original=sample, reordered="", union=None, mean=None)
     same, other = (replace(few, released=released) for released in (sample, shuffled))
     identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share))
     shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share))
@@ -193,11 +219,16 @@ def _shuffled(column: Array, streams: Streams, number: int) -> Array:
 
 
 def take(
-    both: Pair, ids: Sequence[str], streams: Streams, tell: Tell, figure: Figure | None = None
+    both: Pair,
+    ids: Sequence[str],
+    streams: Streams,
+    tell: Tell,
+    figure: Figure | None = None,
+    early: Mapping[str, Measure] | None = None,
 ) -> tuple[dict[str, Measure], dict[str, str]]:
     """The figures asked for, in that order; and those that these files do not allow, with the reason.
 
-    Measures count columns; what they say of one is told with its name.
+    What was measured `early` is not measured again. Measures count columns; what they say of one is told with its name.
     """
     hidden = _sensitive_alone(both)
     needed = parts_of(ids)
@@ -207,15 +238,36 @@ def take(
         tell(name, number / len(needed))
         told_apart = GAUGES[name].takes("sensitive")
         about = hidden if name in RISKS and not told_apart else both
-        options = {"sensitive": both.sensitive} if told_apart else {}
+        released = _known_of(about, name)
+        options: dict[str, Any] = {"sensitive": both.sensitive} if told_apart else {}
+        if about.holdout is not None and GAUGES[name].takes("control"):
+            options["control"] = about.holdout
         try:
             if both.reordered and GAUGES[name].paired:
-                raise DataError(REORDERED)
-            found = (figure or figure_of)(name, about.original, about.released, streams, **options)
+                raise DataError(both.reordered)
+            found = (early or {}).get(name) or (figure or figure_of)(name, about.original, released, streams, **options)
             taken[name] = replace(found, note=_with_names(found.note, about.names))
         except DataError as error:
             skipped[name] = _with_names(error.problem, about.names)
     return with_scores(ids, taken, skipped)
+
+
+def in_order(both: Pair, ids: Sequence[str], streams: Streams) -> tuple[Pair, dict[str, Measure]]:
+    """The files with the reason why their rows are not paired, if matches are found that stand in other rows.
+
+    It is asked only where it matters: measures of pairs are asked for, and nobody knows the order.
+    """
+    paired = any(GAUGES[name].paired for name in parts_of(ids))
+    if both.order_known or both.reordered or not paired or both.rows[0] != both.rows[1]:
+        return both, {}
+    about = _sensitive_alone(both)
+    try:
+        found = figure_of(MATCHES, about.original, about.released, streams)
+    except DataError:  # nothing varies; each measure tells for itself
+        return both, {}
+    matched = found.low > (found.chance or 0.0)
+    away = matched and found.parts[OWN_ROW] < FEWEST_IN_PLACE
+    return (replace(both, reordered=OUT_OF_ORDER) if away else both), ({} if both.union else {MATCHES: found})
 
 
 def _sensitive_alone(both: Pair) -> Pair:
@@ -223,12 +275,25 @@ def _sensitive_alone(both: Pair) -> Pair:
     if both.sensitive is None:
         return both
     original, released = (table.select(both.sensitive) for table in (both.original, both.released))
-    return Pair(tuple(both.names[j] for j in both.sensitive), original, released, both.notes)
+    beside = None if both.holdout is None else both.holdout.select(both.sensitive)
+    names = tuple(both.names[j] for j in both.sensitive)
+    union, mean = (None if table is None else table.select(both.sensitive) for table in (both.union, both.mean))
+    return Pair(names, original, released, both.notes, holdout=beside, union=union, mean=mean)
+
+
+def _known_of(both: Pair, name: str) -> Matrix:
+    """What an attack goes by: of several releases all records, or the mean of each; everything else by the first."""
+    known = (both.mean if GAUGES[name].paired else both.union) if name in RISKS and name not in BY_RANK else None
+    return both.released if known is None else known
 
 
 def parts_of(ids: Iterable[str]) -> list[str]:
     """What is measured, each once, so that these are known: scores are made of other measures."""
-    return list(dict.fromkeys(part for name in ids for part in (SCORES[name].parts if name in SCORES else (name,))))
+    return list(dict.fromkeys(part for name in ids for part in _parts(name)))
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return SCORES[name].parts if name in SCORES else () if name == WORST else (name,)
 
 
 def with_scores(
@@ -242,6 +307,10 @@ def with_scores(
             figures[name] = SCORES[name](taken)
         else:
             reasons[name] = f"it needs {lacking}: {skipped[lacking]}"
+    if WORST in ids:
+        worst = worst_of([measure for name, measure in figures.items() if name in RISKS])
+        figures |= {} if worst is None else {WORST: worst}
+        reasons |= {WORST: "no attack with a chance level was measured"} if worst is None else {}
     return {name: figures[name] for name in ids if name in figures}, {n: reasons[n] for n in ids if n in reasons}
 
 

@@ -103,7 +103,9 @@ def test_default_and_all(files: tuple[Path, Path], capsys: pytest.CaptureFixture
     everything = json.loads(run(capsys, "assess", *files, "--json", "--seed", 1, "--measures", "all")[1])
     assert everything["measures"].keys() | everything["skipped"].keys() == mv.measures().keys()
     assert list(everything["skipped"]) == ["eigen_decay"], "three columns are too few to fit a decay"
+    worst = by_default.pop("worst_attack")
     assert {name: everything["measures"][name] for name in by_default} == by_default
+    assert worst["value"] <= everything["measures"]["worst_attack"]["value"], "the worst of more attacks"
 
 
 def test_the_policy_decides_the_exit_code(

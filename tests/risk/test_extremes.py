@@ -19,7 +19,7 @@ def test_keeping_the_values_in_any_order_gives_all_away() -> None:
     shuffled = np.column_stack([rng.permutation(values) for values in data.T])
     found = extreme_disclosure(Matrix(list(data.T)), Matrix(list(shuffled.T)))
     assert found.value == 1
-    assert found.low > 0.85  # of 30 values
+    assert found.low > 0.95  # of 150 values
 
 
 def test_five_per_cent_is_the_limit_at_both_ends() -> None:
@@ -35,7 +35,7 @@ def test_a_value_many_share_is_nobodys_secret() -> None:
     data = np.concatenate([np.zeros(50), np.arange(1.0, 51.0)])  # the smallest are all zero: only the largest count
     blurred = data * np.where(data >= 50, 2.0, 1.0)
     assert extreme_disclosure(column(data), column(data)).value == 1
-    assert extreme_disclosure(column(data), column(blurred)).value == pytest.approx(4 / 5)
+    assert extreme_disclosure(column(data), column(blurred)).parts["ranks 1-5"] == pytest.approx(4 / 5)
     flat = extreme_disclosure(column(np.repeat([0.0, 1.0], 30)), column(np.repeat([0.0, 1.0], 30)))
     assert flat.value == 0
     assert "shared" in flat.note
@@ -47,4 +47,33 @@ def test_missing_cells_are_not_extremes() -> None:
     holes[-3:] = np.nan
     assert extreme_disclosure(column(holes), column(holes)).value == 1
     assert extreme_disclosure(column(data), column(np.full(100, np.nan))).value == 0
-    assert extreme_disclosure(column(data), column([100.0])).value == pytest.approx(1 / 10)
+    assert extreme_disclosure(column(data), column([100.0])).value == pytest.approx(1 / 50)
+
+
+def test_ranks_and_sums_are_told_apart() -> None:
+    data = np.exp(np.linspace(0, 12, 200))
+    tail = data.copy()
+    tail[-5:] = data[-5:].mean()  # averaged, which tells the sum
+    tail[-25:-5] *= 0.8
+    found = extreme_disclosure(column(data), column(tail))
+    assert found.parts["ranks 1-5"] < 0.7  # at the upper end, what is near the mean
+    assert found.parts["ranks 6-25"] == pytest.approx(0.5)
+    assert found.parts["sums"] == pytest.approx(15 / 20)
+    assert found.value == pytest.approx(30 / 50)
+
+
+def test_another_sample_tells_no_more_than_strangers_do() -> None:
+    rng = np.random.default_rng(2)
+    draws = {
+        "heavy": lambda: rng.lognormal(sigma=1.5, size=(300, 4)),
+        "ages": lambda: rng.uniform(18, 90, size=(300, 4)),
+        "few": lambda: rng.normal(size=(20, 4)),
+    }
+    for draw in draws.values():
+        found = [extreme_disclosure(*(Matrix(list(draw().T)) for _ in range(2)), seed=k) for k in range(20)]
+        values, chances = (np.array([getattr(one, what) for one in found]) for what in ("value", "chance"))
+        assert values.mean() == pytest.approx(chances.mean(), abs=0.08)
+    # What is dense is no secret; and who keeps the values of a heavy tail gives it away.
+    ages, heavy = draws["ages"](), draws["heavy"]()
+    assert extreme_disclosure(*[Matrix(list(ages.T))] * 2).chance > 0.7
+    assert extreme_disclosure(*[Matrix(list(heavy.T))] * 2).chance < 0.5

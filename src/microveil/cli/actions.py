@@ -40,11 +40,15 @@ def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
         if inquiry.engine not in ("memory", "stream"):
             raise ParameterError(f"engine: '{inquiry.engine}' cannot assess", "use memory or stream")
         if inquiry.engine == "stream":
+            if inquiry.holdout is not None:
+                raise ParameterError("holdout: engine 'stream' has no room for a third file", "use engine='memory'")
             files = [_own_file(place) for place in (inquiry.original, inquiry.released)]
             options |= {"memory": inquiry.memory, "reading": inquiry.reading}
             judged = large.assess_files(files[0], files[1], **options, policy=policy, progress=tell)
         else:
             frames = [read(path, quiet, inquiry.reading)[0] for path in (inquiry.original, inquiry.released)]
+            if inquiry.holdout is not None:
+                options["holdout"] = read(inquiry.holdout, quiet, inquiry.reading)[0]
             judged = api.assess(*frames, **options, policy=policy, progress=tell)
     if as_json:
         print_json(judged.to_dict())

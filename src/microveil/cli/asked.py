@@ -146,6 +146,7 @@ class Inquiry:
 
     original: api.Place
     released: api.Place
+    holdout: api.Place | None = None
     measures: str = "default"
     columns: Columns = Columns()
     sensitive: str | None = None

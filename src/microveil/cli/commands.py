@@ -274,6 +274,14 @@ def assess(
     sensitive: Sensitive = None,
     rules: Rules = "infer",
     seed: Annotated[int | None, typer.Option(metavar="N", help="For figures that can be repeated.")] = None,
+    holdout: Annotated[
+        Place | None,
+        typer.Option(
+            metavar="FILE",
+            parser=api.place_from,
+            help="Records of the same population that are not in the original, as strangers for `membership`.",
+        ),
+    ] = None,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Limits on the figures; exit code 1 if they are not met.")
     ] = None,
@@ -291,6 +299,7 @@ def assess(
     inquiry = asked.Inquiry(
         original=original,
         released=released,
+        holdout=holdout,
         measures=measures,
         columns=asked.columns(confidential, public, rules=rules),
         sensitive=sensitive,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +12,14 @@ from microveil.core.measure import Better, Cost, Measure
 from microveil.core.policy import Verdict
 
 Kind = Literal["risk", "utility", "score"]
+
+WORST = "worst_attack"
+WORST_MEANING = "what the attack that gains most gains over chance, as a share of what was to be gained"
+
+NO_SHARES = (WORST, "max_record_risk")
+"""Figures that are made of others, or are about one record, and so are no attack beside the others."""
+
+MOST_RECORDS = 1_000
 
 Table = Mapping[str, list[Any]]
 """Columns by name."""
@@ -75,6 +83,7 @@ class Assessment(Mapping[str, Measure]):
     notes: list[str]
     make_frame: Callable[[Table], Any]
     verdict: Verdict | None = None
+    find_records: Callable[[int], Table] | None = None
 
     def __getitem__(self, name: str) -> Measure:
         if name not in self.figures:
@@ -109,6 +118,18 @@ class Assessment(Mapping[str, Measure]):
         return identity, shuffle
 
     @property
+    def records(self) -> Any:
+        """The records at highest risk, the worst first, 1,000 at most: row (from 0), risk, and the reason in words.
+
+        A frame of the kind that was assessed (polars for arrays), for the owner's eyes only: it says who is at risk.
+        """
+        return self.make_frame(self.records_at_risk(MOST_RECORDS))
+
+    def records_at_risk(self, most: int) -> Table:
+        """The same as plain columns; nothing where records were not held in memory."""
+        return {"row": [], "risk": [], "reason": []} if self.find_records is None else self.find_records(most)
+
+    @property
     def met(self) -> bool | None:
         """Is the policy met? None if there was none."""
         return None if self.verdict is None else self.verdict.met
@@ -117,22 +138,22 @@ class Assessment(Mapping[str, Measure]):
     def worst_attack(self) -> Measure | None:
         """The attack that gains most over chance: (value - chance) / (1 - chance), the share of what was to be gained.
 
-        An attack without a chance level, such as `extreme_disclosure`, is left out: it cannot be said what it gains.
+        An attack without a chance level, such as `interval_disclosure_sd`, is left out: nobody can say what it gains.
+        What the worst gains is a figure of its own, `assessment["worst_attack"]`.
         """
         return next((self.figures[name] for name in self.gains), None)
 
     @property
     def gains(self) -> dict[str, float]:
         """What each attack that has a chance level gains over it, the worst attack first; below 0 luck does better."""
-        risks = self.of_kind("risk").values()
-        attacks = [m for m in risks if m.better == "low" and m.range == (0.0, 1.0) and m.chance is not None]
-        return {attack.id: _gain(attack) for attack in sorted(attacks, key=_gain, reverse=True)}
+        attacks = _attacks(self.of_kind("risk").values())
+        return {attack.id: gain_of(attack) for attack in attacks}
 
     @property
     def worst_gain(self) -> float | None:
         """What the worst attack gains over chance, as a share of what was to be gained; 0 if it gains nothing."""
         worst = self.worst_attack
-        return None if worst is None else max(_gain(worst), 0.0)
+        return None if worst is None else max(gain_of(worst), 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -180,9 +201,37 @@ def _figures(measure: Measure) -> dict[str, Any]:
     return {name: told[name] for name in ("value", "low", "high", "chance")}
 
 
-def _gain(attack: Measure) -> float:
-    chance = attack.chance or 0.0
-    return (attack.value - chance) / (1 - chance) if chance < 1 else 0.0
+def worst_of(risks: Iterable[Measure]) -> Measure | None:
+    """What the worst of the attacks gains over chance, as a share of what was to be gained.
+
+    The intruder picks the attack that tells most. Attacks have different chance levels; so what each gains is
+    (value - chance) / (1 - chance), 0 for luck and 1 for everything, and the largest counts. The interval is that of
+    the attack, which the note names. `membership`, whose area is one half by luck, takes part alike.
+    """
+    attacks = _attacks(risks)
+    if not attacks:
+        return None
+    worst, chance = attacks[0], attacks[0].chance or 0.0
+    low, value, high = (min(max(_beyond(end, chance), 0.0), 1.0) for end in (worst.low, worst.value, worst.high))
+    note = f"{worst.id} gains most: {worst.value:.4g} (chance {chance:.4g})"
+    return Measure(WORST, value, low, high, 0.0, "low", (0.0, 1.0), WORST_MEANING, note)
+
+
+def gain_of(attack: Measure) -> float:
+    """What an attack gains over chance, as a share of what was to be gained; below 0 luck does better."""
+    return _beyond(attack.value, attack.chance or 0.0)
+
+
+def _attacks(risks: Iterable[Measure]) -> list[Measure]:
+    """Those that have a chance level, the one that gains most first."""
+    known = [
+        m for m in risks if m.id not in NO_SHARES and m.better == "low" and m.range[1] == 1.0 and m.chance is not None
+    ]
+    return sorted(known, key=gain_of, reverse=True)
+
+
+def _beyond(value: float, chance: float) -> float:
+    return (value - chance) / (1 - chance) if chance < 1 else 0.0
 
 
 def _chance(measure: Measure) -> str:

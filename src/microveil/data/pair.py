@@ -21,6 +21,9 @@ from microveil.data.frames import Frame, NumpyFrame
 from microveil.data.intake import Rules, dictionary_for
 from microveil.data.limits import LARGEST
 
+REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
+"""A table that was only sorted must not pass for one that is hard to link."""
+
 BEYOND = 1e15
 """Standard deviations of the original from its mean: a released value further off is in another unit, or broken."""
 
@@ -48,8 +51,20 @@ class Pair:
     sensitive: tuple[int, ...] | None = None
     """The numbers of those that were to be hidden, if not all."""
 
-    reordered: bool = False
-    """Are most released records those of other rows, so that rows of both files do not belong together?"""
+    reordered: str = ""
+    """Why rows of both files do not belong together, if they do not."""
+
+    order_known: bool = False
+    """Is it known that rows are in the same order, because the release says where they were?"""
+
+    holdout: Matrix | None = None
+    """Records of the same population that did not enter the release, to see what it tells of strangers."""
+
+    union: Matrix | None = None
+    """The records of several releases together, where there are several; `released` is then the first."""
+
+    mean: Matrix | None = None
+    """The mean of each record's releases, where all have the same rows."""
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -58,7 +73,15 @@ class Pair:
 
 
 def pair_up(
-    original: Frame, released: Frame, *, confidential: Choice, public: Choice, rules: Rules, sensitive: Choice = None
+    original: Frame,
+    released: Frame,
+    *,
+    confidential: Choice,
+    public: Choice,
+    rules: Rules,
+    sensitive: Choice = None,
+    holdout: Frame | None = None,
+    order_known: bool = False,
 ) -> Pair:
     """Match the columns of two files; by default those that are numeric in both and not public."""
     _check_kinds(original, released)
@@ -78,10 +101,22 @@ def pair_up(
         *_about_same(names, before, after),
         *_about_public(original, released, known),
     ]
-    return Pair(names, Matrix(before), Matrix(after), notes, hidden, _reordered(before, after))
+    beside = None if holdout is None else _held_out(original, holdout, names, codes)
+    reordered = "" if order_known else _reordered(before, after)
+    return Pair(names, Matrix(before), Matrix(after), notes, hidden, reordered, order_known, beside)
 
 
-def _check_kinds(original: Frame, released: Frame) -> None:
+def _held_out(original: Frame, holdout: Frame, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
+    """The same columns of records that were kept back."""
+    _check_kinds(original, holdout, "held-out")
+    check_columns(original, holdout, names, (), "held-out")
+    columns = [_values(holdout, name, codes.get(name, ())) for name in names]
+    for name, values in zip(names, columns, strict=True):
+        check_size("held-out", name, float(np.nanmax(np.abs(values), initial=0.0)))
+    return Matrix(columns)
+
+
+def _check_kinds(original: Frame, released: Frame, called: str = "released") -> None:
     """Arrays have no names to match by, only places."""
     arrays = [isinstance(frame, NumpyFrame) for frame in (original, released)]
     if arrays[0] != arrays[1]:
@@ -89,7 +124,7 @@ def _check_kinds(original: Frame, released: Frame) -> None:
     widths = len(original.names), len(released.names)
     if all(arrays) and widths[0] != widths[1]:
         raise DataError(f"the arrays have {widths[0]} and {widths[1]} columns", "give the same columns of both")
-    for which, frame in (("original", original), ("released", released)):
+    for which, frame in (("original", original), (called, released)):
         if not frame.count:
             raise DataError(f"the {which} file has no rows", "check that it is the right one")
 
@@ -104,7 +139,9 @@ def compared(original: Columns, released: Columns, public: Sequence[str]) -> tup
     return names
 
 
-def check_columns(original: Columns, released: Columns, names: Sequence[str], public: Sequence[str]) -> None:
+def check_columns(
+    original: Columns, released: Columns, names: Sequence[str], public: Sequence[str], called: str = "released"
+) -> None:
     """Both files have these columns, and those to be compared are numbers in both."""
     if not names:
         raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
@@ -112,8 +149,8 @@ def check_columns(original: Columns, released: Columns, names: Sequence[str], pu
         if (*names, *public).count(name) > 1:
             raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
         if name not in released.names:
-            raise DataError(f"the released file has no column '{name}'", "rename its columns, or leave this one out")
-    for which, frame in (("original", original), ("released", released)):
+            raise DataError(f"the {called} file has no column '{name}'", "rename its columns, or leave this one out")
+    for which, frame in (("original", original), (called, released)):
         for name in names:
             if not frame.is_numeric(name):
                 problem = f"confidential: column '{name}' of the {which} file is not numeric"
@@ -212,7 +249,7 @@ def _about_same(names: Sequence[str], before: Sequence[Array], after: Sequence[A
     return told_same([name for name, old, new in columns if np.array_equal(old, new, equal_nan=True)])
 
 
-def _reordered(before: Sequence[Array], after: Sequence[Array]) -> bool:
+def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:
     """Are most released records, whole, those that only one other row of the original has?
 
     A table that was sorted is no less disclosed for it, but what compares rows with rows would not see it.
@@ -220,10 +257,10 @@ def _reordered(before: Sequence[Array], after: Sequence[Array]) -> bool:
     import polars as pl
 
     if len(before) < 2 or before[0].size != after[0].size:
-        return False
+        return ""
     old, new = (pl.DataFrame({str(j): cells for j, cells in enumerate(those)}).hash_rows() for those in (before, after))
     elsewhere = (new != old) & new.is_in(old.filter(old.is_unique()).implode())
-    return 2 * int(elsewhere.sum()) >= new.len()
+    return REORDERED if 2 * int(elsewhere.sum()) >= new.len() else ""
 
 
 def told_same(names: Sequence[str]) -> list[str]:

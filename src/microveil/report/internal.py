@@ -26,6 +26,7 @@ from microveil.report.public import correlation_picture, loss_picture
 from microveil.report.study import map_picture, study_contents
 
 WORST = 3
+RECORDS = 20
 """Attacks that are named as the worst."""
 
 ABOUT_OUTLIERS = ("outlier_risk", "extreme_disclosure")
@@ -54,6 +55,7 @@ def internal_contents(material: Material) -> dict[str, Any]:
         "skipped": {} if found is None else dict(found.skipped),
         "notes": [] if found is None else list(found.notes),
         "worst_attacks": _worst_attacks(found),
+        "records": _records(found),
         "outliers": [name for name in ABOUT_OUTLIERS if found is not None and name in found],
         "leakage": None if release.leakage is None else asdict(release.leakage),
         "audit": None if material.audits is None else [asdict(audit) for audit in material.audits],
@@ -122,6 +124,14 @@ def _worst_attacks(found: Assessment | None) -> list[dict[str, Any]]:
     """The attacks that gain most over chance, as a share of what was to be gained."""
     gains = {} if found is None else found.gains
     return [{"measure": name, "gain": max(gain, 0.0)} for name, gain in list(gains.items())[:WORST]]
+
+
+def _records(found: Assessment | None) -> list[dict[str, Any]]:
+    """The records at highest risk: their row numbers and reasons, never a value."""
+    if found is None:
+        return []
+    table = found.records_at_risk(RECORDS)
+    return [dict(zip(table, cells, strict=True)) for cells in zip(*table.values(), strict=True)]
 
 
 def _components(release: Release) -> list[dict[str, Any]]:

@@ -22,8 +22,10 @@ from microveil.risk.linkage import (
     optimal_linkage,
     rank_linkage,
 )
+from microveil.risk.matches import near_matches
+from microveil.risk.membership import membership
 from microveil.risk.outliers import outlier_risk
-from microveil.risk.records import RecordRisk, record_risk
+from microveil.risk.records import RecordRisk, max_record_risk, record_risk, records_at_risk
 from microveil.risk.subspace import subspace_linkage
 from microveil.risk.two_files import linkability
 
@@ -48,6 +50,9 @@ MEASURES = registry(
     spectral_filtering,
     dcr_ratio,
     exact_matches,
+    near_matches,
+    membership,
+    max_record_risk,
     near_leakage,
 )
 
@@ -70,12 +75,16 @@ __all__ = [
     "leakage_distribution",
     "linkability",
     "mahalanobis_linkage",
+    "max_record_risk",
+    "membership",
     "near_leakage",
+    "near_matches",
     "optimal_linkage",
     "outlier_risk",
     "rank_linkage",
     "reconstruction",
     "record_risk",
+    "records_at_risk",
     "singling_out",
     "spectral_filtering",
     "subspace_linkage",

@@ -64,8 +64,9 @@ def exact_matches(original: Matrix, released: Matrix) -> Reading:
 
     If a column has whole numbers, or so many decimals, released values are rounded to them before they are compared;
     values of other columns are equal up to round-off. A missing cell equals a missing one, but a record without any
-    cell is no match. Chance is what the columns alone give if each is shuffled: the expected share of originals that
-    meet a released record by accident, large only where there are few columns with few values.
+    cell is no match. Chance is what strangers give: the share of originals that have a twin among as many *other*
+    originals, or that meet a released record by accident if each column is shuffled, whichever is more. It is large
+    only where there are few columns with few values.
     """
     count, others = original.shape[0], released.shape[0]
     keys, luck = np.zeros(count + others, dtype=np.intp), np.full(count, float(others))
@@ -77,7 +78,10 @@ def exact_matches(original: Matrix, released: Matrix) -> Reading:
         luck *= np.bincount(codes[count:], minlength=codes.max() + 1)[codes[:count]] / others
         present |= ~np.isnan(old)
     back = np.isin(keys[:count], keys[count:]) & present
-    return share_of(float(back.sum()), count, chance=float(abs(np.expm1(-luck[present]).sum()) / count))
+    twins = (np.bincount(keys[:count])[keys[:count]] > 1) & present
+    accidents = float(abs(np.expm1(-luck[present]).sum()))
+    strangers = float(twins.sum()) * min(others / count, 1.0)
+    return share_of(float(back.sum()), count, chance=max(accidents, strangers) / count)
 
 
 def _codes(old: Array, new: Array, sd: float) -> Index:

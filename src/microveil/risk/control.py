@@ -196,7 +196,13 @@ def best_by_luck(found: Sequence[Outcome], stream: Stream) -> float | None:
     each = np.column_stack(scaled)
     covariance = each.T @ each / len(each) ** 2
     covariance[np.diag_indices_from(covariance)] = [outcome.error**2 for outcome in found]
-    errors = stream.generator().multivariate_normal(np.zeros(len(found)), covariance, size=DRAWS, method="eigh")
+    return expected_best(covariance, stream)
+
+
+def expected_best(covariance: Array, stream: Stream) -> float:
+    """E max(0, the largest) of normal errors with this covariance."""
+    zeros = np.zeros(len(covariance))
+    errors = stream.generator().multivariate_normal(zeros, covariance, size=DRAWS, method="eigh")
     return float(errors.max(axis=1).clip(0.0).mean())
 
 

@@ -123,7 +123,7 @@ def measures_for(measures: str | Sequence[str], limit: Mapping[str, float]) -> l
     ids = api.chosen_measures(measures)
     if limit:
         ids = list(dict.fromkeys([*ids, *(name for name in limit if name != WORST), LOSS]))
-    if WORST in limit and not any(known[name].kind == "risk" for name in ids):
+    if WORST in limit and not any(known[name].kind == "risk" for name in ids if name != WORST):
         raise ParameterError(f"limit: {WORST} is the worst of the attacks, and none is measured", "measure some")
     return ids
 
@@ -247,7 +247,7 @@ def _measured(work: Work, cell: Cell) -> dict[str, Any]:
         return {**told, "failed": str(error)}
     figures = {name: measure.value for name, measure in judged.items()}
     if judged.worst_gain is not None:
-        figures[WORST] = judged.worst_gain
+        figures = {**{name: value for name, value in figures.items() if name != WORST}, WORST: judged.worst_gain}
     chances = {name: measure.chance for name, measure in judged.items() if measure.chance is not None}
     return {**told, "figures": _finite(figures), "chances": chances}
 
@@ -259,7 +259,7 @@ def _judged(work: Work, release: Release) -> Assessment:
     beside = {name: work.roles[name] for name in ("confidential", "strata", "weight")}
     compared = list(api.columns_by_role(work.data, {**beside, "public": None}).confidential)
     options = {"rules": work.roles["rules"], "sensitive": list(work.sensitive), "seed": release.seed, "sanity": False}
-    return api.assess(work.data, release.data, confidential=compared, measures=list(work.measures), **options)
+    return api.assess(work.data, release, confidential=compared, measures=list(work.measures), **options)
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:

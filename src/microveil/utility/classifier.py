@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from microveil.core.arrays import Array
-from microveil.core.measure import Reading, gauge, standardised
+from microveil.core.measure import Reading, check_comparable, gauge, standardised
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 
@@ -27,7 +27,9 @@ OF_FOLDS = 1.25
     range=(0.5, 1),
     cost="slow",
 )
-def classifier_auc(original: Matrix, released: Matrix, *, seed: int | None = None) -> Reading:
+def classifier_auc(
+    original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
+) -> Reading:
     """Out-of-fold area under the curve of gradient-boosted trees.
 
     Both files are put together and cut into five folds, a record and its release in the same one; trees that have
@@ -40,7 +42,13 @@ def classifier_auc(original: Matrix, released: Matrix, *, seed: int | None = Non
     is a little above one half: the mean, raised likewise, for two independent samples of one population, whose area is
     about normal around one half. The interval is Hanley and McNeil's (1982) at 95 %. Of more than 10,000 records a
     random sample takes part.
+
+    With a control file (records of the same population that did not enter the release) released records are told from
+    those: copies of originals are then no better than any other record of the population.
     """
+    if control is not None:
+        check_comparable(original, control, paired=False)
+        original = control
     streams = Streams.from_seed(seed)
     counts = original.shape[0], released.shape[0]
     stream = streams.stream("records")  # one for both: the same rows of files of one length
