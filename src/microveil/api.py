@@ -23,6 +23,7 @@ from microveil.core.knowledge import Rule
 from microveil.core.measure import Measure, plain
 from microveil.core.policy import Policy
 from microveil.core.results import Release
+from microveil.core.returned import returned_records
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
 from microveil.core.table import Matrix
@@ -45,6 +46,9 @@ from microveil.reporting import Reporter, file_identity, in_file_order
 from microveil.risk import dbrl, leakage_distribution
 from microveil.risk.shares import PAIRS
 from microveil.utility import between_correlation, within_correlation
+
+DRAWS = 20
+"""Draws of a release, if records come back in them."""
 
 READING = "reading columns"
 """The first step, while which everything is checked."""
@@ -145,15 +149,7 @@ def protect(
         check_fits(plan, intake)
         intake = _beside_other(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
-        outcome = run(
-            plan,
-            intake.table,
-            intake.look,
-            streams,
-            sensitive=sensitive_columns(plan, frame.names, intake),
-            known=intake.known,
-            progress=tell,
-        )
+        outcome = _drawn(plan, frame, intake, streams, tell)
         settings = settings_of(plan, roles, rules, engine)
         writer = reporter_of(plan, data, intake, outcome)
         release = _release(plan, frame, roles, intake, outcome, settings, streams.seed, writer)
@@ -498,6 +494,21 @@ def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: boo
         arranged = with_rows(release.data, order)
         told.append("the rows are in a random order, on request")
     return dataclasses.replace(release, data=arranged, warnings=told, settings=settings, order=order)
+
+
+def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:
+    """What the engine makes of the table, drawn again as long as somebody's record stands in it."""
+    sensitive, original = sensitive_columns(plan, frame.names, intake), intake.table.confidential.columns
+    for attempt in range(DRAWS):
+        drawn = streams if attempt == 0 else dataclasses.replace(streams, attempt=attempt)
+        outcome = run(plan, intake.table, intake.look, drawn, sensitive=sensitive, known=intake.known, progress=tell)
+        changed = outcome.perturbed
+        back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
+        if not back or not plan.draws_anew:
+            return outcome
+    raise DataError(
+        f"{back} records come back as they are in each of {DRAWS} draws", "use more rows or columns, or another method"
+    )
 
 
 def check_nothing_slips_through(frame: Frame) -> None:

@@ -31,6 +31,8 @@ class Streams:
 
     seed: int
     fingerprint: int = 0
+    attempt: int = 0
+    """Counts the draws of one release, of which the last is taken."""
 
     @classmethod
     def from_seed(cls, seed: int | None, fingerprint: int = 0) -> Streams:
@@ -39,7 +41,8 @@ class Streams:
 
     def stream(self, *address: str | int) -> Stream:
         """The stream at an address such as `("swap", 3)`."""
-        secret = f"{self.seed}:{self.fingerprint}".encode()
+        again = f":{self.attempt}" if self.attempt else ""
+        secret = f"{self.seed}:{self.fingerprint}{again}".encode()
         path = "/".join(str(part) for part in address).encode()
         return Stream(
             entropy=int.from_bytes(hashlib.blake2b(secret, digest_size=32).digest()),

@@ -46,11 +46,17 @@ class Restored:
 
 
 def restored(
-    step: Marginals, table: Table, perturbed: Callable[[], list[Array]], present: Mask | None, stream: Stream
+    step: Marginals,
+    table: Table,
+    perturbed: Callable[[], list[Array]],
+    allowed: Callable[[list[Array]], list[Array]],
+    present: Mask | None,
+    stream: Stream,
 ) -> Restored | None:
     """The best of the ways to give the columns their distributions back; None if they are better left free.
 
-    `perturbed` gives the perturbed columns, the same whenever asked: each way uses them up.
+    `perturbed` gives the perturbed columns, the same whenever asked: each way uses them up. `allowed` gives columns
+    that are left free the values they can have.
     """
     if step.marginals == "smoothed" and not step.smooths(table.count):
         return None
@@ -67,7 +73,7 @@ def restored(
     losses = [_loss(table, way.columns, owed) for way in ways]
     best = ways[int(np.argmin(losses))]
     # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
-    if table.weights is None and min(losses) > _loss(table, perturbed(), owed):
+    if table.weights is None and min(losses) > _loss(table, allowed(perturbed()), owed):
         return None
     still = [rule for rule in sums if min(_shares_met(table, best.columns, rule)) >= HOLDS]
     return replace(best, near_rules=still)

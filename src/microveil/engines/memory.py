@@ -206,6 +206,7 @@ def _run_stratum(
             plan.marginals,
             core,
             lambda: ready.pop() if ready else pipeline()[0],
+            lambda free: enforced(free, _domains(table, chosen, known, mapped=False), present, core.weights, ())[0],
             present,
             streams.stream("marginals", stratum),
         )

@@ -84,6 +84,11 @@ class Plan:
         return self.perturb.keeps_covariance and not untouched
 
     @property
+    def draws_anew(self) -> bool:
+        """Would another draw give another release?"""
+        return self.perturb.random and not self.given_draws
+
+    @property
     def maps_values(self) -> bool:
         """Do the columns get values of their own back, instead of those the components add up to?"""
         return self.marginals.marginals != "free"
