@@ -132,10 +132,11 @@ def stream_file(
         Shelf(temporary_folder(target), size) as shelf,
     ):
         head = open_frame(file.head())
-        if confidential is None:
-            api.check_nothing_slips_through(head)
         numeric = {name: file.is_numeric(name) for name in file.names}
         roles = resolve_roles(numeric, confidential=confidential, public=public, strata=None, weight=weight)
+        if confidential is None:
+            api.check_nothing_slips_through(head)
+            api.check_no_hidden_numbers(file, roles.shown)
         intake = take_in_blocks(file, roles, rules, shelf, tell)
         api.check_fits(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
@@ -152,7 +153,7 @@ def stream_file(
         writer = api.reporter_of(plan, before, intake, outcome)
         about = (intake, outcome, written.proof, settings, streams.seed, target, writer)
         release = api.told(plan, head, roles, *about, rounded=written.rounded)
-        remarks = [found.remark] if found.remark else []
+        remarks = [*api.about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
         if target.suffix.lower() in api.SPREADSHEETS:
             remarks += api.told_formulas(sum(counted), file.names, formulas=formulas)
     tell("done", 1.0)
@@ -195,9 +196,11 @@ def protect_spark(
     plan = method_named(method).plan(params)
     check_streams(plan, rules, "spark")
     source = SparkSource.opened(data)
-    if confidential is None:
-        api.check_nothing_slips_through(open_frame(source.head()))
     roles = resolve_roles(source.numeric, confidential=confidential, public=public, strata=None, weight=weight)
+    if confidential is None:
+        head = open_frame(source.head())
+        api.check_nothing_slips_through(head)
+        api.check_no_hidden_numbers(head, roles.shown)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     tell = progress or (lambda *_: None)

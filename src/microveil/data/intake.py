@@ -32,6 +32,7 @@ from microveil.data.dictionary import (
 from microveil.data.frames import Frame
 from microveil.data.limits import SMALLEST_TABLE, check_values
 from microveil.data.model_matrix import check_plain, model_matrix
+from microveil.data.number_types import check_held
 
 Rules = str | Path | Mapping[str, Any] | None
 
@@ -148,6 +149,8 @@ def _table(frame: Frame, roles: Roles) -> tuple[Table, dict[int, tuple[str, str]
 
     Beside these, by role and name, the columns of numbers that are regressed on in products only.
     """
+    for name in roles.confidential:
+        check_held(name, frame.is_held(name))
     weights = None if roles.weight is None else _weights(frame, roles.weight)
     strata = None if not roles.strata else group_numbers(frame, roles.strata)
     block = frame.block()
