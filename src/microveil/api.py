@@ -422,6 +422,12 @@ def pending_release(release: Release, target: Any, like: Any, *, replacing: bool
         yield
 
 
+def about_notes(has_notes: bool, *, keep_notes: bool) -> list[str]:
+    """What became of notes on a file (its label, comments, metadata), if it has some."""
+    word = "are released as they are, on request" if keep_notes else "are left out of the release (--keep-notes)"
+    return [f"notes on the file (its label, comments, metadata) {word}"] if has_notes else []
+
+
 def about_formulas(release: Release, target: Any, *, formulas: bool) -> list[str]:
     """What a spreadsheet program would do with the text of a release, and what was done about it."""
     file = file_of(place_from(target))

@@ -7,6 +7,8 @@ looks at it, and all of it would be released as it is. It stays behind unless it
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from command import run
+from pyarrow import parquet
 
 import microveil as mv
 from microveil.errors import ParameterError
@@ -166,3 +170,72 @@ def test_attributes_of_pandas_stay_behind_unless_asked_for() -> None:
     assert any("notes on the table" in warning and "left out" in warning for warning in release.warnings)
     assert mv.protect(data, keep_notes=True, seed=1).data.attrs == data.attrs
     assert data.attrs == {"made by": SECRET}
+
+
+def noted_file(path: Path) -> Path:
+    """A file with notes in it, as its format has them."""
+    data = pl.DataFrame(amounts())
+    if path.suffix == ".sav":
+        pyreadstat = pytest.importorskip("pyreadstat")
+        pyreadstat.write_sav(data, path, file_label=SECRET, note=[SECRET, "second"], column_labels=["A", "B", "C"])
+    elif path.suffix == ".dta":
+        pyreadstat = pytest.importorskip("pyreadstat")
+        pyreadstat.write_dta(data, path, file_label=SECRET, column_labels=["A", "B", "C"])
+    elif path.suffix == ".xpt":
+        pyreadstat = pytest.importorskip("pyreadstat")
+        pyreadstat.write_xport(data, path, file_label=SECRET, column_labels=["A", "B", "C"])
+    elif path.suffix == ".parquet":
+        parquet.write_table(noted(), path)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, noted().schema) as writer:
+            writer.write_table(noted())
+    return path
+
+
+@pytest.mark.parametrize("extension", [".sav", ".dta", ".xpt", ".parquet", ".arrow"])
+def test_notes_on_a_file_stay_behind_unless_asked_for(
+    extension: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = noted_file(tmp_path / f"in{extension}")
+    assert SECRET.encode() in source.read_bytes()
+    plain, kept = tmp_path / f"plain{extension}", tmp_path / f"kept{extension}"
+    code, out, _ = run(capsys, "protect", source, "-o", plain, "--seed", 1, "--json")
+    assert code == 0
+    assert SECRET.encode() not in plain.read_bytes()
+    told = "notes on the file (its label, comments, metadata) are "
+    assert f"{told}left out of the release (--keep-notes)" in json.loads(out)["warnings"]
+    saved = tmp_path / "recipe.toml"
+    code, out, _ = run(
+        capsys, "protect", source, "-o", kept, "--keep-notes", "--seed", 1, "--json", "--save-recipe", saved
+    )
+    assert code == 0
+    assert SECRET.encode() in kept.read_bytes()
+    assert f"{told}released as they are, on request" in json.loads(out)["warnings"]
+    again = tmp_path / f"again{extension}"
+    assert run(capsys, "run", saved, "-o", again, "--seed", 1)[0] == 0
+    assert SECRET.encode() in again.read_bytes()
+    if extension in (".sav", ".dta", ".xpt"):
+        import pyreadstat
+
+        reader = {".sav": pyreadstat.read_sav, ".dta": pyreadstat.read_dta, ".xpt": pyreadstat.read_xport}[extension]
+        _, about = reader(plain, metadataonly=True)
+        assert about.column_labels == ["A", "B", "C"], "labels describe columns, and stay"
+        assert not about.notes
+        if extension == ".sav":
+            assert reader(kept, metadataonly=True)[1].notes == [SECRET, "second"]
+
+
+def test_notes_do_not_pass_block_by_block(tmp_path: Path) -> None:
+    source = noted_file(tmp_path / "in.parquet")
+    release = mv.protect_file(source, tmp_path / "out.parquet", "pca", rules=None)
+    assert SECRET.encode() not in (tmp_path / "out.parquet").read_bytes()
+    assert any(warning.startswith("notes on the file") for warning in release.warnings)
+
+
+def test_a_file_without_notes_is_not_talked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for extension in (".parquet", ".csv"):
+        source = tmp_path / f"in{extension}"
+        getattr(pl.DataFrame(amounts()), f"write_{extension[1:]}")(source)
+        code, out, _ = run(capsys, "protect", source, "-o", tmp_path / f"out{extension}", "--seed", 1, "--json")
+        assert code == 0
+        assert "notes on" not in out

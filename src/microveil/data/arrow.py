@@ -23,7 +23,7 @@ class ArrowManner:
 
     columns: Mapping[str, tuple[Any, Any, pl.Series]] = field(default_factory=dict, repr=False, compare=False)
     pandas: bytes | None = field(default=None, repr=False)
-    notes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
+    notes: Mapping[str | None, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
     told: str = ""
     is_plain: bool = True
 
@@ -50,7 +50,7 @@ class Arrow(Format):
         pandas = plain_pandas_note(noted.get(b"pandas"))
         whole = {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
         notes = {field.name: field.metadata for field in table.schema if field.metadata} | (
-            {"": whole} if whole else {}
+            {None: whole} if whole else {}
         )
         return frame, ArrowManner(columns, pandas, notes)
 
@@ -63,7 +63,7 @@ class Arrow(Format):
         before = {name: seen.dtype for name, (_, _, seen) in manner.columns.items()}
         same = dict(frame.schema) == before  # what pandas notes is about the types, too
         noted = {b"pandas": manner.pandas} if manner.pandas is not None and same else {}
-        schema = pa.schema(fields, metadata={**noted, **manner.notes.get("", {})})
+        schema = pa.schema(fields, metadata={**noted, **manner.notes.get(None, {})})
         table = pa.table([cells for _, cells in found], schema=schema)
         options = pa.ipc.IpcWriteOptions(compression="lz4" if shown_as.suffix.lower() == ".feather" else None)
         with path.open("wb") as file, pa.ipc.new_file(file, table.schema, options=options) as writer:

@@ -40,6 +40,9 @@ class BlockSource(ABC):
     count: int
     """The rows: as the file says, or as its lines let expect until all have been read."""
 
+    has_notes: bool = False
+    """Has whoever made the file noted something in it?"""
+
     @abstractmethod
     def is_numeric(self, name: str) -> bool:
         """Does the column hold numbers?"""
@@ -128,6 +131,9 @@ class ParquetBlocks(BlockSource):
         self.file = found
         self.schema = found.schema_arrow
         self.names = list(self.schema.names)
+        noted = self.schema.metadata or {}
+        pandas = {b"pandas": plain_pandas_note(noted.get(b"pandas"))}
+        self.has_notes = any(note != pandas.get(key) for key, note in noted.items())
         check_shape(path, len(self.names))
         if len(set(self.names)) < len(self.names):
             raise DataError(f"{shown(path)} repeats column names", "rename them apart")

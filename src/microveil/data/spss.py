@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.data.formats import Format, Reading
-from microveil.data.stat import Clock, StatManner, check_names, read_stat, stored_columns, write_stat
+from microveil.data.stat import Clock, StatManner, check_names, labelled, read_stat, stored_columns, write_stat
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +36,7 @@ class Spss(Format):
         """Write with everything the source said about its columns."""
         cells, _ = stored_columns(frame, manner, padded=True)
         zipped = shown_as.suffix.lower() == ".zsav"
-        about = {**manner.notes, **_about(manner.meta)}
+        about = {**labelled(manner), "note": manner.notes.get("note", "").splitlines(), **_about(manner.meta)}
         write_stat("write_sav", cells, path, shown_as, compress=zipped, row_compress=not zipped, **about)
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:

@@ -109,7 +109,8 @@ def read_stat(
     frame = pl.DataFrame([variable.seen for variable in variables.values()])
     check_table(frame, path)
     # Sealed: its lists are about columns, and must not be taken for cells when rows change places.
-    written = {"file_label": meta.file_label, "note": meta.notes}
+    # No lists: such are taken for cells when rows change places.
+    written = {"file_label": meta.file_label, "note": "\n".join(meta.notes or ())}
     notes = {option: text for option, text in written.items() if text}
     return frame, StatManner(name, SimpleNamespace(**vars(meta)), variables, release, notes)
 
