@@ -132,8 +132,8 @@ def protect(
     released, beside = set_apart(without_columns(data, dropped), names_kept(keep), keep_notes=keep_notes)
     frame = open_frame(released)
     numeric = {name: frame.is_numeric(name) for name in frame.names}
-    asked = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
-    roles = resolve_roles(numeric, **asked, **plan.named_columns)
+    asked: dict[str, Any] = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
+    roles = resolve_roles(numeric, **{**asked, **plan.named_columns})
     if confidential is None:
         check_nothing_slips_through(frame)
         check_no_hidden_numbers(frame, {*roles.shown, *named(numeric, "unit", unit)})

@@ -121,7 +121,7 @@ class Output(Strict):
     report: FilePath | None = None
     public_report: FilePath | None = None
     keep_formulas: bool = False
-    replace: bool = Field(False, description="of older recipes; what exists is replaced with --overwrite only")
+    replace: bool = Field(default=False, description="of older recipes; what exists is replaced with --overwrite only")
 
 
 class Recipe(Strict):

@@ -192,7 +192,8 @@ def _table(rows: Iterable[Row], path: Path) -> tuple[list[Any], list[Row], list[
     """Headings, records of as many cells, and the usual number formats. What a far cell has before it is not filled."""
     rows = iter(rows)
     header = _heading(next(rows, None), path)
-    width, records, formats = len(header), [], [Counter[str]() for _ in header]
+    width, formats = len(header), [Counter[str]() for _ in header]
+    records: list[Row] = []
     most, nothing, blank = limit_of(MAX_CELLS) // max(width, 1), (None,) * width, 0
     for row in rows:
         values = tuple(cell.value for cell in row)

@@ -30,6 +30,8 @@ from microveil.data.number_types import (
 )
 from microveil.data.numerals import MISSING
 
+__all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "open_frame", "table_like"]
+
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
 
 SAMPLE: Final = 1000
@@ -53,7 +55,8 @@ def open_frame(data: Any) -> Frame:
     """The frame of a table of any supported kind."""
     if isinstance(data, np.ndarray):
         return NumpyFrame(data)
-    headings, own = None, {}
+    headings: Any = None
+    own: dict[str, Any] = {}
     if nw.dependencies.is_pandas_like_dataframe(data):
         headings = data.columns
         data, own = plain_columns(_with_text_names(data))

@@ -149,29 +149,29 @@ def _nested_numbers(kind: Any) -> bool:
 
 def plain_columns(data: Any) -> tuple[Any, dict[str, Any]]:
     """A pandas frame without sparse columns and long doubles, which are full columns of doubles; and those it had."""
-    import pandas as pd
-
-    own = {}
-    for place, kind in enumerate(data.dtypes):
-        sparse = isinstance(kind, pd.SparseDtype)
-        if sparse or (getattr(kind, "kind", "") == "f" and kind.itemsize > np.dtype(np.float64).itemsize):
-            own[place] = data.iloc[:, place]
+    own = {
+        name: data.iloc[:, place]
+        for place, (name, kind) in enumerate(zip(data.columns, data.dtypes, strict=True))
+        if _is_sparse(kind) or _is_long(kind)
+    }
     if not own or not data.columns.is_unique:
         return data, {}
-    full = {
-        data.columns[place]: column.sparse.to_dense() if isinstance(column.dtype, pd.SparseDtype) else column
-        for place, column in own.items()
-    }
-    wide = [name for name, column in full.items() if column.dtype.kind == "f" and column.dtype.itemsize > 8]
+    full = {name: column.sparse.to_dense() if _is_sparse(column.dtype) else column for name, column in own.items()}
     with np.errstate(over="ignore"):  # what a double cannot hold is infinite, and refused by name
-        full |= {name: full[name].astype(np.float64) for name in wide}
-    return data.assign(**full), {data.columns[place]: column for place, column in own.items()}
+        full |= {name: column.astype(np.float64) for name, column in full.items() if _is_long(column.dtype)}
+    return data.assign(**full), own
 
 
 def back_as_it_was(column: Any, was: Any) -> Any:
     """A column of pandas as sparse, or as long doubles, as it was; whole numbers may have become decimal ones."""
-    import pandas as pd
-
-    if not isinstance(was.dtype, pd.SparseDtype):
+    if not _is_sparse(was.dtype):
         return column.astype(was.dtype)
-    return column.astype(pd.SparseDtype(column.dtype, was.dtype.fill_value))
+    return column.astype(type(was.dtype)(column.dtype, was.dtype.fill_value))
+
+
+def _is_sparse(kind: Any) -> bool:
+    return type(kind).__name__ == "SparseDtype"
+
+
+def _is_long(kind: Any) -> bool:
+    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize > np.dtype(np.float64).itemsize

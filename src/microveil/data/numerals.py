@@ -207,7 +207,7 @@ def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...], dec
 def _loses_digits(text: pl.Series, numbers: pl.Series) -> bool:
     """Whether there are more digits before the point than a double has; as text, such a column is not lost."""
     largest = numbers.abs().max()
-    return largest is not None and float(largest) > LARGEST_WHOLE and bool(text.str.contains(_LONG).any())
+    return isinstance(largest, float) and largest > LARGEST_WHOLE and bool(text.str.contains(_LONG).any())
 
 
 def _usual(tokens: pl.Series) -> str | None:
