@@ -478,7 +478,12 @@ def _dropped(data: Any, drop: Choice, drop_identifiers: bool, unit: ColumnId | N
 
 def names_kept(keep: Choice) -> list[str]:
     """Levels of the index by name; numbers may be names, as those of columns may."""
-    return [] if keep is None else [str(name) for name in (keep if isinstance(keep, list | tuple) else [keep])]
+    names = [] if keep is None else keep if isinstance(keep, list | tuple) else [keep]
+    for name in names:
+        if not isinstance(name, str | int | np.integer):
+            # A Series is the column itself, and its cells must not end up in a message.
+            raise ParameterError(f"keep: takes the names of index levels, not {type(name).__name__}", "give names")
+    return [str(name) for name in names]
 
 
 def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: bool, beside: Beside) -> Release:

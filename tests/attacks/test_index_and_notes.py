@@ -97,6 +97,13 @@ def test_what_is_no_level_cannot_be_kept() -> None:
             mv.protect(data, keep="who")
 
 
+def test_a_column_is_no_name_and_its_cells_are_in_no_message() -> None:
+    data = people(pd.Index(NAMES, name="who"))
+    for keep in (data["a"], [data["a"]], {"who": 1}):
+        with pytest.raises(ParameterError, match="keep: takes the names of index levels, not"):
+            mv.protect(data, keep=keep)
+
+
 def test_a_kept_index_goes_with_its_row_when_rows_change_places() -> None:
     data = people(pd.Index(NAMES, name="who"))
     plain, shuffled = (mv.protect(data, keep="who", seed=1, shuffle_rows=wish).data for wish in (False, True))

@@ -161,6 +161,38 @@ def test_numbers_in_a_column_of_another_type_are_refused_by_name(case: str) -> N
         mv.protect(HIDDEN[case](), seed=1)
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [[wage] for wage in WAGES],
+        [np.array([wage]) for wage in WAGES],
+        [{"paid": wage} for wage in WAGES],
+        [str(wage).encode() for wage in WAGES],
+        [complex(wage) for wage in WAGES],
+    ],
+    ids=["lists", "arrays", "records", "bytes", "complex numbers"],
+)
+def test_objects_of_numbers_are_refused_by_name(cells: list[Any]) -> None:
+    with pytest.raises(DataError, match="column 'a' is text, but most of its cells look like numbers"):
+        mv.protect(frame(pd.Series(cells, dtype=object)), seed=1)
+
+
+def test_bytes_that_read_like_numbers_are_refused_by_name() -> None:
+    with pytest.raises(DataError, match="column 'a' is text, but most of its cells look like numbers"):
+        mv.protect(table([str(wage).encode() for wage in WAGES]), seed=1)
+
+
+def test_decimals_of_thousands_are_refused() -> None:
+    thousands = pa.array([1000 * int(wage) for wage in WAGES]).cast(pa.decimal128(25, 0)).cast(pa.decimal128(22, -3))
+    with pytest.raises(DataError, match="decimals of a negative scale"):
+        mv.protect(table(thousands), seed=1)
+
+
+def test_describe_tells_of_them() -> None:
+    described = mv.describe(table(LARGE)).columns[0]
+    assert (described.kind, described.distinct) == ("beyond float64", len(set(LARGE)))
+
+
 def test_categories_that_are_numbers_may_be_public_or_left_alone_on_purpose() -> None:
     data = frame(pd.Categorical(np.arange(ROWS) % 2))
     assert mv.protect(data, "ipso", public=["a"], rules=None, seed=1).data["a"].equals(data["a"])

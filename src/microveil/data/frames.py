@@ -126,7 +126,10 @@ class NarwhalsFrame(Frame):
         if native.implementation.is_polars():
             check_no_pattern(self.names)
         self.count = len(native)
-        self.schema = native.schema
+        try:
+            self.schema = native.schema
+        except ValueError:  # narwhals knows no decimals of thousands
+            raise DataError("data: a column has decimals of a negative scale", "convert it to float64 first") from None
 
     def is_numeric(self, name: str) -> bool:
         # A column that is missing from end to end has no type of its own in some libraries.
@@ -139,7 +142,7 @@ class NarwhalsFrame(Frame):
         return bool(self.schema[name].is_integer())
 
     def looks_numeric(self, name: str) -> bool:
-        if self.schema[name] not in (nw.String, nw.Object):
+        if self.schema[name] not in (nw.String, nw.Object, nw.Binary):
             return False
         cells = self.native[name].gather_every(max(1, -(-self.count // SAMPLE))).drop_nulls().to_list()
         return _mostly_numbers(cells)
@@ -153,10 +156,12 @@ class NarwhalsFrame(Frame):
     def is_held(self, name: str) -> bool:
         if name in self.own and not self.is_integer(name):
             return same_numbers(np.asarray(self.own[name]), self.numbers(name))
+        if not self.is_integer(name) and not self.is_decimal(name):
+            return True
         column = self.native[name].drop_nulls()
         if self.is_decimal(name):
             return decimals_held(column.to_arrow())
-        return not self.is_integer(name) or not len(column) or wholes_held(column.min(), column.max())
+        return not len(column) or wholes_held(column.min(), column.max())
 
     def is_unique(self, name: str) -> bool:
         column = self.native[name]
@@ -310,15 +315,24 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
     return list(numbers), codes
 
 
+def _has_number(cell: Any) -> bool:
+    """Whether an object is a number, or one that holds some."""
+    if isinstance(cell, dict):
+        cell = list(cell.values())
+    if isinstance(cell, list | tuple | np.ndarray):
+        return any(_has_number(part) for part in cell[:10])
+    return isinstance(cell, int | float | complex | Decimal | np.number) and not isinstance(cell, bool)
+
+
 def _mostly_numbers(cells: Iterable[Any]) -> bool:
     """Whether at least half of the cells are numbers or read like one, and hardly any like a code such as 007."""
     present = numbers = codes = 0
     for cell in cells:
-        if not isinstance(cell, str):
+        if not isinstance(cell, str | bytes):
             present += 1
-            numbers += isinstance(cell, int | float | complex | Decimal | np.number) and not isinstance(cell, bool)
+            numbers += _has_number(cell)
             continue
-        text = cell.strip()
+        text = (cell if isinstance(cell, str) else cell.decode(errors="replace")).strip()
         if text in MISSING:
             continue
         present += 1
