@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,8 @@ from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
-from microveil.data.arranged import manner_with_rows, with_rows, without_columns
+from microveil.data.arranged import Beside, manner_with_rows, set_apart, with_rows, without_columns
+from microveil.data.blocks import BlockSource
 from microveil.data.cells import formula_cells, formulas_kept
 from microveil.data.describe import ColumnDescription, Description, describe_table
 from microveil.data.files import Place, Reading, check_target, pending_table, read_table, write_table
@@ -95,6 +96,8 @@ def protect(
     unit: ColumnId | None = None,
     drop: Choice = None,
     drop_identifiers: bool = False,
+    keep: Choice = None,
+    keep_notes: bool = False,
     shuffle_rows: bool = False,
     seed: int | None = None,
     rules: Rules = "infer",
@@ -116,6 +119,9 @@ def protect(
             in all rows of every unit are then protected once per unit.
         drop: columns that are left out of the release.
         drop_identifiers: whether columns that look like direct identifiers are left out, too; `describe` names them.
+        keep: levels of a pandas index that are released as they are ("index", if it has no name); by default the index
+            is left out, unless it only counts the rows, and `warnings` names it.
+        keep_notes: whether `attrs` of pandas and metadata of Arrow are released, too; by default they are left out.
         shuffle_rows: whether the rows come out in a random order; to measure such a release, give it to `assess` whole.
         seed: a whole number for a result that can be repeated; by default each run differs. Keep it secret.
         rules: "infer" finds special codes such as -9 and leaves them alone, and finds sums, ratios and the values a
@@ -128,19 +134,18 @@ def protect(
     _check_engine(engine)
     plan = method_named(method).plan(params)
     dropped = _dropped(data, drop, drop_identifiers, unit)
-    released = without_columns(data, dropped)
+    released, beside = set_apart(without_columns(data, dropped), names_kept(keep), keep_notes=keep_notes)
     frame = open_frame(released)
     numeric = {name: frame.is_numeric(name) for name in frame.names}
+    asked: dict[str, Any] = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
+    roles = resolve_roles(numeric, **{**asked, **plan.named_columns})
     if confidential is None:
         check_nothing_slips_through(frame)
+        check_no_hidden_numbers(frame, {*roles.shown, *named(numeric, "unit", unit)})
     if unit is not None:
-        asked = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
         options = {**params, "method": method, "seed": seed, "rules": rules, "engine": engine, "progress": progress}
         release = protected_by_unit(protect, released, unit, asked, plan.named_columns, options)
-        return _arranged(release, data, dropped, shuffle_rows)
-    roles = resolve_roles(
-        numeric, confidential=confidential, public=public, strata=strata, weight=weight, **plan.named_columns
-    )
+        return _arranged(release, data, dropped, shuffle_rows, beside)
     tell = progress or (lambda *_: None)
     with single_threaded_blas():
         tell(READING, 0.0)
@@ -153,7 +158,7 @@ def protect(
         settings = settings_of(plan, roles, rules, engine)
         writer = reporter_of(plan, data, intake, outcome)
         release = _release(plan, frame, roles, intake, outcome, settings, streams.seed, writer)
-        release = _arranged(release, data, dropped, shuffle_rows)
+        release = _arranged(release, data, dropped, shuffle_rows, beside)
     tell("done", 1.0)
     return release
 
@@ -431,6 +436,12 @@ def pending_release(release: Release, target: Any, like: Any, *, replacing: bool
         yield
 
 
+def about_notes(has_notes: bool, *, keep_notes: bool) -> list[str]:
+    """What became of notes on a file (its label, comments, metadata), if it has some."""
+    word = "are released as they are, on request" if keep_notes else "are left out of the release (--keep-notes)"
+    return [f"notes on the file (its label, comments, metadata) {word}"] if has_notes else []
+
+
 def about_formulas(release: Release, target: Any, *, formulas: bool) -> list[str]:
     """What a spreadsheet program would do with the text of a release, and what was done about it."""
     file = file_of(place_from(target))
@@ -479,10 +490,18 @@ def _dropped(data: Any, drop: Choice, drop_identifiers: bool, unit: ColumnId | N
     return dropped
 
 
-def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: bool) -> Release:
+def names_kept(keep: Choice) -> list[str]:
+    """Levels of the index by name; numbers may be names, as those of columns may."""
+    names = [] if keep is None else keep if isinstance(keep, list | tuple) else [keep]
+    for name in names:
+        if not isinstance(name, str | int | np.integer):
+            # A Series is the column itself, and its cells must not end up in a message.
+            raise ParameterError(f"keep: takes the names of index levels, not {type(name).__name__}", "give names")
+    return [str(name) for name in names]
+
+
+def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: bool, beside: Beside) -> Release:
     """The release with its rows in a random order, if asked for, and with what was done to the file in its account."""
-    if not dropped and not shuffle_rows:
-        return release
     told, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data
     if dropped:
         settings["drop"] = dropped
@@ -493,7 +512,9 @@ def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: boo
         order = Streams.from_seed(release.seed, key).stream("order of rows").generator().permutation(release.rows)
         arranged = with_rows(release.data, order)
         told.append("the rows are in a random order, on request")
-    return dataclasses.replace(release, data=arranged, warnings=told, settings=settings, order=order)
+    arranged = beside.put_back(arranged, order)
+    settings |= beside.settings
+    return dataclasses.replace(release, data=arranged, warnings=[*told, *beside.told], settings=settings, order=order)
 
 
 def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:
@@ -518,6 +539,16 @@ def check_nothing_slips_through(frame: Frame) -> None:
             raise DataError(
                 f"column '{name}' is text, but most of its cells look like numbers (decimal commas, '<5'?)",
                 "turn them into numbers, or name the columns to protect with confidential",
+            )
+
+
+def check_no_hidden_numbers(columns: Frame | BlockSource, shown: Collection[str]) -> None:
+    """So would numbers in columns of other types; those that are `shown` for a reason may be categories."""
+    for name in columns.names:
+        if name not in shown and columns.hides_numbers(name):
+            raise DataError(
+                f"column '{name}' holds numbers, but its type is none that is protected (categories, lists, ...)",
+                "turn it into numbers or text, drop it, or name the columns to protect with confidential",
             )
 
 
@@ -600,7 +631,15 @@ def _release(
     proof = evidence(table, stored, intake.present, intake.look.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
-    return told(plan, frame, roles, intake, outcome, proof, settings, seed, data, writer, rounded=rounded)
+    release = told(plan, frame, roles, intake, outcome, proof, settings, seed, data, writer, rounded=rounded)
+    return dataclasses.replace(release, warnings=[*release.warnings, *about_decimals(frame, names, open_frame(data))])
+
+
+def about_decimals(before: Frame, names: Sequence[str], after: Frame | None = None) -> list[str]:
+    """Columns of decimals that are of doubles now; those that are written block by block always are."""
+    doubles = [name for name in names if before.is_decimal(name) and (after is None or not after.is_decimal(name))]
+    reason = "in blocks" if after is None else "as they have more digits now"
+    return [f"decimals that come back as float64, {reason}: {', '.join(doubles)}"] if doubles else []
 
 
 def told(

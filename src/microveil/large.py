@@ -18,7 +18,7 @@ import numpy as np
 
 from microveil import account, api, measuring, measuring_blocks
 from microveil.core.assessment import Assessment
-from microveil.core.atomic import atomic_target, shown
+from microveil.core.atomic import atomic_target, check_new, shown
 from microveil.core.errors import FileError, MicroveilError, ParameterError
 from microveil.core.policy import Policy
 from microveil.core.results import Release
@@ -61,6 +61,7 @@ def protect_file(
     seed: int | None = None,
     rules: Rules = "infer",
     memory: int | str = MEMORY,
+    overwrite: bool = False,
     progress: Progress | None = None,
     **params: Any,
 ) -> Release:
@@ -79,10 +80,12 @@ def protect_file(
         seed: a whole number for a result that can be repeated. Keep it secret.
         rules: as for `protect`; a dictionary of the columns may declare sums.
         memory: how much memory to take, about: "1GB".
+        overwrite: whether an output that exists is replaced.
         progress: called with the name of the step and the share done.
         **params: the method's parameters.
     """
     target = Path(output)
+    check_new(target, overwrite=overwrite)
     with atomic_target(target) as temporary:
         return stream_file(
             Path(source),
@@ -132,10 +135,11 @@ def stream_file(
         Shelf(temporary_folder(target), size) as shelf,
     ):
         head = open_frame(file.head())
-        if confidential is None:
-            api.check_nothing_slips_through(head)
         numeric = {name: file.is_numeric(name) for name in file.names}
         roles = resolve_roles(numeric, confidential=confidential, public=public, strata=None, weight=weight)
+        if confidential is None:
+            api.check_nothing_slips_through(head)
+            api.check_no_hidden_numbers(file, roles.shown)
         intake = take_in_blocks(file, roles, rules, shelf, tell)
         api.check_fits(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
@@ -152,7 +156,8 @@ def stream_file(
         writer = api.reporter_of(plan, before, intake, outcome)
         about = (intake, outcome, written.proof, settings, streams.seed, target, writer)
         release = api.told(plan, head, roles, *about, rounded=written.rounded)
-        remarks = [found.remark] if found.remark else []
+        remarks = [*api.about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
+        remarks += api.about_notes(file.has_notes, keep_notes=False)
         if target.suffix.lower() in api.SPREADSHEETS:
             remarks += api.told_formulas(sum(counted), file.names, formulas=formulas)
     tell("done", 1.0)
@@ -195,9 +200,11 @@ def protect_spark(
     plan = method_named(method).plan(params)
     check_streams(plan, rules, "spark")
     source = SparkSource.opened(data)
-    if confidential is None:
-        api.check_nothing_slips_through(open_frame(source.head()))
     roles = resolve_roles(source.numeric, confidential=confidential, public=public, strata=None, weight=weight)
+    if confidential is None:
+        head = open_frame(source.head())
+        api.check_nothing_slips_through(head)
+        api.check_no_hidden_numbers(head, roles.shown)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     tell = progress or (lambda *_: None)

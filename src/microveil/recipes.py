@@ -64,7 +64,10 @@ UPGRADES: dict[int, Callable[[Content], Content]] = {}
 
 HINT = "`microveil protect --save-recipe FILE.toml` writes one to start from"
 INFERRED = ("infer", "none")
-OPTIONS = ("method", "confidential", "public", "strata", "weight", "unit", "drop", "shuffle_rows", "rules", "engine")
+OPTIONS = (
+    *("method", "confidential", "public", "strata", "weight", "unit"),
+    *("drop", "keep", "keep_notes", "shuffle_rows", "rules", "engine"),
+)
 """What `protect` is told beside the seed and the parameters of the method."""
 
 
@@ -118,7 +121,7 @@ class Output(Strict):
     report: FilePath | None = None
     public_report: FilePath | None = None
     keep_formulas: bool = False
-    replace: bool = False
+    replace: bool = Field(default=False, description="of older recipes; what exists is replaced with --overwrite only")
 
 
 class Recipe(Strict):
@@ -133,6 +136,8 @@ class Recipe(Strict):
     weight: Column = None
     unit: Column = None
     drop: Columns = None
+    keep: Columns = None
+    keep_notes: bool = False
     shuffle_rows: bool = False
     rules: FileOrTable = "infer"
     engine: str = "auto"

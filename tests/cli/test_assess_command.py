@@ -207,7 +207,7 @@ def test_protect_writes_only_what_meets_the_policy(
     assert (code, err) == (0, "")
     assert "Policy files for research: met" in printed
     assert {path.name for path in folder.iterdir()} == {"o.csv", "r.html", "r.json"}
-    told = json.loads(run(capsys, *asked, "--policy", policy(tmp_path, 1.0), "--json")[1])
+    told = json.loads(run(capsys, *asked, "--policy", policy(tmp_path, 1.0), "--overwrite", "--json")[1])
     assert told["assessment"]["policy"]["met"] is True
     assert list(told["assessment"]["measures"]) == ["dbrl", "ks"]
     assert told["output"] == str(folder / "o.csv")
@@ -218,7 +218,9 @@ def test_an_output_that_was_there_stays_when_the_policy_is_not_met(
 ) -> None:
     out = tmp_path / "o.csv"
     out.write_text("an older release")
-    assert run(capsys, "protect", files[0], "-o", out, "--policy", policy(tmp_path, 0.0), "--quiet")[0] == 1
+    assert (
+        run(capsys, "protect", files[0], "-o", out, "--overwrite", "--policy", policy(tmp_path, 0.0), "--quiet")[0] == 1
+    )
     assert out.read_text() == "an older release"
 
 

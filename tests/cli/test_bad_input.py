@@ -238,7 +238,9 @@ def test_a_full_disk_leaves_nothing_behind(extension: str, tmp_path: Path) -> No
 def test_an_existing_output_survives_a_failure(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.csv"
     out.write_text("precious")
-    assert "components: 9 asked" in refused(capsys, tmp_path, good, "-o", out, *PCA, "--set", "components=9")
+    assert "components: 9 asked" in refused(
+        capsys, tmp_path, good, "-o", out, "--overwrite", *PCA, "--set", "components=9"
+    )
     assert out.read_text() == "precious"
 
 
@@ -270,7 +272,7 @@ def test_a_failing_run_leaves_reports_and_recipes_as_they_were(
     monkeypatch.setattr(place.get(fault, "polars.DataFrame.write_csv"), fail)
     code, out, err = run(
         capsys, "protect", good, "-o", targets[0], "--report", targets[1], "--public-report", targets[2],
-        "--save-recipe", targets[3], "--set", "perturb=swap",
+        "--save-recipe", targets[3], "--set", "perturb=swap", *(["--overwrite"] * existing),
     )  # fmt: skip
     assert code == (130 if fault == "stopped" else 2)
     assert out == "" or out.startswith("Found in "), "what was found is shown when the work begins, and nothing else"

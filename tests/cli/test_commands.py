@@ -247,7 +247,8 @@ def test_what_is_kept_is_told_with_weights_and_strata(
 ) -> None:
     def told(*options: str) -> tuple[str, str]:
         report = tmp_path / "r.html"
-        printed = run(capsys, "protect", survey, "-o", tmp_path / "o.csv", "--public-report", report, *options)[1]
+        files = ("-o", tmp_path / "o.csv", "--public-report", report, "--overwrite")
+        printed = run(capsys, "protect", survey, *files, *options)[1]
         return printed, report.read_text()
 
     printed, report = told("--weight", "weight", "--strata", "region", "--method", "pca")
@@ -274,7 +275,7 @@ def test_rules_none_treats_codes_as_values(survey: Path, tmp_path: Path, capsys:
     assert "taken for a code" not in run(capsys, "protect", survey, "-o", out, "--rules", "none")[1]
     after = pl.read_csv(out)["rd_spending"] == -9
     assert (before & after).sum() < before.sum() / 2, "as a value, -9 goes to other records"
-    run(capsys, "protect", survey, "-o", out, "--rules", "none", "--method", "pca", "--quiet")
+    run(capsys, "protect", survey, "-o", out, "--overwrite", "--rules", "none", "--method", "pca", "--quiet")
     assert (pl.read_csv(out)["rd_spending"] == -9).sum() == 0
 
 

@@ -48,7 +48,9 @@ def test_it_is_shown_before_anything_is_protected(sales: Path, capsys: pytest.Ca
     assert "looks like an identifier: line (it numbers the rows)" in out
     assert "dropped, on request: line, shop" in out
     assert pl.read_csv(sales.with_name("o.csv")).columns == ["home", "abroad", "total", "net", "area"]
-    code, out, _ = run(capsys, "protect", sales, "-o", sales.with_name("o.csv"), "--rules", "none", "--quiet")
+    code, out, _ = run(
+        capsys, "protect", sales, "-o", sales.with_name("o.csv"), "--rules", "none", "--quiet", "--overwrite"
+    )
     assert (code, out) == (0, "")
 
 
@@ -62,7 +64,7 @@ def test_an_order_that_is_lost_is_told_with_the_way_to_keep_it(sales: Path, caps
 def test_rules_are_counted_before_and_after(sales: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules = sales.with_name("d.toml")
     run(capsys, "describe", sales, "-o", rules)
-    options = ("--drop", "line", "--method", "noise", "--seed", 1, "--rules", rules)
+    options = ("--drop", "line", "--method", "noise", "--seed", 1, "--rules", rules, "--overwrite")
     code, out, _ = run(capsys, "protect", sales, "-o", sales.with_name("o.csv"), *options)
     assert code == 0
     assert "total = home + abroad: 30 times before" in out

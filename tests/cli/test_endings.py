@@ -66,7 +66,8 @@ def test_a_signal_stops_the_run_and_leaves_nothing(
     # The bar tells where the run is; it is shown on what takes itself for a terminal.
     # To link takes a whole run, which the default takes long for; the others interrupt the default.
     method = "pca" if step == "linking" else "veil"
-    process = start("protect", large, "-o", out, "--report", report, "--method", method, FORCE_COLOR="1", COLUMNS="80")
+    asked = ("-o", out, "--report", report, "--overwrite", "--method", method)
+    process = start("protect", large, *asked, FORCE_COLOR="1", COLUMNS="80")
     assert process.stderr is not None
     said = ""
     while step not in said and (piece := os.read(process.stderr.fileno(), 4096)):

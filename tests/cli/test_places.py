@@ -45,7 +45,9 @@ def test_a_file_of_another_country_is_told_and_comes_back_so(
     assert [row[3] for row in cells] == firms()["name"].to_list()
     assert all("," in row[0] and "." not in row[0] for row in cells)
     assert np.isclose(np.mean([float(row[0].replace(",", ".")) for row in cells]), firms()["turnover"].mean())
-    code, printed, err = run(capsys, "protect", german, "-o", out, "--method", "pca", "--json", "--quiet")
+    code, printed, err = run(
+        capsys, "protect", german, "-o", out, "--overwrite", "--method", "pca", "--json", "--quiet"
+    )
     assert json.loads(printed)["read_as"] == "semicolon, decimal comma, cp1252"
     assert err == ""
     for command in (
@@ -106,7 +108,7 @@ def test_from_table_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, _, err = run(capsys, "protect", f"{address}#firms", "-o", target, *options)
     assert (code, "exists already" in err) == (2, True)
     assert _rows(tmp_path) == before
-    assert run(capsys, "protect", f"{address}#firms", "-o", target, *options, "--replace")[0] == 0
+    assert run(capsys, "protect", f"{address}#firms", "-o", target, *options, "--overwrite")[0] == 0
     assert _rows(tmp_path) != before
     assert [row[3] for row in _rows(tmp_path)] == firms()["name"].to_list()
     code, printed, _ = run(capsys, "assess", f"{address}#firms", target, "--measures", "pil", "--json")

@@ -128,7 +128,7 @@ def test_formulas_are_told_and_kept_as_from_memory(tmp_path: Path, capsys: pytes
         found = {}
         for engine in ("memory", "stream"):
             output = tmp_path / f"{engine}.csv"
-            asked = ["--method", "ipso", "--seed", "5", "--engine", engine, "--json", *option]
+            asked = ["--method", "ipso", "--seed", "5", "--engine", engine, "--json", "--overwrite", *option]
             code, printed, err = run(capsys, "protect", source, "-o", output, *asked)
             assert code == 0, err
             said = [line for line in json.loads(printed)["warnings"] if "100 cells of text begin as formulas" in line]

@@ -49,25 +49,24 @@ def test_a_private_recipe_gives_every_file_again(
     (tmp_path / "limits.toml").write_text(POLICY.format(1.0))
     (tmp_path / "rules.toml").write_text(RULES)
     (tmp_path / "out").mkdir()
-    (tmp_path / "kept").mkdir()
     monkeypatch.chdir(tmp_path)
     asked = [
         "protect", "data/people in.csv", "-o", "out/o.csv", "--method", "pca", "--set", "perturb=noise",
         "--set", "components=0,2", "--confidential", quoted(STRANGE), "--public", "~ group", "--weight", "weight",
         "--rules", "rules.toml", "--policy", "limits.toml", "--report", "out/r.html", "--public-report", "out/p.html",
-        "--save-recipe", "kept/recipe.toml", "--include-seed", "--json",
+        "--save-recipe", "recipe.toml", "--include-seed", "--json",
     ]  # fmt: skip
     code, printed, err = run(capsys, *asked)
     assert (code, err) == (0, "")
     made = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     assert set(made) == {"o.csv", "r.html", "r.json", "p.html", "p.json"}
-    recipe = tmp_path / "kept" / "recipe.toml"
+    recipe = tmp_path / "recipe.toml"
     assert stat.S_IMODE(recipe.stat().st_mode) == 0o600
     told = tomllib.loads(recipe.read_text())
-    assert told["input"]["path"] == "../data/people in.csv"
+    assert told["input"]["path"] == "data/people in.csv"
     assert told["confidential"] == STRANGE
     assert told["public"] == "~ group"
-    assert (told["rules"], told["policy"]) == ("../rules.toml", "../limits.toml")
+    assert (told["rules"], told["policy"]) == ("rules.toml", "limits.toml")
     for path in (tmp_path / "out").iterdir():
         path.unlink()
     monkeypatch.chdir("/")
@@ -92,11 +91,11 @@ def test_without_the_seed_the_doses_are_the_same_and_the_bytes_are_not(
     assert str(SEED) not in text
     assert "sha256" not in text, "whoever has a guess at the whole file could confirm it"
     before = out.read_bytes()
-    second = json.loads(run(capsys, "run", recipe, "--json")[1])
+    second = json.loads(run(capsys, "run", recipe, "--overwrite", "--json")[1])
     assert out.read_bytes() != before
     doses = [{name: dose["asked"] for name, dose in told["dose"].items()} for told in (first, second)]
     assert doses[0] == doses[1]
-    assert run(capsys, "run", recipe, "--seed", SEED, "--quiet") == (0, "", "")
+    assert run(capsys, "run", recipe, "--seed", SEED, "--overwrite", "--quiet") == (0, "", "")
     assert out.read_bytes() == before
 
 
@@ -125,12 +124,12 @@ def test_another_output_leaves_the_reports_of_the_first_alone(
     assert "Note: no report was written: those that the recipe names are of its own output" in printed
     assert {path: path.read_bytes() for path in kept} == kept
     named = ["--report", tmp_path / "r2.html", "--public-report", tmp_path / "p2.html"]
-    code, printed, _ = run(capsys, "run", recipe, "-o", tmp_path / "other.csv", *named)
+    code, printed, _ = run(capsys, "run", recipe, "-o", tmp_path / "other.csv", *named, "--overwrite")
     assert (code, "no report was written" in printed) == (0, False)
     assert {path: path.read_bytes() for path in kept} == kept
     new = {path.name for path in tmp_path.iterdir() if path.is_file() and path not in kept}
     assert new == {"other.csv", "r2.html", "r2.json", "p2.html", "p2.json"}
-    code, printed, _ = run(capsys, "run", recipe, "-o", tmp_path / "data" / ".." / "o.csv")
+    code, printed, _ = run(capsys, "run", recipe, "-o", tmp_path / "data" / ".." / "o.csv", "--overwrite")
     assert (code, "no report was written" in printed) == (0, False)
     assert all(path.read_bytes() != kept[path] for path in (tmp_path / "o.csv", report, public)), "they are of this one"
 
@@ -140,13 +139,13 @@ def test_another_input_is_told_and_no_failure(source: Path, tmp_path: Path, caps
     asked = ["--method", "noise", "--save-recipe", recipe, "--include-seed", "--quiet"]
     assert run(capsys, "protect", source, "-o", tmp_path / "o.csv", *asked)[0] == 0
     told = "the input is not the file that the recipe was written for"
-    assert told not in run(capsys, "run", recipe)[1]
+    assert told not in run(capsys, "run", recipe, "--overwrite")[1]
     source.write_text(source.read_text().replace("é", "e"))
-    code, printed, err = run(capsys, "run", recipe)
+    code, printed, err = run(capsys, "run", recipe, "--overwrite")
     assert (code, err) == (0, "")
     assert f"Note: {told}" in printed
-    assert told in json.loads(run(capsys, "run", recipe, "--json")[1])["warnings"][0]
-    assert run(capsys, "run", recipe, "--quiet") == (0, "", "")
+    assert told in json.loads(run(capsys, "run", recipe, "--overwrite", "--json")[1])["warnings"][0]
+    assert run(capsys, "run", recipe, "--overwrite", "--quiet") == (0, "", "")
 
 
 def test_a_policy_in_the_recipe_holds(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,16 +177,19 @@ def test_how_the_input_is_read_and_the_output_written_is_kept(
     told = tomllib.loads(recipe.read_text())
     assert (told["input"]["delimiter"], told["input"]["decimal"], told["input"]["encoding"]) == (";", ",", "cp1252")
     assert told["output"]["keep_formulas"] is True
-    assert run(capsys, "run", recipe)[0] == 0
+    assert run(capsys, "run", recipe, "--overwrite")[0] == 0
     assert out.read_bytes() == first
     words = shlex.split(json.loads((tmp_path / "r.json").read_text())["replay"]["command"])[1:]
     out.unlink()
+    (tmp_path / "r.html").unlink()
     monkeypatch.chdir(tmp_path)
     assert run(capsys, *words)[0] == 0
     assert out.read_bytes() == first, "the command in the report says so, too"
     other = tmp_path / "new.parquet"
     people().select(STRANGE[2:]).write_parquet(other)
-    assert run(capsys, "run", recipe, "--input", other)[0] == 0, "a file of another kind has ways of its own"
+    assert run(capsys, "run", recipe, "--input", other, "--overwrite")[0] == 0, (
+        "a file of another kind has ways of its own"
+    )
 
 
 def test_a_database_is_found_from_the_recipe(
@@ -204,8 +206,12 @@ def test_a_database_is_found_from_the_recipe(
     first = pl.read_parquet("o.parquet")
     assert tomllib.loads(Path("kept/recipe.toml").read_text())["input"] == {"path": "sqlite:///../data/a%20b.db#survey"}
     monkeypatch.chdir("/")
-    assert run(capsys, "run", tmp_path / "kept" / "recipe.toml", "--quiet") == (0, "", "")
-    assert pl.read_parquet(tmp_path / "o.parquet").equals(first)
+    assert run(capsys, "run", tmp_path / "kept" / "recipe.toml", "-o", tmp_path / "again.parquet", "--quiet") == (
+        0,
+        "",
+        "",
+    )
+    assert pl.read_parquet(tmp_path / "again.parquet").equals(first)
 
 
 BARE = 'recipe = 1\nmethod = "noise"\n'

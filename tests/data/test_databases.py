@@ -277,7 +277,7 @@ def test_an_existing_table_is_replaced_only_if_asked(base):
     frame, like = read_table(f"{base.address}#{source}")
     where = f"{base.address}#{target}"
     for action in (lambda: write_table(frame, where, like), lambda: check_target(where)):
-        assert "exists already; name another table, or say --replace" in refused(FileError, action)
+        assert "exists already; name another table, or say --overwrite" in refused(FileError, action)
     assert len(base.run(f'SELECT * FROM "{target}"')) == 2
     check_target(where, replacing=True)
     write_table(frame, where, like, replacing=True)

@@ -367,7 +367,7 @@ def test_the_command_line_takes_a_formula(tmp_path: Path, capsys: pytest.Capture
     expected = mv.protect(pl.read_csv(source), "pca", confidential=MONEY, public=formula, seed=3).data
     assert pl.read_csv(out).equals(expected)
     assert tomllib.loads(recipe.read_text())["public"] == formula
-    code, said = run("protect", str(source), "-o", str(tmp_path / "no.csv"), "--public", "~ log(x)", *options)
+    code, said = run("protect", str(source), "-o", str(tmp_path / "no.csv"), "--public", "~ log(x)", *options[:-2])
     assert code == 2
     assert "public: 'log(x)' would have to be computed" in said
     assert not (tmp_path / "no.csv").exists()

@@ -60,7 +60,7 @@ def test_a_frame_comes_back_as_the_same_kind_with_the_same_types(kind: str) -> N
     for name in "abc":
         assert after[name] != before[name]
     if isinstance(frame, pd.DataFrame):
-        assert release.data.index.equals(frame.index)
+        assert release.data.index.equals(pd.RangeIndex(60)), "an index may name the records"
 
 
 def test_every_kind_of_frame_gives_the_same_values() -> None:

@@ -262,6 +262,18 @@ def test_rows_that_change_when_they_are_read_again_are_noticed(spark):
         release.data.collect()
 
 
+def test_numbers_that_a_double_cannot_hold_are_refused(spark):
+    rows = spark.range(300).selectExpr("rand(1) a", "rand(2) b", "id k", "cast(id / 8 as decimal(38, 18)) d")
+    for name, cell in {
+        "k": f"id + {2**60}",
+        "d": "cast(id + 1e25 as decimal(38, 0)) + cast(1 as decimal(38, 0))",
+    }.items():
+        wide = rows.selectExpr("a", "b", f"{cell.replace('id', 'k')} {name}")
+        with pytest.raises(DataError, match=f"column '{name}' has numbers with more digits"):
+            mv.protect_spark(wide, "ipso", rules=None, seed=1)
+    mv.protect_spark(rows, "ipso", rules=None, seed=1).close()
+
+
 def test_what_is_refused(spark):
     frame = columns(100)
     holes = frame.with_columns(b=pl.when(pl.col("k") == 7).then(None).otherwise(pl.col("b")))

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.data import csv_blocks
 from microveil.engines import disk, disk_marginals
 from microveil.engines.scale import check_eligible
-from microveil.large import protect_file
+from microveil.large import protect_file as protect_new_file
 from microveil.methods import METHODS
 from microveil.perturb import PERTURBATIONS
+
+protect_file = partial(protect_new_file, overwrite=True)
 
 ROWS = 70_000  # more than one block of rows that share a generator
 SEED = 5

@@ -101,12 +101,12 @@ def test_row_order_comes_back(kind: str) -> None:
     assert (out != values).all()
 
 
-def test_pandas_index_other_columns_and_their_order_come_back() -> None:
+def test_pandas_other_columns_their_order_and_a_kept_index_come_back() -> None:
     frame = pd.DataFrame(table(), columns=NAMES, index=pd.Index(["same"] * 60 + ["other"] * 60, name="who"))
     frame.insert(1, "text", [f"t{i}" for i in range(120)])
     frame["flag"] = np.arange(120) % 3 == 0
     frame["day"] = pd.date_range("2020-01-01", periods=120)
-    out = release_of(frame, seed=1).data
+    out = release_of(frame, keep="who", seed=1).data
     assert list(out.columns) == list(frame.columns)
     pd.testing.assert_index_equal(out.index, frame.index)
     pd.testing.assert_frame_equal(out[["text", "flag", "day"]], frame[["text", "flag", "day"]])

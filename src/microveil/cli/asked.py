@@ -64,6 +64,8 @@ class Arrangement:
     drop: Any = None
     drop_identifiers: bool = False
     shuffle_rows: bool = False
+    keep: Any = None
+    keep_notes: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -71,9 +73,11 @@ class Arrangement:
         return {option.name: getattr(self, option.name) for option in fields(self)}
 
 
-def arrangement(unit: str | None, drop: str | None, drop_identifiers: bool, shuffle_rows: bool) -> Arrangement:
+def arrangement(
+    unit: str | None, drop: str | None, drop_identifiers: bool, shuffle_rows: bool, keep_notes: bool
+) -> Arrangement:
     """What was asked for, as it is typed."""
-    return Arrangement(unit, columns_in(drop), drop_identifiers, shuffle_rows)
+    return Arrangement(unit, columns_in(drop), drop_identifiers, shuffle_rows, keep_notes=keep_notes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +92,7 @@ class Request:
     arrangement: Arrangement = Arrangement()
     keep_formulas: bool = False
     reading: api.Reading = field(default_factory=api.Reading)
-    replacing: bool = False
+    overwrite: bool = False
     seed: int | None = None
     report: Path | None = None
     public_report: Path | None = None
@@ -116,7 +120,7 @@ class Request:
     def typed(self) -> list[str]:
         """The options that say how the files are read and written."""
         words = [word for name in self.reading.said for word in (f"--{name}", getattr(self.reading, name))]
-        return words + ["--keep-formulas"] * self.keep_formulas + ["--replace"] * self.replacing
+        return words + ["--keep-formulas"] * self.keep_formulas + ["--overwrite"] * self.overwrite
 
     @property
     def inputs(self) -> list[api.Place]:
@@ -138,6 +142,7 @@ class Replay:
     seed: int | None = None
     report: Path | None = None
     public_report: Path | None = None
+    overwrite: bool = False
 
 
 @dataclass(frozen=True, repr=False)

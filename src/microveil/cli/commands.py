@@ -81,6 +81,10 @@ Store = Annotated[
     typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
 ]
 
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", "--replace", help="Replace files, or a table of a database, that exist already.")
+]
+
 # \b keeps the lines as they are.
 POLICY = """\b
 A policy, for --policy; `use` holds an end of the interval against the limit:
@@ -155,6 +159,10 @@ def protect(
     shuffle_rows: Annotated[
         bool, typer.Option("--shuffle-rows", help="Write the rows in a random order; their number stays.")
     ] = False,
+    keep_notes: Annotated[
+        bool,
+        typer.Option("--keep-notes", help="Release what is noted about the file, too: its label, comments, metadata."),
+    ] = False,
     keep_formulas: Annotated[
         bool,
         typer.Option("--keep-formulas", help="Write text as it is where a spreadsheet would run it as a formula, too."),
@@ -189,9 +197,7 @@ def protect(
     encoding: Encoding = None,
     sheet: SheetName = None,
     query: Query = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a table of a database that exists; files are replaced anyway.")
-    ] = False,
+    overwrite: Overwrite = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -202,10 +208,10 @@ def protect(
         method=method,
         parameters=asked.parameters(settings or []),
         columns=asked.columns(confidential, public, strata, weight, rules),
-        arrangement=asked.arrangement(unit, drop, drop_identifiers, shuffle_rows),
+        arrangement=asked.arrangement(unit, drop, drop_identifiers, shuffle_rows, keep_notes),
         keep_formulas=keep_formulas,
         reading=api.Reading(delimiter, decimal, encoding, sheet, query),
-        replacing=replace,
+        overwrite=overwrite,
         seed=seed,
         report=report,
         public_report=public_report,
@@ -245,6 +251,7 @@ def run(
     public_report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Where the public report goes, instead of the recipe's.")
     ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -252,9 +259,11 @@ def run(
 
     Paths in a recipe are relative to it. Without a seed, in the recipe or given here, the release is another one of the
     same doses. A note tells where the recipe has the hash of its input, and the file has another. With another output
-    than the recipe's, its reports are those of another release and stay as they are: name new ones.
+    than the recipe's, its reports are those of another release and stay as they are: name new ones. A recipe writes
+    below its own folder only, and through no link; files elsewhere are to be named here.
     """
-    replay = asked.Replay(recipe, source, output, asked.parameters(settings or []), seed, report, public_report)
+    given = asked.parameters(settings or [])
+    replay = asked.Replay(recipe, source, output, given, seed, report, public_report, overwrite)
     protecting.run(replay, as_json=json, quiet=quiet)
 
 

@@ -16,7 +16,7 @@ from microveil.cli.asked import MEMORY, Arrangement, Columns, Replay, Request
 from microveil.cli.endings import NotMet, point_of_no_return
 from microveil.cli.shared import LONG, check_different, end, files_among, print_json, progress, read
 from microveil.core.assessment import Assessment
-from microveil.core.atomic import atomic_targets, check_place
+from microveil.core.atomic import atomic_targets, check_new, check_place, check_within
 from microveil.core.errors import DataError, MicroveilError, ParameterError
 from microveil.core.policy import Policy
 from microveil.core.results import Release
@@ -40,7 +40,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
         protect_elsewhere(request, engine, policy, as_json=as_json, quiet=quiet, notes=notes)
         return
     frame, file_format = read(request.source, quiet, request.reading)
-    api.check_target(request.output, frame=frame, replacing=request.replacing)
+    api.check_target(request.output, frame=frame, replacing=request.overwrite)
     size = frame.height * frame.width
     described = not quiet and request.columns.rules == "infer" and size <= MOST_DESCRIBED
     with progress(size, quiet, LONG) as tell:
@@ -56,7 +56,8 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
             **request.parameters,
         )
         formulas = api.about_formulas(release, request.output, formulas=request.keep_formulas)
-        release = replace(release, warnings=[*notes, *release.warnings, *formulas])
+        left_out = api.about_notes(file_format.has_notes, keep_notes=request.arrangement.keep_notes)
+        release = replace(release, warnings=[*notes, *release.warnings, *formulas, *left_out])
         risk = None
         if not quiet:
             tell("linking records", None)
@@ -143,7 +144,8 @@ def _in_blocks(request: Request, engine: str) -> tuple[Path, Path]:
         raise ParameterError(f"engine: '{engine}' reads and writes files", "use engine='memory' for databases")
     if request.arrangement != Arrangement() or request.columns.strata is not None:
         raise ParameterError(
-            f"engine: '{engine}' takes no strata, units, dropped columns or shuffled rows", "use engine='memory'"
+            f"engine: '{engine}' takes no strata, units, dropped columns, kept notes or shuffled rows",
+            "use engine='memory'",
         )
     unused = [f"--{name}" for name in request.reading.said] + ["--keep-formulas"] * request.keep_formulas
     unused += ["--memory"] * (request.memory != MEMORY)
@@ -193,6 +195,7 @@ def run(asked: Replay, *, as_json: bool, quiet: bool) -> None:
     """Protect a file as a recipe says."""
     recipe = recipes.read(asked.recipe)
     request = _request(asked, recipe)
+    _check_own_places(asked, request)
     file = api.own_file(request.source)
     notes = recipes.differs(recipe, request.source) if file is None or file.is_file() else []
     notes += [OTHERS_REPORTS] * (_has_report(recipe.output) and not _has_report(request))
@@ -215,10 +218,12 @@ def _request(asked: Replay, recipe: recipes.Recipe) -> Request:
         method=recipe.method,
         parameters=recipes.parameters(recipe, asked.parameters),
         columns=Columns(**{role.name: getattr(recipe, role.name) for role in fields(Columns)}),
-        arrangement=Arrangement(unit=recipe.unit, drop=recipe.drop, shuffle_rows=recipe.shuffle_rows),
+        arrangement=Arrangement(
+            recipe.unit, recipe.drop, shuffle_rows=recipe.shuffle_rows, keep=recipe.keep, keep_notes=recipe.keep_notes
+        ),
         keep_formulas=recipe.output.keep_formulas,
         reading=recipe.input.reading if asked.source is None or _alike(recipe.input.path, source) else api.Reading(),
-        replacing=recipe.output.replace,
+        overwrite=asked.overwrite,
         seed=recipe.seed if asked.seed is None else asked.seed,
         report=asked.report or _path(kept.report),
         public_report=asked.public_report or _path(kept.public_report),
@@ -227,6 +232,21 @@ def _request(asked: Replay, recipe: recipes.Recipe) -> Request:
         memory=recipe.memory or MEMORY,
         recipe=asked.recipe,
     )
+
+
+def _check_own_places(asked: Replay, request: Request) -> None:
+    """What the recipe itself says to write stays below its folder: it may have come from elsewhere."""
+    folder = Path(os.path.realpath(asked.recipe)).parent
+    for option in ("output", "report", "public_report"):
+        place = getattr(request, option)
+        if place is None or getattr(asked, option) is not None:
+            continue
+        hint = f"name the place yourself, with --{option.replace('_', '-')}"
+        file = api.file_of(place)
+        if file is None:
+            raise ParameterError("the output of the recipe is no file below its folder", hint)
+        for path in (file,) if option == "output" else (file, api.report_twin(file)):
+            check_within(path, folder, hint)
 
 
 def _has_report(asked: Request | recipes.Output) -> bool:
@@ -268,6 +288,7 @@ def demo(folder: Path) -> None:
         report=folder / "report-internal.html",
         public_report=folder / "report-public.html",
         save_recipe=folder / "recipe.toml",
+        overwrite=True,
     )
     show.demo_begins(api.example_file())
     protect(request, as_json=False, quiet=False)
@@ -278,11 +299,14 @@ def _check_targets(request: Request) -> None:
     if request.include_seed and request.save_recipe is None:
         raise ParameterError("--include-seed: no recipe is asked for", "name one with --save-recipe FILE.toml")
     memory_in_bytes(request.memory)
-    api.check_target(request.output, request.inputs, replacing=request.replacing)
+    api.check_target(request.output, request.inputs, replacing=request.overwrite)
     targets = [*files_among([request.output]), *request.extras]
     for path in request.extras:
         check_place(path, files_among(request.inputs))
     check_different(targets)
+    written = api.own_file(request.output)  # the file of a database is not replaced, only its table
+    for path in [*request.extras, *([] if written is None else [written])]:
+        check_new(path, overwrite=request.overwrite)
 
 
 def _account(
@@ -307,7 +331,7 @@ def _write_all(
     targets = [*request.extras, *([] if output is None else [output])]
     with ExitStack() as stack:
         if output is None:
-            pending = api.pending_release(release, request.output, file_format, replacing=request.replacing)
+            pending = api.pending_release(release, request.output, file_format, replacing=request.overwrite)
             stack.enter_context(pending)
         place: dict[Path, Path] = {}
         if targets:
@@ -316,7 +340,8 @@ def _write_all(
         files = {} if source is None else {"original": (source, request.source.name)}
         if output is not None:
             into = place[output]
-            api.write_release(release, request.output, file_format, formulas=request.keep_formulas, into=into)
+            asked = {"formulas": request.keep_formulas, "keep_notes": request.arrangement.keep_notes}
+            api.write_release(release, request.output, file_format, into=into, **asked)
             files["released"] = (into, request.output.name)
         _write_extras(request, release, place, files, account)
     return [request.output, *request.extras]
@@ -352,5 +377,5 @@ def _recipe(request: Request, release: Release) -> dict[str, Any]:
         **({"memory": request.memory} if release.settings["engine"] == "stream" else {}),
         "policy": request.policy,
         "input": {"path": str(request.source), **said, **hashed},
-        "output": {**files, "keep_formulas": request.keep_formulas, "replace": request.replacing},
+        "output": {**files, "keep_formulas": request.keep_formulas},
     }

@@ -82,6 +82,21 @@ def check_place(path: Path, inputs: Iterable[Path] = ()) -> None:
         raise cannot("written", path, error) from None
 
 
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Refuse a target that exists, be it a link that leads nowhere, unless it was asked to be replaced."""
+    if not overwrite and os.path.lexists(path):
+        raise FileError(f"{shown(path)} exists already", "name another, or say --overwrite (overwrite=True)")
+
+
+def check_within(path: Path, folder: Path, hint: str) -> None:
+    """Refuse a target that is not below a folder, or to which a link leads on the way from there."""
+    target, root = os.path.normpath(path.absolute()), os.path.realpath(folder)
+    if not Path(target).is_relative_to(root):
+        raise FileError(f"{shown(path)} is not below the folder of the recipe", hint)
+    if os.path.realpath(path) != target:
+        raise FileError(f"{shown(path)} is reached by a symbolic link", hint)
+
+
 @contextmanager
 def atomic_target(path: Path) -> Iterator[Path]:
     """A temporary file to write to, beside `path`, that takes the place of `path` when the block ends well.

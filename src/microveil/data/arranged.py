@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.errors import ParameterError
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.data.formats import plain_pandas_note
 from microveil.data.frames import open_frame
 
 
@@ -25,6 +27,88 @@ def without_columns(data: Any, names: Sequence[str]) -> Any:
     if nw.dependencies.is_pandas_like_dataframe(data):
         return data.iloc[:, stay]  # by place: names need not be text
     return nw.from_native(data, eager_only=True).select([frame.names[place] for place in stay]).to_native()
+
+
+class Beside(NamedTuple):
+    """What a table has beside its columns, as far as it is to be released; and what there is to say about it."""
+
+    index: Any = None
+    notes: Any = None
+    told: Sequence[str] = ()
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """What was asked for, as a recipe has it."""
+
+    def put_back(self, data: Any, order: NDArray[np.intp] | None) -> Any:
+        """A released table with it, the index with its rows."""
+        if self.index is not None:
+            data = data.set_axis(self.index if order is None else self.index[order], axis=0)
+        return data if self.notes is None else _with_notes(data, self.notes)
+
+
+def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool) -> tuple[Any, Beside]:
+    """The columns of a table alone, and what else is to be released with them.
+
+    The index of pandas may name the records, so it stays behind but for the levels that are to be kept. Notes on the
+    table and its columns (`attrs` of pandas, metadata of Arrow) stay behind, too: nobody has looked at what is in them.
+    """
+    is_pandas = nw.dependencies.is_pandas_like_dataframe(data)
+    levels = _levels(data.index) if is_pandas else []
+    for name in keep:
+        if name not in levels:
+            hint = did_you_mean(str(name), levels) if levels else "only the index of a pandas frame can be kept"
+            raise ParameterError(f"keep: the index has no level '{name}'", hint)
+    told, index, notes = [], None, _notes(data) or None
+    if is_pandas and levels:
+        left = [place for place, name in enumerate(levels) if name not in keep]
+        index = data.index.droplevel(left) if 0 < len(left) < len(levels) else None if left else data.index
+        told += _about_index([levels[place] for place in left], [name for name in levels if name in keep])
+        data = data.reset_index(drop=True)
+    if notes is not None:
+        word = "released as they are" if keep_notes else "left out of the release; keep_notes keeps them"
+        told.append(f"notes on the table and its columns (attrs, metadata) are {word}")
+        data = _with_notes(data, None)
+    settings = {**({"keep": list(keep)} if keep else {}), **({"keep_notes": True} if keep_notes else {})}
+    return data, Beside(index, notes if keep_notes else None, told, settings)
+
+
+def _levels(index: Any) -> list[str]:
+    """The names of the levels of an index that says something: not of one that counts the rows from 0."""
+    if index.nlevels > 1:
+        return [f"level_{place}" if name is None else str(name) for place, name in enumerate(index.names)]
+    if index.name is None and index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))):
+        return []
+    return ["index" if index.name is None else str(index.name)]
+
+
+def _about_index(left: Sequence[str], kept: Sequence[str]) -> list[str]:
+    said = [f"the index is left out of the release: {', '.join(left)}; name what is to stay with keep"] if left else []
+    return said + ([f"the index is released as it is, on request: {', '.join(kept)}"] if kept else [])
+
+
+def _notes(data: Any) -> Any:
+    """The `attrs` of a pandas frame, or the metadata of an Arrow table and of its columns, if there are any."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        pandas = {b"pandas": plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))}
+        own = {key: note for key, note in (data.schema.metadata or {}).items() if note != pandas.get(key)}
+        columns = {field.name: field.metadata for field in data.schema if field.metadata}
+        return (data.schema.metadata, columns) if own or columns else None
+    return dict(getattr(data, "attrs", {})) if nw.dependencies.is_pandas_like_dataframe(data) else None
+
+
+def _with_notes(data: Any, notes: Any) -> Any:
+    """A table with these notes, and no others. What pandas notes about its types and its index is none."""
+    import pyarrow as pa
+
+    if not isinstance(data, pa.Table):
+        data = data.copy(deep=False)
+        data.attrs = notes or {}
+        return data
+    pandas = plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))
+    whole, columns = notes or ({} if pandas is None else {b"pandas": pandas}, {})
+    fields = [field.with_metadata(columns.get(field.name)) for field in data.schema]
+    return pa.table(data.columns, schema=pa.schema(fields, whole))
 
 
 def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from microveil.core.atomic import shown
 from microveil.core.errors import DataError, FileError
-from microveil.data.formats import Format, Reading, check_table
+from microveil.data.formats import Format, Reading, check_table, plain_pandas_note
+from microveil.data.limits import check_shape
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +23,7 @@ class ArrowManner:
 
     columns: Mapping[str, tuple[Any, Any, pl.Series]] = field(default_factory=dict, repr=False, compare=False)
     pandas: bytes | None = field(default=None, repr=False)
+    notes: Mapping[str | None, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
     told: str = ""
     is_plain: bool = True
 
@@ -44,18 +46,25 @@ class Arrow(Format):
         frame = pl.DataFrame(pl.from_arrow(table))
         check_table(frame, path)
         columns = {name: (table.schema.field(name), table.column(name), frame[name]) for name in table.column_names}
-        return frame, ArrowManner(columns, (table.schema.metadata or {}).get(b"pandas"))
+        noted = table.schema.metadata or {}
+        pandas = plain_pandas_note(noted.get(b"pandas"))
+        whole = {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
+        notes = {field.name: field.metadata for field in table.schema if field.metadata} | (
+            {None: whole} if whole else {}
+        )
+        return frame, ArrowManner(columns, pandas, notes)
 
     def write(self, frame: pl.DataFrame, path: Path, manner: ArrowManner, *, shown_as: Path) -> None:
         """Write, compressed as Feather files are; in an .arrow file as it is, to be mapped into memory."""
         import pyarrow as pa
 
         found = [_field_and_cells(column, manner.columns.get(column.name)) for column in frame.get_columns()]
-        fields, cells = zip(*found, strict=True)
+        fields = [kind.with_metadata(manner.notes.get(kind.name)) for kind, _ in found]
         before = {name: seen.dtype for name, (_, _, seen) in manner.columns.items()}
         same = dict(frame.schema) == before  # what pandas notes is about the types, too
-        noted = {b"pandas": manner.pandas} if manner.pandas is not None and same else None
-        table = pa.table(list(cells), schema=pa.schema(list(fields), metadata=noted))
+        noted = {b"pandas": manner.pandas} if manner.pandas is not None and same else {}
+        schema = pa.schema(fields, metadata={**noted, **manner.notes.get(None, {})})
+        table = pa.table([cells for _, cells in found], schema=schema)
         options = pa.ipc.IpcWriteOptions(compression="lz4" if shown_as.suffix.lower() == ".feather" else None)
         with path.open("wb") as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
             writer.write_table(table)
@@ -69,7 +78,9 @@ def _read(path: Path) -> Any:
         content = pa.py_buffer(file.read())
     for opened in (pa.ipc.open_file, pa.ipc.open_stream):
         try:
-            return opened(content).read_all()
+            source = opened(content)
+            check_shape(path, len(source.schema))
+            return source.read_all()
         except (pa.ArrowException, OSError):  # its errors may quote the data
             continue
     raise FileError(f"{shown(path)} is not an Arrow file, or is damaged", "write it again, or as a .parquet file")
@@ -85,10 +96,10 @@ def _field_and_cells(column: pl.Series, was: tuple[Any, Any, pl.Series] | None) 
         return pa.field(column.name, cells.type), cells
     kind, original, seen = was
     if column.dtype != seen.dtype:
-        return pa.field(column.name, cells.type, metadata=kind.metadata), cells
+        return pa.field(column.name, cells.type), cells
     if column.equals(seen, null_equal=True):
         return kind, original
     try:
         return kind, cells.cast(kind.type)
     except pa.ArrowException:  # a dictionary of another width
-        return pa.field(column.name, cells.type, metadata=kind.metadata), cells
+        return pa.field(column.name, cells.type), cells

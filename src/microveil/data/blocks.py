@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.atomic import cannot, shown
 from microveil.core.errors import DataError, FileError
-from microveil.data.formats import Reading, check_options
+from microveil.data.formats import Reading, check_options, plain_pandas_note
+from microveil.data.limits import check_shape
+from microveil.data.number_types import arrow_hides_numbers, as_doubles, check_held, decimals_held, wholes_held
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,6 +40,9 @@ class BlockSource(ABC):
     count: int
     """The rows: as the file says, or as its lines let expect until all have been read."""
 
+    has_notes: bool = False
+    """Has whoever made the file noted something in it?"""
+
     @abstractmethod
     def is_numeric(self, name: str) -> bool:
         """Does the column hold numbers?"""
@@ -45,15 +51,24 @@ class BlockSource(ABC):
     def is_integer(self, name: str) -> bool:
         """Does the column hold whole numbers by its type?"""
 
+    def hides_numbers(self, name: str) -> bool:  # noqa: ARG002 - text holds none
+        """Does a column that is not one of numbers have numbers in it by its type?"""
+        return False
+
     @abstractmethod
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, so many rows at a time; only the last batch may be shorter."""
 
-    def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:  # noqa: ARG002 - for errors of others
+    def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
         """The cells of a column of numbers as doubles, and how many of them are missing (those are NaN)."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        cells = column.cast(pa.float64(), safe=False)
+        if pa.types.is_decimal(column.type):
+            check_held(name, decimals_held(column))
+        elif pa.types.is_integer(column.type):
+            check_held(name, wholes_held(*pc.min_max(column).as_py().values()))
+        cells = as_doubles(column)
         return np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64), int(column.null_count)
 
     @abstractmethod
@@ -75,8 +90,8 @@ class BlockSource(ABC):
 class BlockSink(ABC):
     """Writes a file of rows, batch by batch."""
 
-    single: frozenset[str] = frozenset()
-    """Changed columns that are stored in single precision."""
+    short: Mapping[str, np.dtype[Any]] = MappingProxyType({})
+    """Changed columns that are stored in half or single precision, and their types."""
 
     @abstractmethod
     def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
@@ -116,6 +131,10 @@ class ParquetBlocks(BlockSource):
         self.file = found
         self.schema = found.schema_arrow
         self.names = list(self.schema.names)
+        noted = self.schema.metadata or {}
+        pandas = {b"pandas": plain_pandas_note(noted.get(b"pandas"))}
+        self.has_notes = any(note != pandas.get(key) for key, note in noted.items())
+        check_shape(path, len(self.names))
         if len(set(self.names)) < len(self.names):
             raise DataError(f"{shown(path)} repeats column names", "rename them apart")
         self.count = found.metadata.num_rows
@@ -128,6 +147,10 @@ class ParquetBlocks(BlockSource):
 
         kind = self.schema.field(name).type
         return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+    def hides_numbers(self, name: str) -> bool:
+        """Are there numbers in a dictionary, a list or a record?"""
+        return arrow_hides_numbers(self.schema.field(name).type) and not self.is_numeric(name)
 
     def is_integer(self, name: str) -> bool:
         """Does the column hold whole numbers by its type?"""
@@ -163,9 +186,11 @@ class _ParquetSink(BlockSink):
 
         fields = [field.with_type(_stored_as(field.type)) if field.name in changed else field for field in like.schema]
         # Of notes on the whole file only that of pandas is known to hold none of its cells.
-        notes = {key: note for key, note in (like.schema.metadata or {}).items() if key == b"pandas"}
-        self.schema = pa.schema(fields, notes or None)
-        self.single = frozenset(name for name in changed if self.schema.field(name).type == pa.float32())
+        note = plain_pandas_note((like.schema.metadata or {}).get(b"pandas"))
+        plain = [field.remove_metadata() for field in fields]
+        self.schema = pa.schema(plain, None if note is None else {b"pandas": note})
+        kinds = {name: self.schema.field(name).type for name in changed}
+        self.short = {name: kind.to_pandas_dtype() for name, kind in kinds.items() if kind != pa.float64()}
         # Released numbers hardly ever repeat: a dictionary of them would be made in vain.
         repeating = [name for name in like.names if name not in changed]
         self.writer = pq.ParquetWriter(file, self.schema, compression=like.codec(), use_dictionary=repeating or False)
@@ -175,7 +200,7 @@ class _ParquetSink(BlockSink):
         import pyarrow as pa
 
         arrays = [
-            pa.array(changed[field.name], from_pandas=False).cast(field.type)
+            pa.array(changed[field.name].astype(field.type.to_pandas_dtype()), from_pandas=False)
             if field.name in changed
             else _known(unchanged).column(field.name)
             for field in self.schema
@@ -195,10 +220,10 @@ def _known(batch: pa.RecordBatch | None) -> pa.RecordBatch:
 
 
 def _stored_as(kind: pa.DataType) -> pa.DataType:
-    """The type of a protected column: single precision stays single, all other numbers become doubles."""
+    """The type of a protected column: half and single precision stay, all other numbers become doubles."""
     import pyarrow as pa
 
-    return kind if pa.types.is_float32(kind) else pa.float64()
+    return kind if pa.types.is_floating(kind) else pa.float64()
 
 
 def rebatched(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from microveil.core.errors import DataError, FileError, ParameterError, one_of
 from microveil.data.cells import text_cells
 from microveil.data.encodings import Encoding, as_utf8
 from microveil.data.formats import Format, Reading, check_flat
+from microveil.data.limits import check_shape
 from microveil.data.names import check_names
 from microveil.data.numerals import Original, find_numbers, with_decimals, written_as
 from microveil.data.quoting import BEGINNING, Quoting, find_quoting, header_line, quoted_cells
@@ -116,6 +117,7 @@ def parsed(data: bytes, encoding: Encoding, path: Path, said: Reading) -> tuple[
     separator = _meant("delimiter", said.delimiter, _WORDS, SEPARATORS)
     decimal = _meant("decimal", said.decimal, _DECIMALS, (".", ","))
     header = _read_header(data, path, separator)
+    check_shape(path, len(header.names))
     check_names(header.names, path)
     beginning = data[header.end : header.end + BEGINNING]
     quoting = find_quoting(header.names, data[: header.end], beginning, header.separator)

@@ -16,6 +16,7 @@ from microveil.data.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
 from microveil.data.csv import Dialect, arrow_options, parsed, write_csv
 from microveil.data.encodings import as_utf8
 from microveil.data.formats import Reading, check_options
+from microveil.data.number_types import check_held, wholes_held
 from microveil.data.numerals import alike, least_decimals, to_numbers
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class CsvBlocks(BlockSource):
                 f"column '{name}' begins as numbers, but has cells further down that are none",
                 "correct them, or leave the column out of confidential",
             )
+        if found.dtype.is_integer():
+            check_held(name, wholes_held(found.min(), found.max()))
         cells = found.cast(pl.Float64).to_numpy()
         return np.asarray(cells, dtype=np.float64), int(found.null_count())
 

@@ -167,7 +167,7 @@ class Engine(ABC):
 
 def already_there(place: Database) -> FileError:
     """The error for a target that nobody asked to replace."""
-    return FileError(f"{shown(place)} exists already", "name another table, or say --replace")
+    return FileError(f"{shown(place)} exists already", "name another table, or say --overwrite")
 
 
 def quoted(*names: str | None) -> str:

@@ -154,6 +154,9 @@ def _text_column(frame: Frame, name: str) -> ColumnDescription:
 def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     """The description, and the column without its codes."""
     values = frame.numbers(name)
+    if not frame.is_held(name):
+        distinct = int(frame.labels(name).max(initial=-1)) + 1 - (frame.missing(name) > 0)
+        return ColumnDescription(name, "beyond float64", frame.missing(name), distinct), values
     present = values[~np.isnan(values)]
     missing = values.size - present.size
     if present.size == 0 or np.isinf(present).any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.data.databases import ROWS, Engine, TableManner, as_written, from_text, joined, quoted
+from microveil.data.limits import check_shape
 from microveil.data.places import Database
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class DuckDb(Engine):
         source = f"({query})" if query is not None else quoted(*place.schema_and_name)
         described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608 - names are quoted
         kinds = {name: kind for name, kind, *_ in described}
+        check_shape(place, len(kinds))
         as_text = [name for name, kind in kinds.items() if kind not in _NATIVE]
         picked = (f"CAST({quoted(n)} AS VARCHAR) AS {quoted(n)}" if n in as_text else quoted(n) for n in kinds)
         reader = connection.sql(f"SELECT {', '.join(picked)} FROM {source}").to_arrow_reader(ROWS)  # noqa: S608 - quoted

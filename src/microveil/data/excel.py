@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from microveil.core.atomic import shown
 from microveil.core.errors import DataError, FileError, did_you_mean
 from microveil.data.cells import text_cells
 from microveil.data.formats import Format, Reading, check_flat, check_table, needs
+from microveil.data.limits import MAX_CELLS, check_shape, limit_of
 from microveil.data.loose import LooseColumn, to_cells
 from microveil.data.names import check_names
 from microveil.data.places import Sheet
@@ -31,6 +32,13 @@ ROWS: Final = 1_048_575
 """Rows that a sheet can hold below its names."""
 
 COLUMNS: Final = 16_384
+BLOCK: Final = 2**20
+BYTES_PER_CELL: Final = 40
+"""Of a workbook, unpacked: so a limit on cells is one on what is unpacked to find them."""
+
+TIGHT_FROM, TIGHTEST = 100 * 2**20, 200
+"""Bytes from which on it matters how tightly a workbook is packed; real ones shrink to a tenth or a thirtieth."""
+
 LONGEST: Final = 31
 """Signs that the name of a sheet can have."""
 
@@ -76,13 +84,9 @@ class Excel(Format):
         """The first sheet, or the one that is named; its first row has the names."""
         import polars as pl
 
-        sheets, rows, formats = _sheet(path, reading.sheet)
-        headings = _headings(rows, path)
+        sheets, headings, records, formats = _sheet(path, reading.sheet)
         names = ["" if heading is None else str(heading) for heading in headings]
         check_names(names, path)
-        records = [row[: len(names)] for row in rows[1:]]
-        while records and all(cell is None for cell in records[-1]):
-            records.pop()  # cells that were formatted, and never filled
         cells = [list(column) for column in zip(*records, strict=True)] if records else [[] for _ in names]
         loose = [LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)]
         frame = pl.DataFrame([column.seen for column in loose])
@@ -145,8 +149,11 @@ def _literal(sheet: Any, value: Any) -> Any:
     return cell
 
 
-def _sheet(path: Path, wanted: str | None) -> tuple[list[str], list[tuple[Any, ...]], list[str]]:
-    """The names of the sheets, the rows of one of them, and the number formats of its columns."""
+Row = tuple[Any, ...]
+
+
+def _sheet(path: Path, wanted: str | None) -> tuple[list[str], list[Any], list[Row], list[str]]:
+    """The names of the sheets; the headings and the records of one of them, and the number formats of its columns."""
     needs("openpyxl", EXTRA, path)
     from openpyxl import load_workbook
     from openpyxl.utils.exceptions import InvalidFileException
@@ -154,6 +161,7 @@ def _sheet(path: Path, wanted: str | None) -> tuple[list[str], list[tuple[Any, .
     book = None
     with path.open("rb") as file:
         with suppress(BadZipFile, InvalidFileException, KeyError, ValueError, TypeError, SyntaxError):
+            _check_packed(file, path)
             book = load_workbook(file, read_only=True, data_only=True)
         if book is None:  # raised out here: its errors may quote the data
             raise FileError(f"{shown(path)} is not an Excel workbook, or is damaged", "save it again as .xlsx")
@@ -162,18 +170,61 @@ def _sheet(path: Path, wanted: str | None) -> tuple[list[str], list[tuple[Any, .
             raise FileError(f"{shown(path)} has no sheet {shown(wanted)}", did_you_mean(wanted, names))
         sheet = book[wanted] if wanted is not None else book.worksheets[0]
         sheet.reset_dimensions()  # some programs write them wrong
+        found = _table(sheet.iter_rows(), path)
         _check_formulas(file, sheet, path)
-        rows: list[tuple[Any, ...]] = []
-        formats: dict[int, Counter[str]] = {}
-        for number, row in enumerate(sheet.iter_rows()):
-            rows.append(tuple(cell.value for cell in row))
-            for place, cell in enumerate(row if number else ()):
-                if cell.value is not None and not isinstance(cell.value, str):
-                    formats.setdefault(place, Counter())[cell.number_format] += 1
         book.close()
-    width = max(map(len, rows), default=0)
-    usual = [formats[place].most_common(1)[0][0] if place in formats else _GENERAL for place in range(width)]
-    return names, [row + (None,) * (width - len(row)) for row in rows], usual
+    return names, *found
+
+
+def _check_packed(file: IO[bytes], path: Path) -> None:
+    """Refuse a workbook that would fill the memory when it is unpacked; how large it is then stands at its end."""
+    with ZipFile(file) as archive:
+        size, packed = (
+            sum(getattr(part, kind) for part in archive.infolist()) for kind in ("file_size", "compress_size")
+        )
+    check_shape(path, 0, size // BYTES_PER_CELL)
+    if size > TIGHT_FROM and size > TIGHTEST * packed:
+        problem = f"{shown(path)} unpacks to {size // packed:,} times its size, which no table does"
+        raise FileError(problem, "save it again in a spreadsheet program, or as a .csv file")
+
+
+def _table(rows: Iterable[Row], path: Path) -> tuple[list[Any], list[Row], list[str]]:
+    """Headings, records of as many cells, and the usual number formats. What a far cell has before it is not filled."""
+    rows = iter(rows)
+    header = _heading(next(rows, None), path)
+    width, formats = len(header), [Counter[str]() for _ in header]
+    records: list[Row] = []
+    most, nothing, blank = limit_of(MAX_CELLS) // max(width, 1), (None,) * width, 0
+    for row in rows:
+        values = tuple(cell.value for cell in row)
+        if not any(value is not None for value in values):
+            blank += 1  # which is a record only if another one follows
+            continue
+        if any(value is not None for value in values[width:]):
+            hint = "give every column a name in the first row, and leave nothing beside the table"
+            raise DataError(f"{shown(path)}: the sheet has cells beyond its last column name", hint)
+        count = len(records) + blank + 1
+        if count > min(most, ROWS):
+            check_shape(path, width, count * width)
+            raise FileError(f"{shown(path)} has more rows than a sheet can have", "save it again as .xlsx")
+        records += [nothing] * blank
+        records.append((*values[:width], *nothing[len(values) :]))
+        blank = 0
+        for cell, known in zip(row, formats, strict=False):
+            if cell.value is not None and not isinstance(cell.value, str):
+                known[cell.number_format] += 1
+    return header, records, [known.most_common(1)[0][0] if known else _GENERAL for known in formats]
+
+
+def _heading(row: Row | None, path: Path) -> list[Any]:
+    """The first row without its empty end."""
+    if row is None:
+        raise DataError(f"{shown(path)}: the sheet is empty", "name another with --sheet")
+    header = [cell.value for cell in row]
+    while header and header[-1] is None:
+        header.pop()
+    check_shape(path, len(header))
+    return header
 
 
 def _check_formulas(file: IO[bytes], sheet: Any, path: Path) -> None:
@@ -181,7 +232,7 @@ def _check_formulas(file: IO[bytes], sheet: Any, path: Path) -> None:
     from openpyxl import load_workbook
 
     with ZipFile(file) as archive, archive.open(sheet._worksheet_path.lstrip("/")) as stream:
-        if b"<f" not in stream.read().replace(b"<filter", b""):
+        if not _has_formulas(stream):
             return
     asked = load_workbook(file, read_only=True)[sheet.title]
     asked.reset_dimensions()
@@ -192,17 +243,15 @@ def _check_formulas(file: IO[bytes], sheet: Any, path: Path) -> None:
                 raise DataError(problem, "open the workbook in a spreadsheet program, and save it again")
 
 
-def _headings(rows: Sequence[tuple[Any, ...]], path: Path) -> list[Any]:
-    """The first row without its empty end; below a column without a name there must be nothing."""
-    if not rows:
-        raise DataError(f"{shown(path)}: the sheet is empty", "name another with --sheet")
-    header = list(rows[0])
-    while header and header[-1] is None:
-        header.pop()
-    if any(cell is not None for row in rows[1:] for cell in row[len(header) :]):
-        hint = "give every column a name in the first row, and leave nothing beside the table"
-        raise DataError(f"{shown(path)}: the sheet has cells beyond its last column name", hint)
-    return header
+def _has_formulas(stream: IO[bytes]) -> bool:
+    """Whether there may be some; what is taken for one only because a block ends in it costs a second look."""
+    end = b""
+    while block := stream.read(BLOCK):
+        text = (end + block).replace(b"<filter", b"")
+        if b"<f" in text:
+            return True
+        end = text[-1:]
+    return False
 
 
 def _cells(column: pl.Series, was: LooseColumn | None) -> list[Any]:

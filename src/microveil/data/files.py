@@ -88,6 +88,11 @@ class FileFormat:
         """What was found out about the file, in one line for people."""
         return self.manner.told
 
+    @property
+    def has_notes(self) -> bool:
+        """Whether whoever made the file has noted something in it that is about none of its columns alone."""
+        return bool(getattr(self.manner, "notes", None))
+
 
 def read_table(place: str | Place, reading: Reading | None = None) -> tuple[pl.DataFrame, FileFormat]:
     """The table in a file or database, and the format to write one like it.
@@ -109,14 +114,21 @@ def read_table(place: str | Place, reading: Reading | None = None) -> tuple[pl.D
 
 
 def write_table(
-    frame: pl.DataFrame, place: str | Place, like: FileFormat, *, into: Path | None = None, replacing: bool = False
+    frame: pl.DataFrame,
+    place: str | Place,
+    like: FileFormat,
+    *,
+    into: Path | None = None,
+    replacing: bool = False,
+    keep_notes: bool = False,
 ) -> None:
     """Write `frame` in the format of the target's extension, whole or not at all.
 
     `like` says how the table was written where it came from. Columns whose values have not changed since come back
     as the very text they were, and missing cells as they were marked. With `into`, the caller's temporary file is
     written, which is going to take the place of `path` together with others (see `atomic_targets`).
-    The table of a database that exists already is refused, but for `replacing`.
+    The table of a database that exists already is refused, but for `replacing`. Notes on the source (its label, its
+    metadata) are left out, but for `keep_notes`: nobody has looked at what is in them.
     """
     where = place_from(place)
     if isinstance(where, Database):
@@ -126,6 +138,8 @@ def write_table(
     kind = _format_of(path, to_write=True)
     kind.check_holds(frame, path)
     manner = _manner(kind, path, like)
+    if not keep_notes and getattr(manner, "notes", None):
+        manner = replace(manner, notes={})
     if isinstance(where, Sheet):
         manner = replace(manner, sheet=where.sheet)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -84,6 +85,21 @@ def check_options(options: Sequence[str], reading: Reading, what: str) -> None:
             known = one_of(f"--{name}" for name in options)
             hint = f"it has {known}" if options else "leave it out"
             raise ParameterError(f"--{option}: means nothing for {what}", hint)
+
+
+def plain_pandas_note(note: bytes | None) -> bytes | None:
+    """What pandas notes about its types and its index, without what its user has noted about the table."""
+    if note is None:
+        return None
+    try:
+        content = json.loads(note)
+    except ValueError:
+        return None
+    if not isinstance(content, dict):
+        return None
+    if not content.get("attributes"):
+        return note
+    return json.dumps({**content, "attributes": {}}).encode()
 
 
 def needs(package: str, extra: str, path: object) -> None:

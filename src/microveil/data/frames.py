@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 import narwhals as nw
@@ -16,11 +16,21 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
+from microveil.data.frame import Frame, NumpyFrame, fits, same_numbers
 from microveil.data.names import check_no_pattern
+from microveil.data.number_types import (
+    arrow_type,
+    as_decimals,
+    as_doubles,
+    back_as_it_was,
+    decimals_held,
+    hides_numbers,
+    plain_columns,
+    wholes_held,
+)
 from microveil.data.numerals import MISSING
 
-ROWS_AT_ONCE = 8_192
-"""Rows of an array that are copied column by column: few enough that they stay in the cache from one to the next."""
+__all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "open_frame", "table_like"]
 
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
 
@@ -30,6 +40,7 @@ SAMPLE: Final = 1000
 _CODES: Final = 0.05  # share of cells like 007 that makes a column one of codes; fewer are slips of the pen
 _TRIMMINGS: Final = re.compile(r"[\s\u00a0\u202f\u2019'*%€$£()]|EUR|USD|GBP|CHF", re.IGNORECASE)
 _LEADING_ZERO: Final = re.compile(r"[<>]?=?\s*[+-]?0[0-9]")
+_SHORT: Final = (nw.Float32, nw.Float16)  # types that round what they hold, and keep it
 # A number as people type it: either sign of decimals, either sign of thousands, '<5' for a cell that was blurred.
 _TYPED_NUMBER: Final = re.compile(
     r"""(?:[<>]=?\s*)? [+-]?
@@ -40,68 +51,15 @@ _TYPED_NUMBER: Final = re.compile(
 )
 
 
-class Frame(ABC):
-    """A table as the outside world holds it."""
-
-    names: list[str]
-    count: int
-
-    @abstractmethod
-    def is_numeric(self, name: str) -> bool:
-        """Whether the column holds numbers (true/false does not count)."""
-
-    @abstractmethod
-    def is_integer(self, name: str) -> bool:
-        """Whether the column has a type of whole numbers."""
-
-    @abstractmethod
-    def looks_numeric(self, name: str) -> bool:
-        """Whether a column of text or objects seems to be meant as numbers, judged by a sample of its cells."""
-
-    @abstractmethod
-    def is_unique(self, name: str) -> bool:
-        """Whether all cells are present and different, as those of an identifier are."""
-
-    @abstractmethod
-    def missing(self, name: str) -> int:
-        """How many cells are missing."""
-
-    @abstractmethod
-    def numbers(self, name: str) -> Array:
-        """A numeric column as float64, NaN where a cell is missing. Not to be written to."""
-
-    @abstractmethod
-    def block(self) -> Array | None:
-        """All columns as one float64 array, where that costs no copy."""
-
-    @abstractmethod
-    def labels(self, name: str) -> NDArray[np.intp]:
-        """A column as whole numbers that stand for its distinct values, in ascending order of numbers or text.
-
-        The missing cells are a group of their own, after all others.
-        """
-
-    @abstractmethod
-    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        """Some cells of a column that is released as it is, as text for a message."""
-
-    @abstractmethod
-    def as_stored(self, name: str, values: Array) -> Array:
-        """New values as the column will hold them: rounded, if it is a float32."""
-
-    @abstractmethod
-    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
-        """A frame of the same kind with new values; cells not `changed` (None: all are) stay as they were."""
-
-
 def open_frame(data: Any) -> Frame:
     """The frame of a table of any supported kind."""
     if isinstance(data, np.ndarray):
         return NumpyFrame(data)
-    headings = None
+    headings: Any = None
+    own: dict[str, Any] = {}
     if nw.dependencies.is_pandas_like_dataframe(data):
         headings = data.columns
-        data = _with_text_names(data)
+        data, own = plain_columns(_with_text_names(data))
     try:
         native = nw.from_native(data, eager_only=True)
     except TypeError:
@@ -111,7 +69,7 @@ def open_frame(data: Any) -> Frame:
     except (nw.exceptions.NarwhalsError, ValueError):
         # narwhals refuses duplicate names while opening the frame
         raise _duplicates(list(getattr(data, "column_names", getattr(data, "columns", [])))) from None
-    return NarwhalsFrame(native, headings)
+    return NarwhalsFrame(native, headings, own)
 
 
 def table_like(frame: Frame, columns: Mapping[str, list[Any]]) -> Any:
@@ -150,108 +108,28 @@ def _duplicates(names: Sequence[Any]) -> DataError:
     return DataError(f"column '{twice[0]}' occurs more than once", "give every column a name of its own")
 
 
-class NumpyFrame(Frame):
-    """A two-dimensional array of numbers; its columns are called by their number."""
-
-    def __init__(self, data: np.ndarray[Any, Any]) -> None:
-        if isinstance(data, np.ma.MaskedArray):
-            raise DataError("data: a masked array has no NaN", "give data.filled(numpy.nan)")
-        if data.ndim != 2:
-            raise DataError(f"data: the array has {data.ndim} dimensions", "give rows x columns")
-        if data.dtype.kind not in "iufb":
-            raise DataError(f"data: the array holds {data.dtype}, not numbers", "use a frame for mixed columns")
-        self.data = data
-        self.count = data.shape[0]
-        self.names = [str(j) for j in range(data.shape[1])]
-        self.values = np.asarray(data, dtype=np.float64)
-
-    def is_numeric(self, name: str) -> bool:
-        return True
-
-    def is_integer(self, name: str) -> bool:
-        return self.data.dtype.kind in "iub"
-
-    def looks_numeric(self, name: str) -> bool:
-        return False
-
-    def is_unique(self, name: str) -> bool:
-        column = self.data[:, int(name)]  # not the float64 of it, in which large whole numbers run together
-        return 0 < np.unique(column).size == self.count and self.missing(name) == 0
-
-    def missing(self, name: str) -> int:
-        return int(np.count_nonzero(np.isnan(self.numbers(name))))
-
-    def numbers(self, name: str) -> Array:
-        return self.values[:, int(name)]
-
-    def block(self) -> Array | None:
-        return self.values
-
-    def labels(self, name: str) -> NDArray[np.intp]:
-        return np.unique(self.numbers(name), return_inverse=True)[1].ravel()
-
-    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        return [f"{cell:g}" for cell in self.numbers(name)[rows]]
-
-    def as_stored(self, name: str, values: Array) -> Array:
-        if self.data.dtype.kind != "f" or self.data.dtype == np.float64:
-            return values
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
-            return values.astype(self.data.dtype).astype(np.float64)
-
-    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
-        dtype = self.data.dtype
-        if dtype.kind != "f" and not all(_fits(new, changed[name], dtype) for name, new in columns.items()):
-            dtype = np.dtype(np.float64)
-        whole = _common_buffer([columns.get(name) for name in self.names])
-        if whole is not None and dtype == np.float64 and all(changed[name] is None for name in self.names):
-            return whole.T
-        out = np.empty(self.data.shape, dtype=dtype, order="F")
-        old = [j for j, name in enumerate(self.names) if name not in columns or changed[name] is not None]
-        for start in range(0, self.count if old else 0, ROWS_AT_ONCE):
-            rows = self.data[start : start + ROWS_AT_ONCE]
-            for j in old:
-                out[start : start + ROWS_AT_ONCE, j] = rows[:, j]
-        for j, name in enumerate(self.names):
-            if name in columns:
-                mask = changed[name]
-                np.copyto(out[:, j], columns[name], where=True if mask is None else mask, casting="unsafe")
-        return out
-
-
-def _fits(values: Array, changed: Mask | None, dtype: np.dtype[Any]) -> bool:
-    """Are the new cells whole numbers that an integer column can hold?"""
-    cells = values if changed is None else values[changed]
-    if dtype.kind not in "iu" or not np.isfinite(cells).all() or (cells != np.round(cells)).any():
-        return False
-    # A double can only tell whole numbers apart up to here.
-    limits = max(np.iinfo(dtype).min, -(2**53)), min(np.iinfo(dtype).max, 2**53)
-    return bool(limits[0] <= cells.min(initial=0.0) and cells.max(initial=0.0) <= limits[1])
-
-
-def _common_buffer(columns: Sequence[Array | None]) -> Array | None:
-    """The array whose rows these columns are, in order, so that a release need not be copied."""
-    first = columns[0] if columns else None
-    base = None if first is None else first.base
-    if not isinstance(base, np.ndarray) or base.ndim != 2 or base.shape[0] != len(columns):
-        return None
-    same = all(c is not None and c.base is base and c.ctypes.data == base[j].ctypes.data for j, c in enumerate(columns))
-    return base if same else None
-
-
 class NarwhalsFrame(Frame):
-    """A pandas, polars or Arrow table; `headings` are the column names of pandas, which need not be text."""
+    """A pandas, polars or Arrow table; `headings` are the column names of pandas, which need not be text.
 
-    def __init__(self, native: nw.DataFrame[Any], headings: Any = None) -> None:
+    `own` are those of its columns, as they were, that are of a plainer type in `native`.
+    """
+
+    def __init__(
+        self, native: nw.DataFrame[Any], headings: Any = None, own: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self.native = native
         self.headings = headings
+        self.own = own
         self.names = list(native.columns)
         if len(set(self.names)) < len(self.names):
             raise _duplicates(self.names)
         if native.implementation.is_polars():
             check_no_pattern(self.names)
         self.count = len(native)
-        self.schema = native.schema
+        try:
+            self.schema = native.schema
+        except ValueError:  # narwhals knows no decimals of thousands
+            raise DataError("data: a column has decimals of a negative scale", "convert it to float64 first") from None
 
     def is_numeric(self, name: str) -> bool:
         # A column that is missing from end to end has no type of its own in some libraries.
@@ -264,10 +142,26 @@ class NarwhalsFrame(Frame):
         return bool(self.schema[name].is_integer())
 
     def looks_numeric(self, name: str) -> bool:
-        if self.schema[name] not in (nw.String, nw.Object):
+        if self.schema[name] not in (nw.String, nw.Object, nw.Binary):
             return False
         cells = self.native[name].gather_every(max(1, -(-self.count // SAMPLE))).drop_nulls().to_list()
         return _mostly_numbers(cells)
+
+    def hides_numbers(self, name: str) -> bool:
+        return not self.is_numeric(name) and hides_numbers(self.native[name].to_native())
+
+    def is_decimal(self, name: str) -> bool:
+        return isinstance(self.schema[name], nw.Decimal)
+
+    def is_held(self, name: str) -> bool:
+        if name in self.own and not self.is_integer(name):
+            return same_numbers(np.asarray(self.own[name]), self.numbers(name))
+        if not self.is_integer(name) and not self.is_decimal(name):
+            return True
+        column = self.native[name].drop_nulls()
+        if self.is_decimal(name):
+            return decimals_held(column.to_arrow())
+        return not len(column) or wholes_held(column.min(), column.max())
 
     def is_unique(self, name: str) -> bool:
         column = self.native[name]
@@ -308,36 +202,45 @@ class NarwhalsFrame(Frame):
         return [str(cell) for cell in self.native[name][rows.tolist()].to_list()]
 
     def labels(self, name: str) -> NDArray[np.intp]:
-        if self.is_numeric(name):
+        numeric = self.is_numeric(name)
+        if numeric and self.is_held(name):
             values = self.numbers(name)
             return np.unique(values, return_inverse=True)[1].ravel()  # NaN comes last
         texts, codes = _distinct_texts(self.native[name])
-        order = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+        order = {text: rank for rank, text in enumerate(sorted(set(texts), key=Decimal if numeric else None))}
         # Code -1, a missing cell, takes the last place.
         ranks = np.array([*(order[text] for text in texts), len(order)], dtype=np.intp)[codes]
         used = np.bincount(ranks, minlength=1) > 0  # a categorical may have values that no cell has
         return np.cumsum(used, dtype=np.intp)[ranks] - 1
 
     def as_stored(self, name: str, values: Array) -> Array:
-        if self.schema[name] != nw.Float32:
+        if self.schema[name] not in _SHORT:
             return values
         with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
-            return values.astype(np.float32).astype(np.float64)
+            return values.astype(str(self.schema[name]).lower()).astype(np.float64)
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]
         native = self.native.with_columns(*new).to_native()
+        if self.own:
+            own = self.own.items()
+            native = native.assign(
+                **{name: back_as_it_was(native[name], was) if name in columns else was for name, was in own}
+            )
         if self.headings is not None:
             native.columns = self.headings
         return native
 
     def _series(self, name: str, values: Array, changed: Mask | None) -> nw.Series[Any]:
-        """New values in the column's own flavour: float32 and, if all are whole, integers stay; else float64."""
+        """New values in the column's own type, if all fit it: whole numbers and decimals; else float64."""
         old = self.native[name]
-        if self.is_integer(name) and _fits(values, changed, _numpy_integer(self.schema[name])):
+        decimals = self._decimals(old, values, changed) if self.is_decimal(name) else None
+        if decimals is not None:
+            return decimals if changed is None else decimals.zip_with(self._like(old, changed), old).alias(name)
+        if self.is_integer(name) and fits(values, changed, _numpy_integer(self.schema[name])):
             whole = values if changed is None else np.where(changed, values, 0)
             values = whole.astype(_numpy_integer(self.schema[name]))
-        elif self.schema[name] != nw.Float32:
+        elif self.schema[name] not in _SHORT:
             old = self._floats(name)
         new = self._like(old, values)
         if changed is None:
@@ -345,6 +248,21 @@ class NarwhalsFrame(Frame):
         if np.isnan(values[changed]).any():
             new = new.fill_nan(None)  # a ratio without a denominator is missing as the library has it
         return new.zip_with(self._like(old, changed), old).alias(name)
+
+    def _decimals(self, column: nw.Series[Any], values: Array, changed: Mask | None) -> nw.Series[Any] | None:
+        """Values as decimals of the column's own type, if they have no more digits than it."""
+        import polars as pl
+        import pyarrow as pa
+
+        template = column.to_native()
+        kind = arrow_type(template)
+        cells = None if kind is None else as_decimals(values if changed is None else np.where(changed, values, 0), kind)
+        if cells is None:
+            return None
+        if self.native.implementation.is_pandas_like():
+            return _wrapped(type(template)(type(template.array)(cells), index=template.index, name=template.name))
+        series = pl.Series(cells) if self.native.implementation.is_polars() else pa.chunked_array([cells])
+        return _wrapped(series).alias(column.name)
 
     def _like(self, column: nw.Series[Any], values: NDArray[Any]) -> nw.Series[Any]:
         """Values as a series of the same library, with the same index where it has one."""
@@ -364,16 +282,15 @@ def _numpy_integer(dtype: nw.dtypes.DType) -> np.dtype[Any]:
 
 
 def _as_float64(column: nw.Series[Any]) -> nw.Series[Any]:
-    """The nearest float64 of every cell. Arrow refuses whole numbers beyond 2**53, which have none of their own."""
+    """The nearest float64 of every cell."""
     import pyarrow as pa
 
     native = column.to_native()
     if isinstance(native, pa.ChunkedArray):
-        return _wrapped(native.cast(pa.float64(), safe=False)).alias(column.name)
+        return _wrapped(as_doubles(native)).alias(column.name)
     if isinstance(getattr(native.dtype, "pyarrow_dtype", None), pa.DataType):
         cells: Any = native.array
-        floats = pa.array(cells).cast(pa.float64(), safe=False)
-        return _wrapped(type(native)(type(cells)(floats), index=native.index, name=native.name))
+        return _wrapped(type(native)(type(cells)(as_doubles(pa.array(cells))), index=native.index, name=native.name))
     return column.cast(nw.Float64)
 
 
@@ -398,15 +315,24 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
     return list(numbers), codes
 
 
+def _has_number(cell: Any) -> bool:
+    """Whether an object is a number, or one that holds some."""
+    if isinstance(cell, dict):
+        cell = list(cell.values())
+    if isinstance(cell, list | tuple | np.ndarray):
+        return any(_has_number(part) for part in cell[:10])
+    return isinstance(cell, int | float | complex | Decimal | np.number) and not isinstance(cell, bool)
+
+
 def _mostly_numbers(cells: Iterable[Any]) -> bool:
     """Whether at least half of the cells are numbers or read like one, and hardly any like a code such as 007."""
     present = numbers = codes = 0
     for cell in cells:
-        if not isinstance(cell, str):
+        if not isinstance(cell, str | bytes):
             present += 1
-            numbers += isinstance(cell, int | float | Decimal | np.number) and not isinstance(cell, bool)
+            numbers += _has_number(cell)
             continue
-        text = cell.strip()
+        text = (cell if isinstance(cell, str) else cell.decode(errors="replace")).strip()
         if text in MISSING:
             continue
         present += 1

@@ -33,6 +33,7 @@ from microveil.data.dictionary import (
 from microveil.data.frames import Frame
 from microveil.data.limits import SMALLEST_TABLE, check_values
 from microveil.data.model_matrix import check_plain, model_matrix
+from microveil.data.number_types import check_held
 
 Rules = str | Path | Mapping[str, Any] | None
 
@@ -155,6 +156,8 @@ Crossed = dict[tuple[str, str], Array]
 
 def _table(frame: Frame, roles: Roles) -> tuple[Table, Plain, Crossed, dict[str, int]]:
     """The table, what there is to say of its columns, and how many rare labels and strata were pooled."""
+    for name in roles.confidential:
+        check_held(name, frame.is_held(name))
     weights = None if roles.weight is None else _weights(frame, roles.weight)
     rare: dict[str, int] = {}
     strata = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from microveil.core.atomic import shown
 from microveil.core.errors import DataError
 from microveil.data.dictionary import find_codes
+from microveil.data.number_types import LARGEST_WHOLE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +33,7 @@ AGREED, MOST_DECIMALS = 0.95, 6
 SPACES: Final = " \t"
 # '007' and '01.11' are codes (a post code, an activity) that a number would cut short.
 _LEADING_ZERO: Final = r"^[ \t]*[+-]?0[0-9]"
+_LONG: Final = r"^\s*[+-]?[0-9]{17}"
 _POINT: Final = r"[0-9]\.|\.[0-9]"
 _EITHER: Final = {mark: rf"^[ \t]*[+-]?[1-9][0-9]{{0,2}}[{mark}][0-9]{{3}}[ \t]*$" for mark in ".,"}
 _GROUPED: Final = (
@@ -181,6 +183,8 @@ def _read_with(decimal: str, columns: Iterable[pl.Series]) -> dict[str, pl.Serie
 
 def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...], decimal: str) -> pl.Series | None:
     """The column as the first of `kinds` that takes all its cells."""
+    import polars as pl
+
     if text.str.contains(_LEADING_ZERO).any():
         return None
     if decimal == ",":
@@ -189,6 +193,8 @@ def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...], dec
         text = text.str.replace(",", ".", literal=True)  # the first: two in a cell are no decimals
     for kind in kinds:
         numbers = text.cast(kind, strict=False).fill_nan(None)  # polars takes 'NAN' and '-nan' too; we do not
+        if kind == pl.Float64 and _loses_digits(text, numbers):
+            return None
         left = text.filter(numbers.is_null() & text.is_not_null()).str.strip_chars(SPACES)
         padded = left.filter(~left.is_in(list(MISSING)))
         if padded.is_empty():
@@ -196,6 +202,12 @@ def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...], dec
         if padded.cast(kind, strict=False).fill_nan(None).null_count() == 0:
             return text.str.strip_chars(SPACES).cast(kind, strict=False).fill_nan(None)
     return None
+
+
+def _loses_digits(text: pl.Series, numbers: pl.Series) -> bool:
+    """Whether there are more digits before the point than a double has; as text, such a column is not lost."""
+    largest = numbers.abs().max()
+    return isinstance(largest, float) and largest > LARGEST_WHOLE and bool(text.str.contains(_LONG).any())
 
 
 def _usual(tokens: pl.Series) -> str | None:

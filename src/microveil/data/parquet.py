@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from microveil.core.atomic import shown
 from microveil.core.errors import DataError, FileError
-from microveil.data.formats import Format, Reading
+from microveil.data.formats import Format, Reading, plain_pandas_note
+from microveil.data.limits import check_shape
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +24,7 @@ class ParquetManner:
 
     pandas: str | None = field(default=None, repr=False)
     schema: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)  # of whoever made the file
     told: str = ""
     is_plain: bool = True
 
@@ -37,27 +40,32 @@ class Parquet(Format):
         from pyarrow import parquet
 
         frame = read_parquet(path)
-        noted = (parquet.read_schema(path).metadata or {}).get(b"pandas")
-        return frame, ParquetManner(None if noted is None else noted.decode(), dict(frame.schema))
+        noted = parquet.read_schema(path).metadata or {}
+        pandas = plain_pandas_note(noted.get(b"pandas"))
+        notes = {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
+        return frame, ParquetManner(None if pandas is None else pandas.decode(), dict(frame.schema), notes)
 
     def write(self, frame: pl.DataFrame, path: Path, manner: ParquetManner, *, shown_as: Path) -> None:
         """Write with zstd, which every reader of today knows and which is far smaller than the older default."""
         import polars as pl
         from pyarrow import parquet
 
+        pandas = None if dict(frame.schema) != manner.schema else manner.pandas
+        notes = {**({} if pandas is None else {b"pandas": pandas.encode()}), **manner.notes}
         with path.open("wb") as file:
-            if manner.pandas is None or dict(frame.schema) != manner.schema:
+            if not notes:
                 frame.write_parquet(file, compression="zstd")
                 return
             # Polars has no place for such notes where pandas looks for them.
             table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-            parquet.write_table(table.replace_schema_metadata({"pandas": manner.pandas}), file, compression="zstd")
+            parquet.write_table(table.replace_schema_metadata(notes), file, compression="zstd")
 
 
 def read_parquet(path: Path) -> pl.DataFrame:
     """The table in a Parquet file; columns of any type, nested ones included."""
     import polars as pl
 
+    _check_size(path)
     frame = None
     repeated = False
     with path.open("rb") as file:  # a file, not its name: polars reads '*' and '[' in names as patterns
@@ -75,6 +83,15 @@ def read_parquet(path: Path) -> pl.DataFrame:
     if frame.is_empty():
         raise DataError(f"{shown(path)} has no rows", "check that it is the right file")
     return frame
+
+
+def _check_size(path: Path) -> None:
+    """How large the table is stands at the end of the file; what is damaged is told by whoever reads it."""
+    from pyarrow import ArrowException, parquet
+
+    with suppress(ArrowException):
+        about = parquet.read_metadata(path)
+        check_shape(path, about.num_columns, about.num_columns * about.num_rows, size=path.stat().st_size)
 
 
 def _repeated(path: Path) -> str:

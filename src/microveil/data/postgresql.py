@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from microveil.data.databases import ROWS, Engine, TableManner, already_there, as_written, from_text, joined, quoted
+from microveil.data.limits import check_shape
 from microveil.data.places import Database
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class PostgreSql(Engine):
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {source} LIMIT 0")  # noqa: S608 - names are quoted
             schema = cursor.fetch_arrow_table().schema
+            check_shape(place, len(schema))
             short = {field.name: _typname(field) for field in schema}
             kinds = short if query is not None else self._declared(cursor, place)
             as_text = [name for name, kind in short.items() if kind not in _NATIVE]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from microveil.core.atomic import shown
 from microveil.core.errors import FileError
 from microveil.data.formats import Format, Reading
-from microveil.data.stat import Clock, StatManner, check_names, read_stat, stored_columns, write_stat
+from microveil.data.stat import Clock, StatManner, check_names, labelled, read_stat, stored_columns, write_stat
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +41,7 @@ class Transport(Format):
         version = manner.release or 8
         if not all(_NAME[version].fullmatch(name) for name in frame.columns):
             version = 8
-        write_stat("write_xport", cells, path, shown_as, file_format_version=version, **_about(manner.meta))
+        write_stat("write_xport", cells, path, shown_as, file_format_version=version, **_about(manner))
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """Names are words."""
@@ -75,12 +75,13 @@ def _clock(form: str) -> Clock | None:
     return Clock("duration", _ORIGIN, 1000) if _TIMES.fullmatch(name) else None
 
 
-def _about(meta: Any) -> dict[str, Any]:
+def _about(manner: StatManner) -> dict[str, Any]:
     """What pyreadstat takes of what it found."""
+    meta = manner.meta
     if meta is None:
         return {}
     return {
-        "file_label": meta.file_label or "",
+        **labelled(manner),
         "table_name": meta.table_name,
         "column_labels": {name: label for name, label in meta.column_names_to_labels.items() if label is not None},
         "variable_format": {name: form for name, form in meta.original_variable_types.items() if form},

@@ -1,4 +1,4 @@
-"""SPSS files (.sav, .zsav): labels, user-missing codes, measures, widths and formats come back."""
+"""SPSS files (.sav, .zsav): labels, user-missing codes, measures, widths and formats of columns come back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.data.formats import Format, Reading
-from microveil.data.stat import Clock, StatManner, check_names, read_stat, stored_columns, write_stat
+from microveil.data.stat import Clock, StatManner, check_names, labelled, read_stat, stored_columns, write_stat
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +36,8 @@ class Spss(Format):
         """Write with everything the source said about its columns."""
         cells, _ = stored_columns(frame, manner, padded=True)
         zipped = shown_as.suffix.lower() == ".zsav"
-        write_stat("write_sav", cells, path, shown_as, compress=zipped, row_compress=not zipped, **_about(manner.meta))
+        about = {**labelled(manner), "note": manner.notes.get("note", "").splitlines(), **_about(manner.meta)}
+        write_stat("write_sav", cells, path, shown_as, compress=zipped, row_compress=not zipped, **about)
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """Names begin with a letter and have no space."""
@@ -52,9 +53,7 @@ def _about(meta: Any) -> dict[str, Any]:
     if meta is None:
         return {}
     return {
-        "file_label": meta.file_label or "",
         "column_labels": {name: label for name, label in meta.column_names_to_labels.items() if label is not None},
-        "note": meta.notes,
         "variable_value_labels": meta.variable_value_labels,
         "missing_ranges": meta.missing_ranges,
         "variable_display_width": meta.variable_display_width,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from microveil.data.databases import ROWS, Engine, quoted
+from microveil.data.limits import check_shape
 from microveil.data.loose import LooseColumn, to_cells
 from microveil.data.names import check_no_pattern
 from microveil.data.places import Database
@@ -93,6 +94,7 @@ class Sqlite(Engine):
             connection.set_authorizer(_reading_only)
         with closing(connection.execute(asked)) as cursor:  # an open one holds a lock, even in an error
             names = [entry[0] for entry in cursor.description or ()]
+            check_shape(place, len(names))
             check_no_pattern(names)
             cells: list[list[Any]] = [[] for _ in names]
             while rows := cursor.fetchmany(ROWS):

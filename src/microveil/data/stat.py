@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from microveil.core.atomic import shown
 from microveil.core.errors import FileError
 from microveil.data.formats import check_flat, check_table, needs
+from microveil.data.limits import check_shape
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,6 +56,7 @@ class StatManner:
     meta: Any = field(default=None, repr=False)
     variables: Mapping[str, Variable] = field(default_factory=dict, repr=False, compare=False)
     release: int = 0  # the version of the file's format
+    notes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # about the file, by the name of the option
 
     @property
     def told(self) -> str:
@@ -92,8 +94,11 @@ def read_stat(
     import polars as pl
     import pyreadstat
 
-    raw = None
+    raw, size = None, path.stat().st_size
     with suppress(pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, ValueError):
+        _, about = getattr(pyreadstat, reader)(path, metadataonly=True)
+        width = about.number_columns
+        check_shape(path, width, width * (about.number_rows or 0), size=size)
         raw, meta = getattr(pyreadstat, reader)(path, disable_datetime_conversion=True, output_format="dict", **options)
     if raw is None:  # raised out here: their errors may quote the data
         raise FileError(f"{shown(path)} is not a file of {name}, or is damaged", "write it again, or as a .csv")
@@ -104,7 +109,10 @@ def read_stat(
     frame = pl.DataFrame([variable.seen for variable in variables.values()])
     check_table(frame, path)
     # Sealed: its lists are about columns, and must not be taken for cells when rows change places.
-    return frame, StatManner(name, SimpleNamespace(**vars(meta)), variables, release)
+    # No lists: such are taken for cells when rows change places.
+    written = {"file_label": meta.file_label, "note": "\n".join(meta.notes or ())}
+    notes = {option: text for option, text in written.items() if text}
+    return frame, StatManner(name, SimpleNamespace(**vars(meta)), variables, release, notes)
 
 
 def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Variable:
@@ -262,6 +270,11 @@ def check_names(frame: pl.DataFrame, path: Path, pattern: re.Pattern[str], allow
     for name in frame.columns:
         if not pattern.fullmatch(name):
             raise FileError(f"{shown(path)} cannot have a column called {shown(name)}", f"{allowed}; rename it first")
+
+
+def labelled(manner: StatManner) -> dict[str, Any]:
+    """The label of a file, for packages whose writers take no further notes."""
+    return {"file_label": label} if (label := manner.notes.get("file_label")) else {}
 
 
 def write_stat(writer: str, frame: pl.DataFrame, path: Path, shown_as: Path, **options: Any) -> None:

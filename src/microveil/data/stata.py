@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.data.formats import Format, Reading
-from microveil.data.stat import Clock, StatManner, check_names, read_stat, stored_columns, write_stat
+from microveil.data.stat import Clock, StatManner, check_names, labelled, read_stat, stored_columns, write_stat
 from microveil.data.stata_records import TYPES, repack
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Stata(Format):
         """Write with everything the source said about its columns, in its release of the format."""
         cells, letters = stored_columns(frame, manner, padded=False)
         release = manner.release if manner.release in _VERSIONS else _USUAL
-        write_stat("write_dta", cells, path, shown_as, version=_VERSIONS[release], **_about(manner.meta))
+        write_stat("write_dta", cells, path, shown_as, version=_VERSIONS[release], **_about(manner))
         widths = {} if manner.meta is None else manner.meta.variable_storage_width
         repack(path, cells, letters, {name: width - 1 for name, width in widths.items()})  # less the end of the text
 
@@ -56,8 +56,9 @@ def _clock(form: str) -> Clock | None:
     return Clock("datetime", _ORIGIN, 1) if form.startswith(("%tc", "%tC", "%-tc", "%-tC")) else None
 
 
-def _about(meta: Any) -> dict[str, Any]:
+def _about(manner: StatManner) -> dict[str, Any]:
     """What pyreadstat takes of what it found."""
+    meta = manner.meta
     if meta is None:
         return {}
     labels = {
@@ -65,7 +66,7 @@ def _about(meta: Any) -> dict[str, Any]:
         for name, known in meta.variable_value_labels.items()
     }
     return {
-        "file_label": meta.file_label or "",
+        **labelled(manner),
         "column_labels": {name: label for name, label in meta.column_names_to_labels.items() if label is not None},
         "variable_value_labels": labels,
         "variable_format": {name: form for name, form in meta.original_variable_types.items() if form},

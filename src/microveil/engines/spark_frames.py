@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.threads import rows_per_piece
+from microveil.data.number_types import LARGEST_WHOLE, check_held
 from microveil.engines.scale import FarOutcome
 from microveil.engines.spark_rows import RECORD, FarColumn, Layout, Making, Packing, Releasing
 from microveil.engines.spark_table import FarMatrix, Records, SparkTable, far_columns, on_disks, on_workers
@@ -87,6 +88,7 @@ class SparkSource:
         """The rows gathered into records on the workers' disks, as a table."""
         if len({name.lower() for name in self.names}) < len(self.names):
             raise DataError("data: several columns have the same name, capitals aside", "rename them")
+        self._check_held(confidential)
         columns = [*public, *confidential, *([] if weight is None else [weight])]
         packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files)
         packed = on_workers(self._chosen(columns, confidential), packing, RECORD)
@@ -104,6 +106,26 @@ class SparkSource:
         values = FarMatrix(far_columns(range(len(names)), layout.count), records=records)
         table = SparkTable(values, names, len(public))
         return table if weight is None else _weighted(table, weight, len(names))
+
+    def _check_held(self, confidential: Sequence[str]) -> None:
+        """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
+        from pyspark.sql import functions
+        from pyspark.sql.types import DecimalType, LongType
+
+        kinds = {field.name: field.dataType for field in self.frame.schema.fields if field.name in set(confidential)}
+        lost = {name: _column(name).cast("double").cast(kind) != _column(name) for name, kind in kinds.items()}
+        lost |= {
+            name: ~_column(name).between(-LARGEST_WHOLE, LARGEST_WHOLE)
+            for name, kind in kinds.items()
+            if isinstance(kind, LongType)
+        }
+        wide = [name for name, kind in kinds.items() if isinstance(kind, LongType | DecimalType)]
+        if wide:
+            found = self.frame.agg(
+                *(functions.max(lost[name]).alias(f"lost{j}") for j, name in enumerate(wide))
+            ).first()
+            for name, is_lost in zip(wide, found or (), strict=True):
+                check_held(name, not is_lost)
 
     def _chosen(self, columns: Sequence[str], confidential: Sequence[str]) -> DataFrame:
         """Where each row is, the cells, and the columns that stay, under names that need no quoting."""

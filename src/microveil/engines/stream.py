@@ -183,12 +183,12 @@ def write_blocks(
     sink = source.sink(file, names)
     watching = Watching(table, Comparison(table, intake.look.moments), sampled)
 
-    single = [number for number, name in enumerate(names) if name in sink.single]
+    short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
 
     def stored(cells: Array, rows: slice) -> Array:
         values = outcome.released(cells, rows)
-        for number in single:
-            values[number] = values[number].astype(np.float32)
+        for number, kind in short.items():
+            values[number] = values[number].astype(kind)
         return values
 
     def made(batch: slice) -> tuple[Array, list[Seen]]:
@@ -212,7 +212,7 @@ def write_blocks(
             sink.write(others, dict(zip(names, values, strict=True)))
             tell("writing the file", 0.6 + 0.4 * batch.stop / table.count)
     sink.close()
-    return replace(watching.seen(seen, rounded=bool(single)), words=some)
+    return replace(watching.seen(seen, rounded=bool(short)), words=some)
 
 
 class Seen(NamedTuple):

@@ -1,0 +1,177 @@
+"""Types of numbers beside float64: which of their numbers a double holds, and how new values go back into them.
+
+The methods work on doubles. A number that no double holds would be another number before any work is done, and a type
+that no one looks for would be released in clear; so the first is refused by name, and the second is found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST_WHOLE: Final = 2**53
+"""Beyond it doubles do not tell neighbouring whole numbers apart."""
+
+DIGITS: Final = 15
+"""Significant digits that every double keeps."""
+
+
+def check_held(name: str, held: bool) -> None:
+    """Refuse to protect a column that would not even be read right."""
+    if not held:
+        raise DataError(
+            f"column '{name}' has numbers with more digits than float64 holds "
+            f"(whole numbers beyond 2^53, or more than {DIGITS} digits)",
+            "drop it if it numbers the records; else round it, divide it by a unit, or convert it to float64 yourself",
+        )
+
+
+def wholes_held(low: Any, high: Any) -> bool:
+    """Whether a double holds every whole number between two; None stands for no cells at all."""
+    return low is None or bool(int(low) >= -LARGEST_WHOLE and int(high) <= LARGEST_WHOLE)
+
+
+def decimals_held(cells: pa.ChunkedArray | pa.Array) -> bool:
+    """Whether every decimal comes back from the nearest double."""
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(cells).as_py()
+    low, high = ends["min"], ends["max"]
+    if low is None or max(-low, high).scaleb(cells.type.scale) < 10**DIGITS:
+        return True
+    return _all_held(cells.unique().drop_null().to_pylist())
+
+
+def _all_held(cells: Iterable[Decimal]) -> bool:
+    return all(Decimal(repr(float(cell))) == cell for cell in cells)
+
+
+def as_doubles(cells: Any) -> Any:
+    """The nearest double of every cell of an Arrow column, whole numbers beyond 2**53 included, which Arrow refuses."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(cells.type):
+        cells = cells.cast(pa.string())  # Arrow itself would be off in the last digit: 0.30000000000000004
+    return cells.cast(pa.float64(), safe=False)
+
+
+def as_decimals(values: Array, kind: pa.DataType) -> pa.Array | None:
+    """Doubles as decimals of a type; nothing, if one of them has more digits than the type keeps. NaN is missing."""
+    import pyarrow as pa
+
+    finite = values[np.isfinite(values)]
+    if np.isinf(values).any():
+        return None
+    largest = float(np.abs(finite).max(initial=0.0))
+    # More digits than a double has would be made up: 0.1 is no 0.100000000000000006.
+    before = int(np.floor(np.log10(largest))) + 1 if largest > 0 else 0
+    scale = int(min(kind.scale, max(DIGITS - before, 0), 22))
+    rounded = np.round(finite, scale)
+    if before > kind.precision - kind.scale or not np.array_equal(rounded, finite):
+        return None
+    try:
+        return pa.array(values, from_pandas=True).cast(pa.decimal128(38, scale)).cast(kind)
+    except pa.ArrowException:
+        return None
+
+
+def arrow_type(native: Any) -> pa.DataType | None:
+    """The Arrow type of a column of any library, if it is a column of Arrow or of decimals."""
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(native, pa.ChunkedArray | pa.Array):
+        return native.type
+    if isinstance(native, pl.Series):
+        return native.to_arrow().type if isinstance(native.dtype, pl.Decimal) else None
+    found = getattr(native.dtype, "pyarrow_dtype", None)
+    return found if isinstance(found, pa.DataType) else None
+
+
+def hides_numbers(native: Any) -> bool:
+    """Whether a column that is not of a type of numbers has numbers in it all the same.
+
+    Categories that are numbers, lists and records of numbers, complex numbers, and whatever no library has a name for.
+    """
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(native, pl.Series):
+        return _nested_numbers(native.dtype)
+    kind = arrow_type(native)
+    if kind is not None:
+        return arrow_hides_numbers(kind)
+    inner = getattr(native.dtype, "categories", native).dtype
+    return getattr(inner, "kind", "O") in "iufc" and not isinstance(inner, pa.DataType)
+
+
+def arrow_hides_numbers(kind: pa.DataType) -> bool:
+    """Whether a type that is not one of numbers holds some."""
+    return _arrow_numbers(kind) and not _is_number(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal128(kind))
+
+
+def _arrow_numbers(kind: pa.DataType) -> bool:
+    """Whether there are numbers in a type, at whichever depth."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _arrow_numbers(kind.value_type)
+    if types.is_nested(kind):
+        return any(_arrow_numbers(kind.field(place).type) for place in range(kind.num_fields))
+    return _is_number(kind) or bool(types.is_decimal(kind))
+
+
+def _nested_numbers(kind: Any) -> bool:
+    """The same for a type of polars that is not one of numbers."""
+    import polars as pl
+
+    if isinstance(kind, pl.List | pl.Array):
+        return kind.inner.is_numeric() or _nested_numbers(kind.inner)
+    if isinstance(kind, pl.Struct):
+        return any(field.dtype.is_numeric() or _nested_numbers(field.dtype) for field in kind.fields)
+    return False
+
+
+def plain_columns(data: Any) -> tuple[Any, dict[str, Any]]:
+    """A pandas frame without sparse columns and long doubles, which are full columns of doubles; and those it had."""
+    own = {
+        name: data.iloc[:, place]
+        for place, (name, kind) in enumerate(zip(data.columns, data.dtypes, strict=True))
+        if _is_sparse(kind) or _is_long(kind)
+    }
+    if not own or not data.columns.is_unique:
+        return data, {}
+    full = {name: column.sparse.to_dense() if _is_sparse(column.dtype) else column for name, column in own.items()}
+    with np.errstate(over="ignore"):  # what a double cannot hold is infinite, and refused by name
+        full |= {name: column.astype(np.float64) for name, column in full.items() if _is_long(column.dtype)}
+    return data.assign(**full), own
+
+
+def back_as_it_was(column: Any, was: Any) -> Any:
+    """A column of pandas as sparse, or as long doubles, as it was; whole numbers may have become decimal ones."""
+    if not _is_sparse(was.dtype):
+        return column.astype(was.dtype)
+    return column.astype(type(was.dtype)(column.dtype, was.dtype.fill_value))
+
+
+def _is_sparse(kind: Any) -> bool:
+    return type(kind).__name__ == "SparseDtype"
+
+
+def _is_long(kind: Any) -> bool:
+    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize > np.dtype(np.float64).itemsize
