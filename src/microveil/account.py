@@ -182,7 +182,7 @@ def remarks(
 
 def _about_doses(intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
     """Columns on which the method had no effect, or much less than it set out for."""
-    told = {intake.table.confidential_names[j] for j in (*outcome.constant, *outcome.determined)}
+    told = {intake.table.confidential_names[j] for j in outcome.constant}
     others = {name: found for name, found in dose.items() if name not in told}
     said = [
         f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
@@ -286,9 +286,6 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
 def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     names = intake.table.confidential_names
     said = [f"column '{names[j]}' is constant and passes through as it is" for j in outcome.constant]
-    said += [
-        f"column '{names[j]}' follows from the public columns: whoever has them has it too" for j in outcome.determined
-    ]
     if outcome.leverage:
         said.append(
             f"{outcome.leverage} records stand so far out in the public columns that these all but tell their values"

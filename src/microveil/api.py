@@ -33,6 +33,7 @@ from microveil.data.describe import ColumnDescription, Description, describe_tab
 from microveil.data.files import Place, Reading, check_target, pending_table, read_table, write_table
 from microveil.data.frames import Frame, open_frame, table_like
 from microveil.data.identifiers import identifier_reason
+from microveil.data.in_clear import told_in_clear
 from microveil.data.intake import Intake, Rules, take_in, with_values
 from microveil.data.limits import check_unit
 from microveil.data.pair import pair_up
@@ -141,6 +142,7 @@ def protect(
         tell(READING, 0.0)
         roles = with_values(frame, roles) if confidential is None else roles
         intake = take_in(frame, roles, rules)
+        mostly = told_in_clear(frame, roles.confidential, rules)
         check_fits(plan, intake)
         intake = _beside_other(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
@@ -156,6 +158,7 @@ def protect(
         settings = settings_of(plan, roles, rules, engine)
         writer = reporter_of(plan, data, intake, outcome)
         release = _release(plan, frame, roles, intake, outcome, settings, streams.seed, writer)
+        release = dataclasses.replace(release, warnings=[*release.warnings, *mostly])
         release = _arranged(release, data, dropped, shuffle_rows)
     tell("done", 1.0)
     return release

@@ -25,6 +25,7 @@ from microveil.core.rng import Streams
 from microveil.core.roles import Roles, named, resolve_roles
 from microveil.data.arranged import with_rows, without_columns
 from microveil.data.frames import Frame, open_frame, table_like
+from microveil.data.in_clear import told_in_clear
 from microveil.data.intake import with_values
 from microveil.data.pair import codes_in
 
@@ -66,6 +67,7 @@ def protected_by_unit(
     units = _units(frame, name)
     chosen = resolve_roles({other: kind for other, kind in numeric.items() if other != name}, **roles, **by_method)
     chosen = with_values(frame, chosen) if roles["confidential"] is None else chosen
+    mostly = told_in_clear(frame, chosen.confidential, options["rules"])  # here, where all columns are together
     of_units = [column for column in chosen.confidential if units.is_constant(frame, column)]
     of_rows = [column for column in chosen.confidential if column not in of_units]
     same = {**options, **{role: given for role, given in roles.items() if role != "confidential"}}
@@ -84,7 +86,8 @@ def protected_by_unit(
     second = protect(without_columns(table, of_units), confidential=of_rows, **same) if of_rows else None
     if second is not None and not chosen.shown and not codes_in(frame, of_rows, options["rules"]):
         second = _dealt_out(frame, units, first, second, same["seed"])
-    return _joined(data, frame, name, units, chosen.confidential, first, second)
+    whole = _joined(data, frame, name, units, chosen.confidential, first, second)
+    return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))
 
 
 def _units(frame: Frame, name: str) -> _Units:

@@ -31,6 +31,7 @@ from microveil.data.blocks import open_blocks
 from microveil.data.cells import formulas_counted, formulas_kept
 from microveil.data.formats import Reading
 from microveil.data.frames import open_frame
+from microveil.data.in_clear import told_in_blocks
 from microveil.data.intake import Intake, Rules
 from microveil.engines import Outcome, Progress
 from microveil.engines.disk import DiskTable
@@ -38,7 +39,7 @@ from microveil.engines.disk_marginals import with_marginals
 from microveil.engines.distributions import Restored
 from microveil.engines.memory import altered_variance, places_of
 from microveil.engines.scale import Beside, FarOutcome, MadeRows, check_eligible, run_far, shown_rows
-from microveil.engines.stream import Written, dependence_of, take_in_blocks, write_blocks
+from microveil.engines.stream import Written, batch_rows, dependence_of, take_in_blocks, write_blocks
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def stream_file(
         numeric = {name: file.is_numeric(name) for name in file.names}
         roles = resolve_roles(numeric, confidential=confidential, public=public, strata=None, weight=weight)
         intake = take_in_blocks(file, roles, rules, shelf, tell)
+        mostly = told_in_blocks(file, roles.confidential, rules, batch_rows(len(file.names), shelf.memory))
         api.check_fits(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
         sensitive = api.sensitive_columns(plan, file.names, intake)
@@ -152,7 +154,7 @@ def stream_file(
         writer = api.reporter_of(plan, before, intake, outcome)
         about = (intake, outcome, written.proof, settings, streams.seed, target, writer)
         release = api.told(plan, head, roles, *about, rounded=written.rounded)
-        remarks = [found.remark] if found.remark else []
+        remarks = [*mostly, *([found.remark] if found.remark else [])]
         if target.suffix.lower() in api.SPREADSHEETS:
             remarks += api.told_formulas(sum(counted), file.names, formulas=formulas)
     tell("done", 1.0)
@@ -198,6 +200,7 @@ def protect_spark(
     if confidential is None:
         api.check_nothing_slips_through(open_frame(source.head()))
     roles = resolve_roles(source.numeric, confidential=confidential, public=public, strata=None, weight=weight)
+    mostly = source.told_in_clear(roles.confidential, rules)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     tell = progress or (lambda *_: None)
@@ -218,6 +221,7 @@ def protect_spark(
     release = api.told(plan, open_frame(source.head()), roles, *about, rounded=found.written.rounded)
     tell("done", 1.0)
     leakage = account.leakage(plan, found.intake, outcome)
+    release = replace(release, warnings=[*release.warnings, *mostly])
     return replace(release, rows=table.count, leakage=leakage, sample=(before, after), forget=found.close)
 
 
@@ -343,7 +347,6 @@ def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) 
         spectrum=spectrum,
         altered=altered_variance(spectrum, dependence, width) * table.count,
         variance=intake.look.moments.variance[table.public :] * table.count,
-        determined=[dependence.independent[j] for j in spectrum.determined],
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,

@@ -62,7 +62,6 @@ class Outcome:
     spectrum: Spectrum
     altered: Array
     variance: Array
-    determined: list[int]
     leverage: int
     untouched: int
     single: bool
@@ -138,7 +137,6 @@ def _joined(
         spectrum=_spectrum([part.spectrum for part in outcomes], [rows.size for rows, _ in changed]),
         altered=np.sum([part.altered for part in outcomes], axis=0),
         variance=_variance(table, look) * table.count,
-        determined=sorted({j for part in outcomes for j in part.determined}),
         leverage=sum(part.leverage for part in outcomes),
         untouched=max(part.untouched for part in outcomes),
         single=any(part.single for part in outcomes),
@@ -230,7 +228,6 @@ def _run_stratum(
         spectrum=spectrum,
         altered=altered_variance(spectrum, dependence, len(released)) * table.count,
         variance=_variance(table, look) * table.count,
-        determined=[chosen[j] for j in spectrum.determined],
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,
