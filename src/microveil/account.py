@@ -173,7 +173,8 @@ def remarks(
         *_about_holes(intake, outcome),
         *_about_domains(plan, frame, intake, outcome),
         *_about_distributions(plan, intake, outcome, kept),
-        *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments else []),
+        *(_about_grid(kept) if plan.rounded else []),
+        *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments and not plan.rounded else []),
         *_about_doses(intake, outcome, dose),
         *_about_cells(plan, intake, outcome, dose),
         *_about_records(same_records),
@@ -422,6 +423,15 @@ def _whole(values: Array) -> bool:
     starts = [0, *range(SAMPLE, len(values), AT_ONCE)]
     parts = (values[start:stop] for start, stop in pairwise([*starts, len(values)]))
     return all(bool((cells == np.round(cells))[~np.isnan(cells)].all()) for cells in parts)
+
+
+def _about_grid(kept: Mapping[str, float]) -> list[str]:
+    """How near rounded moments are to those of the data."""
+    told = [f"{name}s by up to {kept[name]:.1g}" for name in ("mean", "covariance") if name in kept]
+    return [
+        f"rounded to a grid, so that one record more or less does not show: {' and '.join(told)} standard deviations "
+        "off the data's"
+    ]
 
 
 def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float], rounded: bool) -> list[str]:
