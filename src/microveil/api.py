@@ -25,6 +25,7 @@ from microveil.core.policy import Policy
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
+from microveil.core.secret import secret_key
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.data.arranged import manner_with_rows, with_rows, without_columns
@@ -93,6 +94,7 @@ def protect(
     drop_identifiers: bool = False,
     shuffle_rows: bool = False,
     seed: int | None = None,
+    secret: str | Path | None = None,
     rules: Rules = "infer",
     engine: str = "auto",
     progress: Progress | None = None,
@@ -114,6 +116,8 @@ def protect(
         drop_identifiers: whether columns that look like direct identifiers are left out, too; `describe` names them.
         shuffle_rows: whether the rows come out in a random order; to measure such a release, give it to `assess` whole.
         seed: a whole number for a result that can be repeated; by default each run differs. Keep it secret.
+        secret: a file for its owner only that salts the seed, made if it is not there: only with it can the result be
+            repeated, or tried by whoever knows the seed and nearly all of the data.
         rules: "infer" finds special codes such as -9 and leaves them alone, and finds sums, ratios and the values a
             column can have; None treats every number as a value; or a dictionary of the columns (dict or file).
         engine: "auto" or "memory"; for what does not fit there is `protect_file`.
@@ -123,6 +127,7 @@ def protect(
     check_seed(seed)
     _check_engine(engine)
     plan = method_named(method).plan(params)
+    key = secret_key(secret)
     dropped = _dropped(data, drop, drop_identifiers, unit)
     released = without_columns(data, dropped)
     frame = open_frame(released)
@@ -132,8 +137,9 @@ def protect(
     if unit is not None:
         asked = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
         options = {**params, "method": method, "seed": seed, "rules": rules, "engine": engine, "progress": progress}
+        options["secret"] = secret
         release = protected_by_unit(protect, released, unit, asked, plan.named_columns, options)
-        return _arranged(release, data, dropped, shuffle_rows)
+        return _arranged(release, data, dropped, shuffle_rows, key)
     roles = resolve_roles(
         numeric, confidential=confidential, public=public, strata=strata, weight=weight, **plan.named_columns
     )
@@ -145,7 +151,7 @@ def protect(
         mostly = told_in_clear(frame, roles.confidential, rules)
         check_fits(plan, intake)
         intake = _beside_other(plan, intake)
-        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
+        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint, key)
         outcome = run(
             plan,
             intake.table,
@@ -155,11 +161,11 @@ def protect(
             known=intake.known,
             progress=tell,
         )
-        settings = settings_of(plan, roles, rules, engine)
+        settings = settings_of(plan, roles, rules, engine, secret)
         writer = reporter_of(plan, data, intake, outcome)
         release = _release(plan, frame, roles, intake, outcome, settings, streams.seed, writer)
         release = dataclasses.replace(release, warnings=[*release.warnings, *mostly])
-        release = _arranged(release, data, dropped, shuffle_rows)
+        release = _arranged(release, data, dropped, shuffle_rows, key)
     tell("done", 1.0)
     return release
 
@@ -468,7 +474,7 @@ def _dropped(data: Any, drop: Choice, drop_identifiers: bool, unit: ColumnId | N
     return dropped
 
 
-def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: bool) -> Release:
+def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: bool, secret: bytes) -> Release:
     """The release with its rows in a random order, if asked for, and with what was done to the file in its account."""
     if not dropped and not shuffle_rows:
         return release
@@ -478,8 +484,8 @@ def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: boo
         told.append(f"dropped, on request: {', '.join(dropped)}")
     if shuffle_rows:
         settings["shuffle_rows"] = True
-        key = int(fingerprint(data), 16)
-        order = Streams.from_seed(release.seed, key).stream("order of rows").generator().permutation(release.rows)
+        streams = Streams.from_seed(release.seed, int(fingerprint(data), 16), secret)
+        order = streams.stream("order of rows").generator().permutation(release.rows)
         arranged = with_rows(release.data, order)
         told.append("the rows are in a random order, on request")
     return dataclasses.replace(release, data=arranged, warnings=told, settings=settings, order=order)
@@ -613,7 +619,9 @@ def told(
     )
 
 
-def settings_of(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, Any]:
+def settings_of(
+    plan: Plan, roles: Roles, rules: Rules, engine: str, secret: str | Path | None = None
+) -> dict[str, Any]:
     """What a recipe holds: everything but the seed."""
     parameters = {name: list(value) if isinstance(value, tuple) else value for name, value in plan.parameters.items()}
     return {
@@ -625,6 +633,7 @@ def settings_of(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str
         "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else copy.deepcopy(rules),
         "engine": engine,
         "parameters": parameters,
+        **({} if secret is None else {"secret": str(secret)}),
         **({"needs": list(plan.needs)} if plan.needs else {}),
     }
 

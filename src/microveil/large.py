@@ -24,6 +24,7 @@ from microveil.core.policy import Policy
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, resolve_roles
+from microveil.core.secret import secret_key
 from microveil.core.shelf import BYTES, Shelf, memory_in_bytes, temporary_folder
 from microveil.core.table import Matrix, Table
 from microveil.core.threads import single_threaded_blas
@@ -60,6 +61,7 @@ def protect_file(
     public: Choice = None,
     weight: ColumnId | None = None,
     seed: int | None = None,
+    secret: str | Path | None = None,
     rules: Rules = "infer",
     memory: int | str = MEMORY,
     progress: Progress | None = None,
@@ -78,6 +80,7 @@ def protect_file(
         public: columns of numbers that stay as they are and are regressed on.
         weight: the column of survey weights.
         seed: a whole number for a result that can be repeated. Keep it secret.
+        secret: a file for its owner only that salts the seed, made if it is not there.
         rules: as for `protect`; a dictionary of the columns may declare sums.
         memory: how much memory to take, about: "1GB".
         progress: called with the name of the step and the share done.
@@ -94,6 +97,7 @@ def protect_file(
             public=public,
             weight=weight,
             seed=seed,
+            secret=secret,
             rules=rules,
             memory=memory,
             progress=progress,
@@ -111,6 +115,7 @@ def stream_file(
     public: Choice,
     weight: ColumnId | None,
     seed: int | None,
+    secret: str | Path | None = None,
     rules: Rules,
     memory: int | str,
     progress: Progress | None,
@@ -125,6 +130,7 @@ def stream_file(
     api.check_seed(seed)
     plan = method_named(method).plan(params)
     check_streams(plan, rules)
+    key = secret_key(secret)
     size, tell = memory_in_bytes(memory), progress or (lambda *_: None)
     _check_kind(source, target)
     with (
@@ -140,7 +146,7 @@ def stream_file(
         intake = take_in_blocks(file, roles, rules, shelf, tell)
         mostly = told_in_blocks(file, roles.confidential, rules, batch_rows(len(file.names), shelf.memory))
         api.check_fits(plan, intake)
-        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
+        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint, key)
         sensitive = api.sensitive_columns(plan, file.names, intake)
         found = _protected(plan, intake, sensitive, streams, tell)
         keeping = formulas_kept() if formulas else nullcontext()
@@ -149,7 +155,7 @@ def stream_file(
         if confidential is None:
             _check_words(written)
         outcome = outcome_of(plan, intake, found, written)
-        settings = api.settings_of(plan, roles, rules, "stream")
+        settings = api.settings_of(plan, roles, rules, "stream", secret)
         before, after = _shown(intake.table, written)
         writer = api.reporter_of(plan, before, intake, outcome)
         about = (intake, outcome, written.proof, settings, streams.seed, target, writer)
@@ -169,6 +175,7 @@ def protect_spark(
     public: Choice = None,
     weight: ColumnId | None = None,
     seed: int | None = None,
+    secret: str | Path | None = None,
     rules: Rules = "infer",
     progress: Progress | None = None,
     **params: Any,
@@ -186,6 +193,7 @@ def protect_spark(
         public: columns of numbers that stay as they are and are regressed on.
         weight: the column of survey weights.
         seed: a whole number for a result that can be repeated. Keep it secret.
+        secret: a file for its owner only that salts the seed, made if it is not there.
         rules: as for `protect`; a dictionary of the columns may declare sums.
         progress: called with the name of the step and the share done.
         **params: the method's parameters.
@@ -196,6 +204,7 @@ def protect_spark(
     api.check_seed(seed)
     plan = method_named(method).plan(params)
     check_streams(plan, rules, "spark")
+    key = secret_key(secret)
     source = SparkSource.opened(data)
     if confidential is None:
         api.check_nothing_slips_through(open_frame(source.head()))
@@ -206,7 +215,7 @@ def protect_spark(
     tell = progress or (lambda *_: None)
     fits = partial(api.check_fits, plan)
     found = spark.protect_spark(
-        plan, source, roles, rules=rules, seed=seed, sensitive=sensitive, check=fits, progress=tell
+        plan, source, roles, rules=rules, seed=seed, secret=key, sensitive=sensitive, check=fits, progress=tell
     )
     # The account is taken on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = _shown(found.intake.table, found.written)
@@ -215,7 +224,7 @@ def protect_spark(
     seen = replace(found.intake, table=rows)
     outcome = outcome_of(plan, found.intake, found.outcome, found.written)
     outcome = replace(outcome, columns=list(found.written.after))
-    settings = api.settings_of(plan, roles, rules, "spark")
+    settings = api.settings_of(plan, roles, rules, "spark", secret)
     writer = api.reporter_of(plan, before, seen, outcome)
     about = (seen, outcome, found.written.proof, settings, found.seed, found.data, writer)
     release = api.told(plan, open_frame(source.head()), roles, *about, rounded=found.written.rounded)

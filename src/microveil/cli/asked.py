@@ -90,6 +90,7 @@ class Request:
     reading: api.Reading = field(default_factory=api.Reading)
     replacing: bool = False
     seed: int | None = None
+    secret: Path | None = None
     report: Path | None = None
     public_report: Path | None = None
     save_recipe: Path | None = None
@@ -123,7 +124,7 @@ class Request:
         """Everything that is read, and must not be overwritten."""
         rules = self.columns.rules if self.columns.rules not in recipes.INFERRED else None
         own = [self.parameters.get(name) for name in recipes.path_parameters(self.method)]
-        named = [self.recipe, rules, self.policy, *own]
+        named = [self.recipe, rules, self.policy, self.secret, *own]
         return [self.source, *(api.place_from(place) for place in named if isinstance(place, str | Path))]
 
 

@@ -161,6 +161,10 @@ def protect(
     ] = False,
     rules: Rules = "infer",
     seed: Seed = None,
+    secret: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file for its owner only that salts the seed, made if it is not there."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write the internal report, and FILE.json with it.")
     ] = None,
@@ -207,6 +211,7 @@ def protect(
         reading=api.Reading(delimiter, decimal, encoding, sheet, query),
         replacing=replace,
         seed=seed,
+        secret=secret,
         report=report,
         public_report=public_report,
         save_recipe=save_recipe,

@@ -20,6 +20,7 @@ from microveil.core.atomic import atomic_targets, check_place
 from microveil.core.errors import DataError, MicroveilError, ParameterError
 from microveil.core.policy import Policy
 from microveil.core.results import Release
+from microveil.core.secret import secret_key
 from microveil.core.shelf import memory_in_bytes
 
 ELSEWHERE = ("stream", "spark")
@@ -51,6 +52,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
             **request.columns.protected,
             **request.arrangement.options,
             seed=request.seed,
+            secret=request.secret,
             engine=request.engine,
             progress=findings or tell,
             **request.parameters,
@@ -129,7 +131,7 @@ def _released_elsewhere(
 ) -> Release:
     """The release: of a stream it is written already, of Spark its rows are yet to be made."""
     roles = {name: value for name, value in request.columns.protected.items() if name != "strata"}
-    options = {**roles, "seed": request.seed, "progress": tell, **request.parameters}
+    options = {**roles, "seed": request.seed, "secret": request.secret, "progress": tell, **request.parameters}
     if engine == "spark":
         return large.protect_spark(str(source), request.method, **options)
     asked: dict[str, Any] = {"reading": request.reading, "formulas": request.keep_formulas, "memory": request.memory}
@@ -192,6 +194,7 @@ class _Findings:
 def run(asked: Replay, *, as_json: bool, quiet: bool) -> None:
     """Protect a file as a recipe says."""
     recipe = recipes.read(asked.recipe)
+    secret_key(recipe.secret, made=False)
     request = _request(asked, recipe)
     file = api.own_file(request.source)
     notes = recipes.differs(recipe, request.source) if file is None or file.is_file() else []
@@ -220,6 +223,7 @@ def _request(asked: Replay, recipe: recipes.Recipe) -> Request:
         reading=recipe.input.reading if asked.source is None or _alike(recipe.input.path, source) else api.Reading(),
         replacing=recipe.output.replace,
         seed=recipe.seed if asked.seed is None else asked.seed,
+        secret=_path(recipe.secret),
         report=asked.report or _path(kept.report),
         public_report=asked.public_report or _path(kept.public_report),
         policy=_path(recipe.policy) if isinstance(recipe.policy, str) else recipe.policy,
