@@ -22,6 +22,8 @@ from microveil.core.evidence import Evidence, evidence
 from microveil.core.knowledge import Rule
 from microveil.core.measure import Measure, plain
 from microveil.core.policy import Policy
+from microveil.core.register import Entry as RegisterEntry
+from microveil.core.register import Register
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
@@ -95,6 +97,7 @@ def protect(
     shuffle_rows: bool = False,
     seed: int | None = None,
     secret: str | Path | None = None,
+    register: str | Path | None = None,
     rules: Rules = "infer",
     engine: str = "auto",
     progress: Progress | None = None,
@@ -118,6 +121,8 @@ def protect(
         seed: a whole number for a result that can be repeated; by default each run differs. Keep it secret.
         secret: a file for its owner only that salts the seed, made if it is not there: only with it can the result be
             repeated, or tried by whoever knows the seed and nearly all of the data.
+        register: a private file of releases, made if it is not there; a warning tells if nearly the same data were
+            released before, and this release is added.
         rules: "infer" finds special codes such as -9 and leaves them alone, and finds sums, ratios and the values a
             column can have; None treats every number as a value; or a dictionary of the columns (dict or file).
         engine: "auto" or "memory"; for what does not fit there is `protect_file`.
@@ -128,6 +133,7 @@ def protect(
     _check_engine(engine)
     plan = method_named(method).plan(params)
     key = secret_key(secret)
+    noted = Noted.of_table(register, method, data)
     dropped = _dropped(data, drop, drop_identifiers, unit)
     released = without_columns(data, dropped)
     frame = open_frame(released)
@@ -139,7 +145,7 @@ def protect(
         options = {**params, "method": method, "seed": seed, "rules": rules, "engine": engine, "progress": progress}
         options["secret"] = secret
         release = protected_by_unit(protect, released, unit, asked, plan.named_columns, options)
-        return _arranged(release, data, dropped, shuffle_rows, key)
+        return noted.kept(_arranged(release, data, dropped, shuffle_rows, key))
     roles = resolve_roles(
         numeric, confidential=confidential, public=public, strata=strata, weight=weight, **plan.named_columns
     )
@@ -167,7 +173,7 @@ def protect(
         release = dataclasses.replace(release, warnings=[*release.warnings, *mostly])
         release = _arranged(release, data, dropped, shuffle_rows, key)
     tell("done", 1.0)
-    return release
+    return noted.kept(release)
 
 
 def describe(data: Any) -> Description:
@@ -448,6 +454,41 @@ def told_formulas(count: int, columns: Sequence[str], *, formulas: bool) -> list
 def example_file() -> Path:
     """The bundled business survey: 1,200 invented firms with what real files have."""
     return Path(__file__).parent / "examples" / "business_survey.csv"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Noted:
+    """A release that is going to be in a register, if there is one."""
+
+    register: Register | None = None
+    entry: RegisterEntry | None = None
+
+    @classmethod
+    def of_table(cls, path: str | Path | None, method: str, data: Any) -> Noted:
+        """What a register is told of a table."""
+        register = Register.opened(path)
+        if register is None:
+            return cls()
+        frame = open_frame(data)
+        cells = {name: frame.numbers(name) for name in frame.names if frame.is_numeric(name)}
+        return cls(register, register.entry(method, [cells] if cells else []))
+
+    @property
+    def text(self) -> str:
+        """The register with this release in it."""
+        return "" if self.register is None or self.entry is None else self.register.text_with(self.entry)
+
+    def warned(self, release: Release) -> Release:
+        """The release, with what there is to say of earlier ones."""
+        if self.register is None or self.entry is None:
+            return release
+        return dataclasses.replace(release, warnings=[*self.register.warnings(self.entry), *release.warnings])
+
+    def kept(self, release: Release) -> Release:
+        """The same, and the release is in the register now."""
+        if self.register is not None and self.entry is not None:
+            self.register.add(self.entry)
+        return self.warned(release)
 
 
 def check_seed(seed: int | None) -> None:

@@ -21,8 +21,9 @@ from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_target, shown
 from microveil.core.errors import FileError, MicroveilError, ParameterError
 from microveil.core.policy import Policy
+from microveil.core.register import Register
 from microveil.core.results import Release
-from microveil.core.rng import Streams
+from microveil.core.rng import ROWS_PER_BLOCK, Streams
 from microveil.core.roles import Choice, ColumnId, resolve_roles
 from microveil.core.secret import secret_key
 from microveil.core.shelf import BYTES, Shelf, memory_in_bytes, temporary_folder
@@ -62,6 +63,7 @@ def protect_file(
     weight: ColumnId | None = None,
     seed: int | None = None,
     secret: str | Path | None = None,
+    register: str | Path | None = None,
     rules: Rules = "infer",
     memory: int | str = MEMORY,
     progress: Progress | None = None,
@@ -81,14 +83,17 @@ def protect_file(
         weight: the column of survey weights.
         seed: a whole number for a result that can be repeated. Keep it secret.
         secret: a file for its owner only that salts the seed, made if it is not there.
+        register: a private file of releases, made if it is not there; a warning tells if nearly the same data were
+            released before, and this release is added.
         rules: as for `protect`; a dictionary of the columns may declare sums.
         memory: how much memory to take, about: "1GB".
         progress: called with the name of the step and the share done.
         **params: the method's parameters.
     """
     target = Path(output)
+    noted = noted_file(register, method, Path(source))
     with atomic_target(target) as temporary:
-        return stream_file(
+        release = stream_file(
             Path(source),
             target,
             method,
@@ -103,6 +108,19 @@ def protect_file(
             progress=progress,
             **params,
         )
+    return noted.kept(release)
+
+
+def noted_file(register: str | Path | None, method: str, source: Path, reading: Reading | None = None) -> api.Noted:
+    """What a register is told of a file, which is read for it once more."""
+    opened = Register.opened(register)
+    if opened is None:
+        return api.Noted()
+    with closing(open_blocks(source, reading)) as file:
+        names = [name for name in file.names if file.is_numeric(name)]
+        batches = file.batches(names, ROWS_PER_BLOCK) if names else iter(())
+        pieces = ({name: file.numbers(name, batch.column(name))[0] for name in names} for batch in batches)
+        return api.Noted(opened, opened.entry(method, pieces))
 
 
 def stream_file(

@@ -91,6 +91,7 @@ class Request:
     replacing: bool = False
     seed: int | None = None
     secret: Path | None = None
+    register: Path | None = None
     report: Path | None = None
     public_report: Path | None = None
     save_recipe: Path | None = None
@@ -105,12 +106,13 @@ class Request:
     def extras(self) -> list[Path]:
         """The files asked for beside the output."""
         reports = [file for path in (self.report, self.public_report) if path for file in (path, api.report_twin(path))]
-        return reports if self.save_recipe is None else [*reports, self.save_recipe]
+        return [*reports, *(path for path in (self.save_recipe, self.register) if path is not None)]
 
     @property
     def private(self) -> list[Path]:
-        """Those that hold the seed, and are for their owner only."""
+        """Those that hold the seed, or what confirms a guess, and are for their owner only."""
         secret = [] if self.report is None else [self.report, api.report_twin(self.report)]
+        secret += [] if self.register is None else [self.register]
         return [*secret, self.save_recipe] if self.save_recipe is not None and self.include_seed else secret
 
     @property
@@ -139,6 +141,7 @@ class Replay:
     seed: int | None = None
     report: Path | None = None
     public_report: Path | None = None
+    register: Path | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -76,6 +76,10 @@ Settings = Annotated[
 Strata = Annotated[str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")]
 Weight = Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")]
 Rules = Annotated[str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")]
+Register = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A private file of releases, to be told of a second one of nearly the same data."),
+]
 Store = Annotated[
     Path | None,
     typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
@@ -165,6 +169,7 @@ def protect(
         Path | None,
         typer.Option(metavar="FILE", help="A file for its owner only that salts the seed, made if it is not there."),
     ] = None,
+    register: Register = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write the internal report, and FILE.json with it.")
     ] = None,
@@ -212,6 +217,7 @@ def protect(
         replacing=replace,
         seed=seed,
         secret=secret,
+        register=register,
         report=report,
         public_report=public_report,
         save_recipe=save_recipe,
@@ -250,6 +256,7 @@ def run(
     public_report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Where the public report goes, instead of the recipe's.")
     ] = None,
+    register: Register = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -259,7 +266,7 @@ def run(
     same doses. A note tells where the recipe has the hash of its input, and the file has another. With another output
     than the recipe's, its reports are those of another release and stay as they are: name new ones.
     """
-    replay = asked.Replay(recipe, source, output, asked.parameters(settings or []), seed, report, public_report)
+    replay = asked.Replay(recipe, source, output, asked.parameters(settings or []), seed, report, public_report, register)
     protecting.run(replay, as_json=json, quiet=quiet)
 
 

@@ -23,7 +23,7 @@ def secret_key(path: PrivatePath, *, made: bool = True) -> bytes:
     """The key in a file of one's own; nothing without a file. A file that is not there is `made`, or missed by name."""
     if path is None:
         return b""
-    file = _as_path(path, "secret")
+    file = as_path(path, "secret")
     if not file.exists():
         if not made:
             raise FileError(f"secret: there is no file {shown(file)}", "without it the release cannot be repeated")
@@ -50,7 +50,8 @@ def private_text(path: Path, what: str, most: int) -> str:
     return "" if len(content) > most else content.decode("utf-8", errors="replace")
 
 
-def _as_path(path: str | Path, what: str) -> Path:
+def as_path(path: str | Path, what: str) -> Path:
+    """The path of a private file."""
     if not isinstance(path, str | Path) or not str(path):
         raise ParameterError(f"{what}: takes the path of a file", "name one for its owner only")
     return Path(path)
