@@ -41,7 +41,8 @@ def test_subtraction_is_refused_for_every_method(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "role", [{"public": ["costs", "total"]}, {"public": "costs", "weight": "total"}, {"strata": "region"}, {"unit": "u"}]
+    "role",
+    [{"public": ["costs", "total"]}, {"public": "costs", "weight": "total"}, {"strata": "region"}, {"unit": "u"}],
 )
 def test_whatever_the_role_of_the_columns_in_clear(role: dict[str, Any]) -> None:
     frame = firms().assign(u=np.arange(300) // 2)
@@ -56,11 +57,10 @@ def test_in_files_too(tmp_path: Path, engine: str, suffix: str) -> None:
     frame = pl.from_pandas(firms(5_000))
     frame.write_csv(source) if suffix == "csv" else frame.write_parquet(source)
     given = {"confidential": ["wages", "stock", "profit"], "exact": True}
+    call = mv.protect_file if engine == "stream" else mv.protect
+    files = (source, output) if engine == "stream" else (frame,)
     with pytest.raises(DataError, match=FOLLOWS):
-        if engine == "stream":
-            mv.protect_file(source, output, "pca", **given)
-        else:
-            mv.protect(mv.api.read_table(source)[0], "pca", **given)
+        call(*files, "pca", **given)
     assert not output.exists()
 
 
@@ -99,9 +99,7 @@ def constant_beside(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(year=2024.0, empty=np.nan)
 
 
-@pytest.mark.parametrize(
-    "spoil", [equal, other_unit, rounded, product, with_holes, with_codes, wide, constant_beside]
-)
+@pytest.mark.parametrize("spoil", [equal, other_unit, rounded, product, with_holes, with_codes, wide, constant_beside])
 def test_other_ways_to_follow(spoil: Any) -> None:
     with pytest.raises(DataError, match=FOLLOWS):
         attacked(spoil(firms(1_000)))

@@ -1,9 +1,9 @@
 """The attacker subtracts one release from another: two files that differ by one record.
 
-A register is released in January and, with one firm less, in February. Both releases keep means and covariances exactly.
-n times the mean of the one less that of the other is the firm that left, to the last digit, and the sums of products are
-its products. With `exact="rounded"` moments lie on a grid that is wider than what any firm moves: what is left of the
-attack is no better than to guess the mean, for giants too.
+A file is released in January and, with one firm less, in February. Both releases keep means and covariances exactly.
+n times the mean of the one less that of the other is the firm that left, to the last digit, and the sums of products
+are its products. With `exact="rounded"` moments lie on a grid that is wider than what any firm moves: what is left of
+the attack is no better than to guess the mean, for giants too.
 """
 
 from __future__ import annotations

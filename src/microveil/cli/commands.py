@@ -78,7 +78,7 @@ Weight = Annotated[str | None, typer.Option(metavar="W", help="The column of sur
 Rules = Annotated[str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")]
 Register = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A private file of releases, to be told of a second one of nearly the same data."),
+    typer.Option(metavar="FILE", help="A private file of releases: tells of a second one of nearly the same data."),
 ]
 Store = Annotated[
     Path | None,
@@ -266,7 +266,8 @@ def run(
     same doses. A note tells where the recipe has the hash of its input, and the file has another. With another output
     than the recipe's, its reports are those of another release and stay as they are: name new ones.
     """
-    replay = asked.Replay(recipe, source, output, asked.parameters(settings or []), seed, report, public_report, register)
+    parameters = asked.parameters(settings or [])
+    replay = asked.Replay(recipe, source, output, parameters, seed, report, public_report, register)
     protecting.run(replay, as_json=json, quiet=quiet)
 
 

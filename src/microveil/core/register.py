@@ -1,10 +1,10 @@
 """A private register of releases: was nearly the same data released before?
 
 Each release tells a little more of the same records, so a second one of nearly the same data is to be a decision. The
-register has no value of the data. Of every column, of neighbouring columns and of whole records it keeps the smallest of
-the keyed hashes of what rows have in them (a bottom-k sketch: Cohen and Kaplan 2007), which are the same for the same
-rows in whatever order, and tell what share of the rows of two files is the same. The key is random, and in the register:
-whoever has the file can confirm a guess at a cell, so it is for its owner only.
+register has no value of the data. Of every column, of neighbouring columns and of whole records it keeps the smallest
+of the keyed hashes of what rows have in them (a bottom-k sketch: Cohen and Kaplan 2007), which are the same for the
+same rows in whatever order, and tell what share of the rows of two files is the same. The key is random, and in the
+register: whoever has the file can confirm a guess at a cell, so it is for its owner only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,7 +118,8 @@ class Register:
 
     def entry(self, method: str, pieces: Iterable[Mapping[str, Array]]) -> Entry:
         """What is kept of a release of the rows in some pieces: columns of numbers by name, the same in each."""
-        rows, sketches = 0, {}
+        rows = 0
+        sketches: dict[str, Sketch] = {}
         for cells in pieces:
             rows += len(next(iter(cells.values()), ()))
             for name, hashes in self._hashes(cells):
@@ -132,7 +134,7 @@ class Register:
             yield self._label(*names), _mixed(np.sum(list(own.values()), axis=0, dtype=np.uint64))
             for name in names[:MOST_COLUMNS]:
                 yield self._label(name), own[name]
-            for one, other in zip(names[: MOST_COLUMNS - 1], names[1:MOST_COLUMNS], strict=False):
+            for one, other in pairwise(names[:MOST_COLUMNS]):
                 yield self._label(one, other), _mixed(own[one] + own[other])
 
     def _number(self, *names: str) -> int:
@@ -151,8 +153,8 @@ class Register:
         share, earlier = max(near, key=lambda pair: pair[0])
         times = "" if len(near) == 1 else f", the nearest of {len(near)} such releases in the register"
         return [
-            f"about {share:.0%} of the rows were in a release of {earlier.date} ({earlier.method}){times}: each release "
-            "tells more of the same records; release each vintage once, or use exact='rounded'"
+            f"about {share:.0%} of the rows were in a release of {earlier.date} ({earlier.method}){times}: each "
+            "release tells more of the same records; release each vintage once, or use exact='rounded'"
         ]
 
     def text_with(self, new: Entry) -> str:
@@ -187,10 +189,9 @@ def _told(entry: Entry) -> dict[str, Any]:
 def _entry(told: Mapping[str, Any]) -> Entry:
     """An entry as it was written; ValueError for anything else."""
     date, method, rows = str(told["date"]), str(told["method"]), told["rows"]
-    datetime.strptime(date, "%Y-%m-%d")  # noqa: DTZ007 - only to see whether it is a date, as messages show it
+    datetime.strptime(date, "%Y-%m-%d")  # only to see whether it is a date, as messages show it
     if not isinstance(rows, int) or not method.isidentifier():
         raise ValueError
     stored = {str(name): base64.b64decode(text, validate=True) for name, text in told["sketches"].items()}
     sketches = {name: Sketch(np.frombuffer(hashes, dtype=np.uint64)) for name, hashes in stored.items()}
     return Entry(date, method, rows, sketches)
-

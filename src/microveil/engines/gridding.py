@@ -16,7 +16,7 @@ from microveil.restore import correction, on_grid
 
 @dataclass(frozen=True, repr=False)
 class Gridding:
-    """The map of confidential columns, given the public ones before them: `mean + constant + (cells - means) @ matrix`."""
+    """The map of confidential columns, with public ones before them: `mean + constant + (cells - means) @ matrix`."""
 
     means: Array
     matrix: Array

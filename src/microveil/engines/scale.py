@@ -366,7 +366,7 @@ def run_far(
     gridded = None
     if plan.rounded:
         if task.table.names != core.names:
-            raise DataError("public: columns are nearly collinear, and moments on a grid need them", "use fewer of them")
+            raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
         chosen = [*range(table.public), *(table.public + j for j in dependence.independent)]
         gridded = gridding(core, summary, look.minimum[chosen], look.maximum[chosen])
         spectrum = spectrum.with_remark(gridded.remark)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -189,7 +189,7 @@ class _Counting:
     of: Counts
     names: tuple[str, ...]
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
         """What is counted of each batch."""
         import pyarrow as pa
 

@@ -19,7 +19,8 @@ Kind = Literal["masked", "hybrid", "synthetic"]
 NOT_ORIGINAL = "free, smoothed or stratified"
 """The marginals of a method whose covariances are exact: values in another order cannot have these."""
 
-BESIDE_PARAMETERS = ("confidential", "public", "strata", "weight", "unit", "drop", "seed", "secret", "register", "rules", "engine")
+ROLES = ("confidential", "public", "strata", "weight", "unit", "drop")
+BESIDE_PARAMETERS = (*ROLES, "seed", "secret", "register", "rules", "engine")
 """What `protect` takes beside the parameters of a method; misspelt, it looks like one of these."""
 
 

@@ -2,8 +2,8 @@
 
 Exact moments are sums over all records: n times the mean of one file less that of another without a record *is* the
 record, and the covariances give its squares and products. On a grid that is wider than what any one record moves, both
-files mostly have the same moments. What a record can move follows from the record that is farthest out: its distance
-from the mean, over n, for the mean; the square of it for the variance; its share of the sum of squares for correlations.
+files mostly have the same moments. What a record can move follows from the one that is farthest out: its distance from
+the mean, over n, for the mean; the square of it for the variance; its share of the sum of squares for correlations.
 
 The steps are powers of two, so that a year later they are mostly the same. A column that one record dominates has wide
 steps, and its correlations vanish: they were that record's.
