@@ -1,8 +1,8 @@
 """The attacker knows the seed, the file, and all of it but one cell.
 
 The streams follow from the seed and the data, so the attacker protects the file with one candidate after the other in
-the unknown cell: the truth gives the release to the last bit. That is documented, and the internal report says it. With a
-`secret` that salts the seed no candidate does.
+the unknown cell: the truth gives the release to the last bit. That is documented, and the internal report says it.
+With a `secret` that salts the seed no candidate does.
 """
 
 from __future__ import annotations
