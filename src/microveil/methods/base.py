@@ -199,7 +199,8 @@ class Method:
 
     def _fixed_with(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """What cannot be changed. Moments that are exact by construction can still be rounded to a grid."""
-        if given.get("exact") != "rounded":
+        exact = given.get("exact")
+        if not isinstance(exact, str) or exact != "rounded":
             return self.fixed
         if issubclass(self.decompose, Clustered):
             raise ParameterError(
