@@ -175,7 +175,8 @@ def remarks(
         *_about_holes(intake, outcome),
         *_about_domains(plan, frame, intake, outcome),
         *_about_distributions(plan, intake, outcome, kept),
-        *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments else []),
+        *(_about_grid(kept) if plan.rounded else []),
+        *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments and not plan.rounded else []),
         *_about_doses(intake, outcome, dose),
         *_about_cells(plan, intake, outcome, dose),
         *_about_records(same_records),
@@ -184,7 +185,7 @@ def remarks(
 
 def _about_doses(intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
     """Columns on which the method had no effect, or much less than it set out for."""
-    told = {intake.table.confidential_names[j] for j in (*outcome.constant, *outcome.determined)}
+    told = {intake.table.confidential_names[j] for j in outcome.constant}
     others = {name: found for name, found in dose.items() if name not in told}
     said = [
         f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
@@ -310,9 +311,6 @@ def _about_rare(rare: Mapping[str, int]) -> list[str]:
 def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     names = intake.table.confidential_names
     said = [f"column '{names[j]}' is constant and passes through as it is" for j in outcome.constant]
-    said += [
-        f"column '{names[j]}' follows from the public columns: whoever has them has it too" for j in outcome.determined
-    ]
     if outcome.leverage:
         said.append(
             f"{outcome.leverage} records stand so far out in the public columns that these all but tell their values"
@@ -450,6 +448,15 @@ def _whole(values: Array) -> bool:
     starts = [0, *range(SAMPLE, len(values), AT_ONCE)]
     parts = (values[start:stop] for start, stop in pairwise([*starts, len(values)]))
     return all(bool((cells == np.round(cells))[~np.isnan(cells)].all()) for cells in parts)
+
+
+def _about_grid(kept: Mapping[str, float]) -> list[str]:
+    """How near rounded moments are to those of the data."""
+    told = [f"{name}s by up to {kept[name]:.1g}" for name in ("mean", "covariance") if name in kept]
+    return [
+        f"rounded to a grid, so that one record more or less does not show: {' and '.join(told)} standard deviations "
+        "off the data's"
+    ]
 
 
 def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float], rounded: bool) -> list[str]:

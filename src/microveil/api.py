@@ -22,10 +22,13 @@ from microveil.core.evidence import Evidence, evidence
 from microveil.core.knowledge import Rule
 from microveil.core.measure import Measure, plain
 from microveil.core.policy import Policy
+from microveil.core.register import Entry as RegisterEntry
+from microveil.core.register import Register
 from microveil.core.results import Release
 from microveil.core.returned import returned_records
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
+from microveil.core.secret import secret_key
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.data.arranged import Beside, manner_with_rows, set_apart, with_rows, without_columns
@@ -35,6 +38,7 @@ from microveil.data.describe import ColumnDescription, Description, describe_tab
 from microveil.data.files import Place, Reading, check_target, pending_table, read_table, write_table
 from microveil.data.frames import Frame, open_frame, table_like
 from microveil.data.identifiers import identifier_reason
+from microveil.data.in_clear import told_in_clear
 from microveil.data.intake import Intake, Rules, take_in, with_values
 from microveil.data.limits import check_unit
 from microveil.data.pair import pair_up
@@ -100,6 +104,8 @@ def protect(
     keep_notes: bool = False,
     shuffle_rows: bool = False,
     seed: int | None = None,
+    secret: str | Path | None = None,
+    register: str | Path | None = None,
     rules: Rules = "infer",
     engine: str = "auto",
     progress: Progress | None = None,
@@ -124,6 +130,10 @@ def protect(
         keep_notes: whether `attrs` of pandas and metadata of Arrow are released, too; by default they are left out.
         shuffle_rows: whether the rows come out in a random order; to measure such a release, give it to `assess` whole.
         seed: a whole number for a result that can be repeated; by default each run differs. Keep it secret.
+        secret: a file for its owner only that salts the seed, made if it is not there: only with it can the result be
+            repeated, or tried by whoever knows the seed and nearly all of the data.
+        register: a private file of releases, made if it is not there; a warning tells if nearly the same data were
+            released before, and this release is added.
         rules: "infer" finds special codes such as -9 and leaves them alone, and finds sums, ratios and the values a
             column can have; None treats every number as a value; or a dictionary of the columns (dict or file).
         engine: "auto" or "memory"; for what does not fit there is `protect_file`.
@@ -133,6 +143,8 @@ def protect(
     check_seed(seed)
     _check_engine(engine)
     plan = method_named(method).plan(params)
+    key = secret_key(secret)
+    noted = Noted.of_table(register, method, data)
     dropped = _dropped(data, drop, drop_identifiers, unit)
     released, beside = set_apart(without_columns(data, dropped), names_kept(keep), keep_notes=keep_notes)
     frame = open_frame(released)
@@ -144,23 +156,26 @@ def protect(
         check_no_hidden_numbers(frame, {*roles.shown, *named(numeric, "unit", unit)})
     if unit is not None:
         options = {**params, "method": method, "seed": seed, "rules": rules, "engine": engine, "progress": progress}
+        options["secret"] = secret
         release = protected_by_unit(protect, released, unit, asked, plan.named_columns, options)
-        return _arranged(release, data, dropped, shuffle_rows, beside)
+        return noted.kept(_arranged(release, data, dropped, shuffle_rows, beside, key))
     tell = progress or (lambda *_: None)
     with single_threaded_blas():
         tell(READING, 0.0)
         roles = with_values(frame, roles) if confidential is None else roles
         intake = take_in(frame, roles, rules)
+        mostly = told_in_clear(frame, roles.confidential, rules)
         check_fits(plan, intake)
         intake = _beside_other(plan, intake)
-        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
+        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint, key)
         outcome = _drawn(plan, frame, intake, streams, tell)
-        settings = settings_of(plan, roles, rules, engine)
+        settings = settings_of(plan, roles, rules, engine, secret)
         writer = reporter_of(plan, data, intake, outcome)
         release = _release(plan, frame, roles, intake, outcome, settings, streams.seed, writer)
-        release = _arranged(release, data, dropped, shuffle_rows, beside)
+        release = dataclasses.replace(release, warnings=[*release.warnings, *mostly])
+        release = _arranged(release, data, dropped, shuffle_rows, beside, key)
     tell("done", 1.0)
-    return release
+    return noted.kept(release)
 
 
 def describe(data: Any) -> Description:
@@ -466,6 +481,41 @@ def example_file() -> Path:
     return Path(__file__).parent / "examples" / "business_survey.csv"
 
 
+@dataclasses.dataclass(frozen=True, repr=False)
+class Noted:
+    """A release that is going to be in a register, if there is one."""
+
+    register: Register | None = None
+    entry: RegisterEntry | None = None
+
+    @classmethod
+    def of_table(cls, path: str | Path | None, method: str, data: Any) -> Noted:
+        """What a register is told of a table."""
+        register = Register.opened(path)
+        if register is None:
+            return cls()
+        frame = open_frame(data)
+        cells = {name: frame.numbers(name) for name in frame.names if frame.is_numeric(name)}
+        return cls(register, register.entry(method, [cells] if cells else []))
+
+    @property
+    def text(self) -> str:
+        """The register with this release in it."""
+        return "" if self.register is None or self.entry is None else self.register.text_with(self.entry)
+
+    def warned(self, release: Release) -> Release:
+        """The release, with what there is to say of earlier ones."""
+        if self.register is None or self.entry is None:
+            return release
+        return dataclasses.replace(release, warnings=[*self.register.warnings(self.entry), *release.warnings])
+
+    def kept(self, release: Release) -> Release:
+        """The same, and the release is in the register now."""
+        if self.register is not None and self.entry is not None:
+            self.register.add(self.entry)
+        return self.warned(release)
+
+
 def check_seed(seed: int | None) -> None:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise ParameterError("seed: must be a whole number of at least 0", "leave it out for a fresh one")
@@ -500,7 +550,9 @@ def names_kept(keep: Choice) -> list[str]:
     return [str(name) for name in names]
 
 
-def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: bool, beside: Beside) -> Release:
+def _arranged(
+    release: Release, data: Any, dropped: list[str], shuffle_rows: bool, beside: Beside, secret: bytes
+) -> Release:
     """The release with its rows in a random order, if asked for, and with what was done to the file in its account."""
     told, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data
     if dropped:
@@ -508,8 +560,8 @@ def _arranged(release: Release, data: Any, dropped: list[str], shuffle_rows: boo
         told.append(f"dropped, on request: {', '.join(dropped)}")
     if shuffle_rows:
         settings["shuffle_rows"] = True
-        key = int(fingerprint(data), 16)
-        order = Streams.from_seed(release.seed, key).stream("order of rows").generator().permutation(release.rows)
+        streams = Streams.from_seed(release.seed, int(fingerprint(data), 16), secret)
+        order = streams.stream("order of rows").generator().permutation(release.rows)
         arranged = with_rows(release.data, order)
         told.append("the rows are in a random order, on request")
     arranged = beside.put_back(arranged, order)
@@ -678,7 +730,9 @@ def told(
     )
 
 
-def settings_of(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str, Any]:
+def settings_of(
+    plan: Plan, roles: Roles, rules: Rules, engine: str, secret: str | Path | None = None
+) -> dict[str, Any]:
     """What a recipe holds: everything but the seed."""
     parameters = {name: list(value) if isinstance(value, tuple) else value for name, value in plan.parameters.items()}
     return {
@@ -690,6 +744,7 @@ def settings_of(plan: Plan, roles: Roles, rules: Rules, engine: str) -> dict[str
         "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else copy.deepcopy(rules),
         "engine": engine,
         "parameters": parameters,
+        **({} if secret is None else {"secret": str(secret)}),
         **({"needs": list(plan.needs)} if plan.needs else {}),
     }
 

@@ -23,8 +23,10 @@ from microveil.core.linalg import first_canonical_pair
 from microveil.core.results import Dose, Release
 from microveil.core.rng import Streams
 from microveil.core.roles import Roles, named, resolve_roles
+from microveil.core.secret import secret_key
 from microveil.data.arranged import with_rows, without_columns
 from microveil.data.frames import Frame, open_frame, table_like
+from microveil.data.in_clear import told_in_clear
 from microveil.data.intake import with_values
 from microveil.data.pair import codes_in
 
@@ -66,6 +68,7 @@ def protected_by_unit(
     units = _units(frame, name)
     chosen = resolve_roles({other: kind for other, kind in numeric.items() if other != name}, **roles, **by_method)
     chosen = with_values(frame, chosen) if roles["confidential"] is None else chosen
+    mostly = told_in_clear(frame, chosen.confidential, options["rules"])  # here, where all columns are together
     of_units = [column for column in chosen.confidential if units.is_constant(frame, column)]
     of_rows = [column for column in chosen.confidential if column not in of_units]
     same = {**options, **{role: given for role, given in roles.items() if role != "confidential"}}
@@ -83,8 +86,9 @@ def protected_by_unit(
     first = protect(without_columns(with_rows(table, units.first), others), confidential=of_units, **same)
     second = protect(without_columns(table, of_units), confidential=of_rows, **same) if of_rows else None
     if second is not None and not chosen.shown and not codes_in(frame, of_rows, options["rules"]):
-        second = _dealt_out(frame, units, first, second, same["seed"])
-    return _joined(data, frame, name, units, chosen.confidential, first, second)
+        second = _dealt_out(frame, units, first, second, same["seed"], secret_key(options["secret"]))
+    whole = _joined(data, frame, name, units, chosen.confidential, first, second)
+    return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))
 
 
 def _units(frame: Frame, name: str) -> _Units:
@@ -104,7 +108,7 @@ def _check_shown(frame: Frame, units: _Units, roles: Roles) -> None:
             )
 
 
-def _dealt_out(frame: Frame, units: _Units, first: Release, second: Release, seed: int) -> Release:
+def _dealt_out(frame: Frame, units: _Units, first: Release, second: Release, seed: int, secret: bytes) -> Release:
     """The release of the rows with its records in other rows, whole as they are.
 
     Rows are ranked by what their unit lets expect of them, blurred as it was in the original, and get the records in
@@ -117,7 +121,7 @@ def _dealt_out(frame: Frame, units: _Units, first: Release, second: Release, see
         return second
     pair = first_canonical_pair(unit_level[0], row_level[0])
     records = int.from_bytes(hashlib.blake2b(row_level[0].tobytes(), digest_size=16).digest())
-    stream = Streams(seed, records).stream("units")
+    stream = Streams(seed, records, secret).stream("units")
     expected = _standard(unit_level[1][units.of_rows] @ pair.left)
     blurred = pair.correlation * expected + np.sqrt(1 - pair.correlation**2) * stream.normal(frame.count)
     source = np.empty(frame.count, dtype=np.intp)

@@ -21,9 +21,11 @@ from microveil.core.assessment import Assessment
 from microveil.core.atomic import atomic_target, check_new, shown
 from microveil.core.errors import FileError, MicroveilError, ParameterError
 from microveil.core.policy import Policy
+from microveil.core.register import Register
 from microveil.core.results import Release
-from microveil.core.rng import Streams
+from microveil.core.rng import ROWS_PER_BLOCK, Streams
 from microveil.core.roles import Choice, ColumnId, resolve_roles
+from microveil.core.secret import secret_key
 from microveil.core.shelf import BYTES, Shelf, memory_in_bytes, temporary_folder
 from microveil.core.table import Matrix, Table
 from microveil.core.threads import single_threaded_blas
@@ -31,6 +33,7 @@ from microveil.data.blocks import open_blocks
 from microveil.data.cells import formulas_counted, formulas_kept
 from microveil.data.formats import Reading
 from microveil.data.frames import open_frame
+from microveil.data.in_clear import told_in_blocks
 from microveil.data.intake import Intake, Rules
 from microveil.engines import Outcome, Progress
 from microveil.engines.disk import DiskTable
@@ -38,7 +41,7 @@ from microveil.engines.disk_marginals import with_marginals
 from microveil.engines.distributions import Restored
 from microveil.engines.memory import altered_variance, places_of
 from microveil.engines.scale import Beside, FarOutcome, MadeRows, check_eligible, run_far, shown_rows
-from microveil.engines.stream import Written, dependence_of, take_in_blocks, write_blocks
+from microveil.engines.stream import Written, batch_rows, dependence_of, take_in_blocks, write_blocks
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 
 if TYPE_CHECKING:
@@ -59,6 +62,8 @@ def protect_file(
     public: Choice = None,
     weight: ColumnId | None = None,
     seed: int | None = None,
+    secret: str | Path | None = None,
+    register: str | Path | None = None,
     rules: Rules = "infer",
     memory: int | str = MEMORY,
     overwrite: bool = False,
@@ -78,6 +83,9 @@ def protect_file(
         public: columns of numbers that stay as they are and are regressed on.
         weight: the column of survey weights.
         seed: a whole number for a result that can be repeated. Keep it secret.
+        secret: a file for its owner only that salts the seed, made if it is not there.
+        register: a private file of releases, made if it is not there; a warning tells if nearly the same data were
+            released before, and this release is added.
         rules: as for `protect`; a dictionary of the columns may declare sums.
         memory: how much memory to take, about: "1GB".
         overwrite: whether an output that exists is replaced.
@@ -86,8 +94,9 @@ def protect_file(
     """
     target = Path(output)
     check_new(target, overwrite=overwrite)
+    noted = noted_file(register, method, Path(source))
     with atomic_target(target) as temporary:
-        return stream_file(
+        release = stream_file(
             Path(source),
             target,
             method,
@@ -96,11 +105,25 @@ def protect_file(
             public=public,
             weight=weight,
             seed=seed,
+            secret=secret,
             rules=rules,
             memory=memory,
             progress=progress,
             **params,
         )
+    return noted.kept(release)
+
+
+def noted_file(register: str | Path | None, method: str, source: Path, reading: Reading | None = None) -> api.Noted:
+    """What a register is told of a file, which is read for it once more."""
+    opened = Register.opened(register)
+    if opened is None:
+        return api.Noted()
+    with closing(open_blocks(source, reading)) as file:
+        names = [name for name in file.names if file.is_numeric(name)]
+        batches = file.batches(names, ROWS_PER_BLOCK) if names else iter(())
+        pieces = ({name: file.numbers(name, batch.column(name))[0] for name in names} for batch in batches)
+        return api.Noted(opened, opened.entry(method, pieces))
 
 
 def stream_file(
@@ -113,6 +136,7 @@ def stream_file(
     public: Choice,
     weight: ColumnId | None,
     seed: int | None,
+    secret: str | Path | None = None,
     rules: Rules,
     memory: int | str,
     progress: Progress | None,
@@ -127,6 +151,7 @@ def stream_file(
     api.check_seed(seed)
     plan = method_named(method).plan(params)
     check_streams(plan, rules)
+    key = secret_key(secret)
     size, tell = memory_in_bytes(memory), progress or (lambda *_: None)
     _check_kind(source, target)
     with (
@@ -141,8 +166,9 @@ def stream_file(
             api.check_nothing_slips_through(head)
             api.check_no_hidden_numbers(file, roles.shown)
         intake = take_in_blocks(file, roles, rules, shelf, tell)
+        mostly = told_in_blocks(file, roles.confidential, rules, batch_rows(len(file.names), shelf.memory))
         api.check_fits(plan, intake)
-        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint)
+        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint, key)
         sensitive = api.sensitive_columns(plan, file.names, intake)
         found = _protected(plan, intake, sensitive, streams, tell)
         keeping = formulas_kept() if formulas else nullcontext()
@@ -151,12 +177,12 @@ def stream_file(
         if confidential is None:
             _check_words(written)
         outcome = outcome_of(plan, intake, found, written)
-        settings = api.settings_of(plan, roles, rules, "stream")
+        settings = api.settings_of(plan, roles, rules, "stream", secret)
         before, after = _shown(intake.table, written)
         writer = api.reporter_of(plan, before, intake, outcome)
         about = (intake, outcome, written.proof, settings, streams.seed, target, writer)
         release = api.told(plan, head, roles, *about, rounded=written.rounded)
-        remarks = [*api.about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
+        remarks = [*mostly, *api.about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
         remarks += api.about_notes(file.has_notes, keep_notes=False)
         if target.suffix.lower() in api.SPREADSHEETS:
             remarks += api.told_formulas(sum(counted), file.names, formulas=formulas)
@@ -172,6 +198,7 @@ def protect_spark(
     public: Choice = None,
     weight: ColumnId | None = None,
     seed: int | None = None,
+    secret: str | Path | None = None,
     rules: Rules = "infer",
     progress: Progress | None = None,
     **params: Any,
@@ -189,6 +216,7 @@ def protect_spark(
         public: columns of numbers that stay as they are and are regressed on.
         weight: the column of survey weights.
         seed: a whole number for a result that can be repeated. Keep it secret.
+        secret: a file for its owner only that salts the seed, made if it is not there.
         rules: as for `protect`; a dictionary of the columns may declare sums.
         progress: called with the name of the step and the share done.
         **params: the method's parameters.
@@ -199,18 +227,20 @@ def protect_spark(
     api.check_seed(seed)
     plan = method_named(method).plan(params)
     check_streams(plan, rules, "spark")
+    key = secret_key(secret)
     source = SparkSource.opened(data)
     roles = resolve_roles(source.numeric, confidential=confidential, public=public, strata=None, weight=weight)
     if confidential is None:
         head = open_frame(source.head())
         api.check_nothing_slips_through(head)
         api.check_no_hidden_numbers(head, roles.shown)
+    mostly = source.told_in_clear(roles.confidential, rules)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     tell = progress or (lambda *_: None)
     fits = partial(api.check_fits, plan)
     found = spark.protect_spark(
-        plan, source, roles, rules=rules, seed=seed, sensitive=sensitive, check=fits, progress=tell
+        plan, source, roles, rules=rules, seed=seed, secret=key, sensitive=sensitive, check=fits, progress=tell
     )
     # The account is taken on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = _shown(found.intake.table, found.written)
@@ -219,12 +249,13 @@ def protect_spark(
     seen = replace(found.intake, table=rows)
     outcome = outcome_of(plan, found.intake, found.outcome, found.written)
     outcome = replace(outcome, columns=list(found.written.after))
-    settings = api.settings_of(plan, roles, rules, "spark")
+    settings = api.settings_of(plan, roles, rules, "spark", secret)
     writer = api.reporter_of(plan, before, seen, outcome)
     about = (seen, outcome, found.written.proof, settings, found.seed, found.data, writer)
     release = api.told(plan, open_frame(source.head()), roles, *about, rounded=found.written.rounded)
     tell("done", 1.0)
     leakage = account.leakage(plan, found.intake, outcome)
+    release = replace(release, warnings=[*release.warnings, *mostly])
     return replace(release, rows=table.count, leakage=leakage, sample=(before, after), forget=found.close)
 
 
@@ -350,7 +381,6 @@ def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) 
         spectrum=spectrum,
         altered=altered_variance(spectrum, dependence, width) * table.count,
         variance=intake.look.moments.variance[table.public :] * table.count,
-        determined=[dependence.independent[j] for j in spectrum.determined],
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,

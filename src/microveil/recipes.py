@@ -40,6 +40,7 @@ from microveil import api
 from microveil.core.atomic import atomic_targets, cannot
 from microveil.core.errors import ParameterError
 from microveil.core.results import RECIPE_VERSION, Release
+from microveil.core.secret import secret_key
 from microveil.core.strict import Strict, plain_data, read_strictly, toml_text
 
 __all__ = [
@@ -64,10 +65,8 @@ UPGRADES: dict[int, Callable[[Content], Content]] = {}
 
 HINT = "`microveil protect --save-recipe FILE.toml` writes one to start from"
 INFERRED = ("infer", "none")
-OPTIONS = (
-    *("method", "confidential", "public", "strata", "weight", "unit"),
-    *("drop", "keep", "keep_notes", "shuffle_rows", "rules", "engine"),
-)
+ROLES = ("method", "confidential", "public", "strata", "weight", "unit", "drop", "keep", "keep_notes", "shuffle_rows")
+OPTIONS = (*ROLES, "secret", "rules", "engine")
 """What `protect` is told beside the seed and the parameters of the method."""
 
 
@@ -144,6 +143,7 @@ class Recipe(Strict):
     memory: str | None = Field(None, description="for engine = 'stream': about how much memory to take")
     policy: FileOrTable = None
     seed: int | None = Field(None, ge=0, repr=False)
+    secret: FilePath | None = Field(None, description="the file that salts the seed; it is never in a recipe itself")
     needs: list[str] = Field(default_factory=list)
     parameters: Annotated[dict[str, Any], AfterValidator(_of_the_method)] = Field(default_factory=dict)
     input: Input = Input()
@@ -206,6 +206,7 @@ def run(
     if options["engine"] == "stream":
         options["engine"] = "memory"  # which gives the same release
     options |= {"seed": asked.seed if seed is None else seed, **parameters(asked, params)}
+    secret_key(asked.secret, made=False)
     policy = None if asked.policy is None else api.read_policy(asked.policy)
     notes = []
     if data is None:
@@ -274,8 +275,9 @@ def _moved(recipe: Recipe, place: Callable[[str], str]) -> Recipe:
         changed[part] = told.model_copy(update=moved)
     if isinstance(recipe.rules, str) and recipe.rules not in INFERRED:
         changed["rules"] = place(recipe.rules)
-    if isinstance(recipe.policy, str):
-        changed["policy"] = place(recipe.policy)
+    for name in ("policy", "secret"):
+        if isinstance(getattr(recipe, name), str):
+            changed[name] = place(getattr(recipe, name))
     own = {name: recipe.parameters.get(name) for name in path_parameters(recipe.method)}
     moved = {name: place(path) for name, path in own.items() if isinstance(path, str)}
     return recipe.model_copy(update={**changed, "parameters": {**recipe.parameters, **moved}})

@@ -291,6 +291,9 @@ def test_what_is_refused(spark):
         mv.protect_spark(on_spark(spark, typed, 1), "pca")
     with pytest.raises(DataError, match="'b' is alone"):
         mv.protect_spark(on_spark(spark, frame, 1), "pca", confidential=["b"])
+    told = frame.with_columns(total=pl.col("b") + pl.col("c"))
+    with pytest.raises(DataError, match="'b' follows from 'c', 'total'"):
+        mv.protect_spark(on_spark(spark, told, 3), "pca", confidential=["a.b", "b"])
     with pytest.raises(DataError, match="every column is constant"):
         mv.protect_spark(on_spark(spark, frame.with_columns(b=pl.lit(1.0)), 1), "ipso", confidential=["b"])
     with pytest.raises(ParameterError, match="keeps weighted moments only with exact"):

@@ -256,7 +256,7 @@ def test_columns_that_are_too_long_to_be_sorted_are_mapped_with_a_stated_error(
     files: Path, monkeypatch: pytest.MonkeyPatch, marginals: str
 ) -> None:
     monkeypatch.setattr(disk_marginals, "COPIES", 100_000_000 // 8 // 20_000)  # as if 20,000 rows were all that fits
-    names = ["sales", "far", "staff"]
+    names = ["single", "far", "staff"]
     options: dict[str, Any] = {"confidential": names, "rules": None, "seed": SEED, "memory": "100MB"}
     release = protect_file(
         files / "in.parquet", files / "out.parquet", "pca", marginals=marginals, exchange=False, **options
@@ -292,13 +292,13 @@ def test_moments_are_exact_far_from_zero_too(tmp_path: Path, method: str, offset
 def test_the_order_and_types_of_the_columns_come_back(tmp_path: Path) -> None:
     table = survey(5_000).to_arrow()
     pq.write_table(table, tmp_path / "in.parquet", compression="gzip")
-    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", confidential=["sales", "single", "staff"])
+    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", confidential=["far", "single", "staff"])
     found = pq.read_table(tmp_path / "out.parquet")
     assert found.column_names == table.column_names
     assert pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0).column(0).compression == "GZIP"
     changed = {"staff": pa.float64()}
     assert [field.type for field in found.schema] == [changed.get(field.name, field.type) for field in table.schema]
-    kept = [name for name in table.column_names if name not in ("sales", "single", "staff")]
+    kept = [name for name in table.column_names if name not in ("far", "single", "staff")]
     assert found.select(kept).equals(table.select(kept))
 
 

@@ -94,6 +94,8 @@ class Request:
     reading: api.Reading = field(default_factory=api.Reading)
     overwrite: bool = False
     seed: int | None = None
+    secret: Path | None = None
+    register: Path | None = None
     report: Path | None = None
     public_report: Path | None = None
     save_recipe: Path | None = None
@@ -108,12 +110,13 @@ class Request:
     def extras(self) -> list[Path]:
         """The files asked for beside the output."""
         reports = [file for path in (self.report, self.public_report) if path for file in (path, api.report_twin(path))]
-        return reports if self.save_recipe is None else [*reports, self.save_recipe]
+        return [*reports, *(path for path in (self.save_recipe, self.register) if path is not None)]
 
     @property
     def private(self) -> list[Path]:
-        """Those that hold the seed, and are for their owner only."""
+        """Those that hold the seed, or what confirms a guess, and are for their owner only."""
         secret = [] if self.report is None else [self.report, api.report_twin(self.report)]
+        secret += [] if self.register is None else [self.register]
         return [*secret, self.save_recipe] if self.save_recipe is not None and self.include_seed else secret
 
     @property
@@ -127,7 +130,7 @@ class Request:
         """Everything that is read, and must not be overwritten."""
         rules = self.columns.rules if self.columns.rules not in recipes.INFERRED else None
         own = [self.parameters.get(name) for name in recipes.path_parameters(self.method)]
-        named = [self.recipe, rules, self.policy, *own]
+        named = [self.recipe, rules, self.policy, self.secret, *own]
         return [self.source, *(api.place_from(place) for place in named if isinstance(place, str | Path))]
 
 
@@ -143,6 +146,7 @@ class Replay:
     report: Path | None = None
     public_report: Path | None = None
     overwrite: bool = False
+    register: Path | None = None
 
 
 @dataclass(frozen=True, repr=False)

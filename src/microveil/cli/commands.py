@@ -76,6 +76,10 @@ Settings = Annotated[
 Strata = Annotated[str | None, typer.Option(metavar="G", help="Columns whose groups are protected one by one.")]
 Weight = Annotated[str | None, typer.Option(metavar="W", help="The column of survey weights.")]
 Rules = Annotated[str, typer.Option(metavar="FILE", help="infer, none, or a dictionary of the columns (TOML or JSON).")]
+Register = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A private file of releases: tells of a second one of nearly the same data."),
+]
 Store = Annotated[
     Path | None,
     typer.Option(metavar="FILE.jsonl", help="Note finished releases there; with it a killed study goes on."),
@@ -169,6 +173,11 @@ def protect(
     ] = False,
     rules: Rules = "infer",
     seed: Seed = None,
+    secret: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file for its owner only that salts the seed, made if it is not there."),
+    ] = None,
+    register: Register = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write the internal report, and FILE.json with it.")
     ] = None,
@@ -213,6 +222,8 @@ def protect(
         reading=api.Reading(delimiter, decimal, encoding, sheet, query),
         overwrite=overwrite,
         seed=seed,
+        secret=secret,
+        register=register,
         report=report,
         public_report=public_report,
         save_recipe=save_recipe,
@@ -252,6 +263,7 @@ def run(
         Path | None, typer.Option(metavar="FILE.html", help="Where the public report goes, instead of the recipe's.")
     ] = None,
     overwrite: Overwrite = False,
+    register: Register = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -263,7 +275,7 @@ def run(
     below its own folder only, and through no link; files elsewhere are to be named here.
     """
     given = asked.parameters(settings or [])
-    replay = asked.Replay(recipe, source, output, given, seed, report, public_report, overwrite)
+    replay = asked.Replay(recipe, source, output, given, seed, report, public_report, overwrite, register)
     protecting.run(replay, as_json=json, quiet=quiet)
 
 

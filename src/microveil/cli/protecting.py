@@ -20,6 +20,7 @@ from microveil.core.atomic import atomic_targets, check_new, check_place, check_
 from microveil.core.errors import DataError, MicroveilError, ParameterError
 from microveil.core.policy import Policy
 from microveil.core.results import Release
+from microveil.core.secret import secret_key
 from microveil.core.shelf import memory_in_bytes
 
 ELSEWHERE = ("stream", "spark")
@@ -41,6 +42,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
         return
     frame, file_format = read(request.source, quiet, request.reading)
     api.check_target(request.output, frame=frame, replacing=request.overwrite)
+    noted = api.Noted.of_table(request.register, request.method, frame)
     size = frame.height * frame.width
     described = not quiet and request.columns.rules == "infer" and size <= MOST_DESCRIBED
     with progress(size, quiet, LONG) as tell:
@@ -51,10 +53,12 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
             **request.columns.protected,
             **request.arrangement.options,
             seed=request.seed,
+            secret=request.secret,
             engine=request.engine,
             progress=findings or tell,
             **request.parameters,
         )
+        release = noted.warned(release)
         formulas = api.about_formulas(release, request.output, formulas=request.keep_formulas)
         left_out = api.about_notes(file_format.has_notes, keep_notes=request.arrangement.keep_notes)
         release = replace(release, warnings=[*notes, *release.warnings, *formulas, *left_out])
@@ -69,7 +73,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
         if judged is None or judged.met:
             account = _account(request, frame, release, policy, tell)
             tell("writing", None)
-            written = _write_all(request, release, file_format, account)
+            written = _write_all(request, release, file_format, account, noted)
     seen = {} if findings is None or not as_json else {"described": findings.described.to_dict()}
     _show(release, risk, judged, written, as_json, quiet, **seen, read_as=file_format.told)
     end(judged, "; nothing was written")
@@ -98,7 +102,8 @@ def protect_elsewhere(
             writing = atomic_targets(targets, point_of_no_return(), request.private)
             place |= zip(targets, stack.enter_context(writing), strict=True)
         tell = stack.enter_context(progress(LONG, quiet, LONG))
-        release = _released_elsewhere(request, engine, source, output, place, tell)
+        noted = large.noted_file(request.register, request.method, source, request.reading)
+        release = noted.warned(_released_elsewhere(request, engine, source, output, place, tell))
         frame, shown = large.of_sample(release)
         sampled = [f"risk and utility are those of a sample of {shown.rows:,} rows"] * (shown.rows < release.rows)
         release = replace(release, warnings=[*notes, *release.warnings, *sampled])
@@ -114,7 +119,7 @@ def protect_elsewhere(
                 if engine == "stream"
                 else {}
             )
-            _write_extras(request, release, place, files, (figures, f"{measured} On a sample of rows.".strip()))
+            _write_extras(request, release, place, files, (figures, f"{measured} On a sample of rows.".strip()), noted)
             if engine == "spark":
                 tell("writing", None)
                 large.write_dataset(release, output)
@@ -130,7 +135,7 @@ def _released_elsewhere(
 ) -> Release:
     """The release: of a stream it is written already, of Spark its rows are yet to be made."""
     roles = {name: value for name, value in request.columns.protected.items() if name != "strata"}
-    options = {**roles, "seed": request.seed, "progress": tell, **request.parameters}
+    options = {**roles, "seed": request.seed, "secret": request.secret, "progress": tell, **request.parameters}
     if engine == "spark":
         return large.protect_spark(str(source), request.method, **options)
     asked: dict[str, Any] = {"reading": request.reading, "formulas": request.keep_formulas, "memory": request.memory}
@@ -149,6 +154,7 @@ def _in_blocks(request: Request, engine: str) -> tuple[Path, Path]:
         )
     unused = [f"--{name}" for name in request.reading.said] + ["--keep-formulas"] * request.keep_formulas
     unused += ["--memory"] * (request.memory != MEMORY)
+    unused += ["--register"] * (request.register is not None and engine == "spark")
     if engine == "spark" and unused:
         raise ParameterError(f"engine: 'spark' takes no {unused[0]}", "leave it out: Spark reads Parquet files")
     return source, output
@@ -194,6 +200,7 @@ class _Findings:
 def run(asked: Replay, *, as_json: bool, quiet: bool) -> None:
     """Protect a file as a recipe says."""
     recipe = recipes.read(asked.recipe)
+    secret_key(recipe.secret, made=False)
     request = _request(asked, recipe)
     _check_own_places(asked, request)
     file = api.own_file(request.source)
@@ -225,6 +232,8 @@ def _request(asked: Replay, recipe: recipes.Recipe) -> Request:
         reading=recipe.input.reading if asked.source is None or _alike(recipe.input.path, source) else api.Reading(),
         overwrite=asked.overwrite,
         seed=recipe.seed if asked.seed is None else asked.seed,
+        secret=_path(recipe.secret),
+        register=asked.register,
         report=asked.report or _path(kept.report),
         public_report=asked.public_report or _path(kept.public_report),
         policy=_path(recipe.policy) if isinstance(recipe.policy, str) else recipe.policy,
@@ -323,7 +332,7 @@ def _account(
 
 
 def _write_all(
-    request: Request, release: Release, file_format: Any, account: tuple[Assessment | None, str]
+    request: Request, release: Release, file_format: Any, account: tuple[Assessment | None, str], noted: api.Noted
 ) -> list[Any]:
     """Write everything asked for, or nothing: a failure leaves what was there as it was."""
     # The release takes its place last: while it is not there, nothing is.
@@ -343,7 +352,7 @@ def _write_all(
             asked = {"formulas": request.keep_formulas, "keep_notes": request.arrangement.keep_notes}
             api.write_release(release, request.output, file_format, into=into, **asked)
             files["released"] = (into, request.output.name)
-        _write_extras(request, release, place, files, account)
+        _write_extras(request, release, place, files, account, noted)
     return [request.output, *request.extras]
 
 
@@ -353,8 +362,11 @@ def _write_extras(
     place: Mapping[Path, Path],
     files: Mapping[str, tuple[Path, str]],
     account: tuple[Assessment | None, str],
+    noted: api.Noted,
 ) -> None:
-    """The reports and the recipe, into their temporary files."""
+    """The reports, the recipe and the register, into their temporary files."""
+    if request.register is not None:
+        place[request.register].write_text(noted.text, encoding="utf-8")
     for path, audience in ((request.report, "internal"), (request.public_report, "public")):
         if path is not None:
             page, twin = place[path], place[api.report_twin(path)]

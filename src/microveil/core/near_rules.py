@@ -61,7 +61,7 @@ def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[Li
     for j in sorted(range(width), key=lambda j: summary.sd[j]):  # a total varies more than its parts
         fit = _fitted(summary, basis, j)
         likely = basis and (width <= MANY or fit.unexplained <= LIKELY)
-        rule = _sum(sample, sorted(basis), j) if likely else None
+        rule = near_sum(sample, sorted(basis), j) if likely else None
         if rule is None and fit.unexplained <= TIED:
             rule = fit.rule
         if rule is None:
@@ -143,7 +143,7 @@ def _fitted(summary: Moments, others: list[int], column: int) -> _Fit:
     return _Fit(LinearRule(column, dict(zip(others, slopes[:, 0].tolist(), strict=True)), exact=False), unexplained)
 
 
-def _sum(sample: Array, others: list[int], column: int) -> LinearRule | None:
+def near_sum(sample: Array, others: list[int], column: int) -> LinearRule | None:
     """Whole coefficients that fit most rows to the last digit, or to the rounding of the columns.
 
     Every row counts by its own size: one in which the total is wrong weighs no more than any other.

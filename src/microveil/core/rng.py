@@ -5,7 +5,8 @@ threads, the order in which columns are treated or the size of the pieces a file
 
 A seed people choose is easily guessed (1, 42, a date), and whoever knows the permutations can undo a swap.
 So the streams are keyed by the seed *and* by a fingerprint of the original records: the same seed on the
-same data gives the same bytes, and a guessed seed without the data gives nothing.
+same data gives the same bytes, and a guessed seed without the data gives nothing. Whoever has the seed and nearly all
+of the data can still try what is missing; a secret that salts the seed is against that (`core.secret`).
 """
 
 from __future__ import annotations
@@ -31,21 +32,24 @@ class Streams:
 
     seed: int
     fingerprint: int = 0
+    secret: bytes = b""
+    """A key that salts the seed, if there is one."""
+
     attempt: int = 0
     """Counts the draws of one release, of which the last is taken."""
 
     @classmethod
-    def from_seed(cls, seed: int | None, fingerprint: int = 0) -> Streams:
+    def from_seed(cls, seed: int | None, fingerprint: int = 0, secret: bytes = b"") -> Streams:
         """Streams of a given seed, or of fresh entropy from the operating system."""
-        return cls(secrets.randbits(128) if seed is None else seed, fingerprint)
+        return cls(secrets.randbits(128) if seed is None else seed, fingerprint, secret)
 
     def stream(self, *address: str | int) -> Stream:
         """The stream at an address such as `("swap", 3)`."""
         again = f":{self.attempt}" if self.attempt else ""
-        secret = f"{self.seed}:{self.fingerprint}{again}".encode()
+        known = f"{self.seed}:{self.fingerprint}{again}".encode()
         path = "/".join(str(part) for part in address).encode()
         return Stream(
-            entropy=int.from_bytes(hashlib.blake2b(secret, digest_size=32).digest()),
+            entropy=int.from_bytes(hashlib.blake2b(known, digest_size=32, key=self.secret).digest()),
             key=_words(hashlib.blake2b(path, digest_size=16).digest()),
         )
 

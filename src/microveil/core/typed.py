@@ -21,6 +21,7 @@ def protect_words(source: str, output: str, settings: Mapping[str, Any]) -> list
             words += [f"--{role}", those if isinstance(those, str) else _listed(those)]
     words += ["--shuffle-rows"] if settings.get("shuffle_rows") else []
     words += ["--keep-notes"] if settings.get("keep_notes") else []
+    words += ["--secret", settings["secret"]] if settings.get("secret") else []
     rules = settings.get("rules", "infer")
     return words if rules == "infer" else [*words, "--rules", rules]
 

@@ -43,15 +43,14 @@ class Centre:
         again = fit_centre(measured, self.public)
         return replace(self, slopes=self.slopes + again.slopes, centred=again.centred)
 
-    def nothing(self, determined: list[int]) -> Centre:
-        """The same, with nothing taken off: for values that are to come back to the last digit.
-
-        But for columns that the public ones determine, as nothing else tells what they are.
-        """
-        mean, offset, slopes = self.shift + self.offset, np.zeros_like(self.offset), np.zeros_like(self.slopes)
-        slopes[:, determined] = self.slopes[:, determined]
-        offset[self.public :][determined] = (mean[self.public :] - mean[: self.public] @ self.slopes)[determined]
-        return replace(self, shift=np.zeros_like(self.shift), offset=offset, slopes=slopes)
+    def nothing(self) -> Centre:
+        """The same, with nothing taken off: for values that are to come back to the last digit."""
+        return replace(
+            self,
+            shift=np.zeros_like(self.shift),
+            offset=np.zeros_like(self.offset),
+            slopes=np.zeros_like(self.slopes),
+        )
 
     def is_sharp(self, summary: Moments) -> bool:
         """Are the residuals known well enough from the moments of the columns alone?

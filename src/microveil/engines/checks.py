@@ -39,9 +39,9 @@ def check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -
             )
 
 
-def check_determined(plan: Plan, table: Table, determined: list[int]) -> None:
-    """Methods that replace residuals would release a column that has none as it is."""
-    if determined and plan.decompose.ordered:
+def check_determined(table: Table, determined: list[int]) -> None:
+    """A column that the public ones leave nothing of would be released as it is."""
+    if determined:
         names = ", ".join(f"'{table.confidential_names[j]}'" for j in determined)
         raise DataError(
             f"public: these columns determine {names}, so nothing of it would be replaced",

@@ -230,4 +230,4 @@ def _spectrum(plan: Plan, table: Table, own: Parts, stream: Any) -> Spectrum:
     variance = moments(table.confidential.piece, table.count).variance
     axes = plan.decompose.fit(residuals, lambda most: np.empty((0, most)), stream)
     selected = list(range(axes.count))
-    return Spectrum(table.confidential_names, axes, selected, axes.variance_shares(variance), [], {})
+    return Spectrum(table.confidential_names, axes, selected, axes.variance_shares(variance), {})

@@ -26,6 +26,7 @@ from microveil.core.table import Matrix, Table, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.clusters import clustered
 from microveil.engines.distributions import Restored, restored
+from microveil.engines.gridding import gridding
 from microveil.engines.mixing import Whole
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
@@ -62,7 +63,6 @@ class Outcome:
     spectrum: Spectrum
     altered: Array
     variance: Array
-    determined: list[int]
     leverage: int
     untouched: int
     single: bool
@@ -138,7 +138,6 @@ def _joined(
         spectrum=_spectrum([part.spectrum for part in outcomes], [rows.size for rows, _ in changed]),
         altered=np.sum([part.altered for part in outcomes], axis=0),
         variance=_variance(table, look) * table.count,
-        determined=sorted({j for part in outcomes for j in part.determined}),
         leverage=sum(part.leverage for part in outcomes),
         untouched=max(part.untouched for part in outcomes),
         single=any(part.single for part in outcomes),
@@ -214,6 +213,9 @@ def _run_stratum(
         way = way and way.renumbered(dict(enumerate(chosen)))
     totals = None if holes is None else _totals(table, dependence, holes)
     columns = _with_moments(plan, core, present, columns, totals, mapped=way is not None)
+    if plan.rounded:
+        gridded = gridding(core, summary, *_extremes(core))
+        columns, spectrum = gridded.of_columns(core, columns), spectrum.with_remark(gridded.remark)
     domains = _domains(table, chosen, known, mapped=way is not None)
     place = {j: at for at, j in enumerate(chosen)}
     among = [rule.renumbered(place) for rule in known.orders if {rule.lower, rule.upper} <= place.keys()]
@@ -231,7 +233,6 @@ def _run_stratum(
         spectrum=spectrum,
         altered=altered_variance(spectrum, dependence, len(released)) * table.count,
         variance=_variance(table, look) * table.count,
-        determined=[chosen[j] for j in spectrum.determined],
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,
@@ -364,7 +365,7 @@ def _with_moments(
     """
     if mapped and not plan.exact:
         return columns
-    if present is None or totals is None:
+    if present is None or totals is None or plan.rounded:
         return _calibrated(core, columns) if mapped else columns
     if not (plan.exact or plan.perturb.keeps_mean):
         return columns
@@ -379,6 +380,13 @@ def _with_moments(
     else:
         restored = with_means(released, known, target, core.weights)
     return list(np.ascontiguousarray(restored[:, core.public :].T))
+
+
+def _extremes(core: Table) -> tuple[Array, Array]:
+    """The least and the largest value of each column."""
+    both = [(column.min(), column.max()) for column in core.values.columns]
+    lowest, highest = np.array(both).T
+    return lowest, highest
 
 
 def _calibrated(core: Table, columns: list[Array]) -> list[Array]:

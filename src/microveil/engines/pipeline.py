@@ -37,7 +37,6 @@ from microveil.engines.rows import (
     centred,
     refined,
     spread_out,
-    widened,
 )
 from microveil.engines.scores import HeldScores, Scores, Turn
 from microveil.methods import Plan
@@ -87,7 +86,6 @@ class Spectrum:
     axes: Axes
     selected: list[int]
     shares: Array
-    determined: list[int]
     notes: dict[int, str]
     leverage: int = 0
     near_returns: float | None = None
@@ -181,9 +179,9 @@ def prepared(
     centre = refined(table, fit_centre(summary, table.public), summary)
     determined = centre.determined(summary)
     check_sensitive(table, sensitive, determined)
-    check_determined(plan, table, determined)
+    check_determined(table, determined)
     stream = streams.stream("decompose", stratum)
-    found = _axes(plan, table, centre, determined, stream)
+    found = _axes(plan, table, centre, stream)
     axes = plan.select.turned(found, sensitive, centre.centred.covariance)
     shares = axes.variance_shares(summary.variance[table.public :])
     offer = _offer(table, centre, axes, shares, sensitive, put_back)
@@ -197,8 +195,8 @@ def prepared(
     leverage = high_leverage(table, centre, summary)
     if not plan.decompose.centres and (plan.perturb.regresses_itself or (not plan.exact and table.public == 0)):
         # Values that only change places come back to the last digit.
-        task = replace(task, centre=centre.nothing(determined))
-    spectrum = Spectrum(table.confidential_names, axes, selected, shares, determined, offer.notes, leverage)
+        task = replace(task, centre=centre.nothing())
+    spectrum = Spectrum(table.confidential_names, axes, selected, shares, offer.notes, leverage)
     for remark in offer.remarks:
         spectrum = spectrum.with_remark(remark)
     return task, spectrum, stream
@@ -269,15 +267,8 @@ def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: l
     return Offer(axes, shares, table.confidential_names, sensitive, without)
 
 
-def _axes(plan: Plan, table: Table, centre: Centre, determined: list[int], stream: Stream) -> Axes:
-    """The axes of the residuals; columns that the public ones determine have no part in any."""
-    width = centre.slopes.shape[1]
-    free = [j for j in range(width) if j not in set(determined)]
-    if not free:
-        raise DataError(
-            "public: these columns determine every confidential one, so nothing can be hidden",
-            "make fewer columns public",
-        )
+def _axes(plan: Plan, table: Table, centre: Centre, stream: Stream) -> Axes:
+    """The axes of the residuals."""
 
     def sample(most: int) -> Array:
         rows = np.arange(table.count)
@@ -285,9 +276,9 @@ def _axes(plan: Plan, table: Table, centre: Centre, determined: list[int], strea
             rows = np.unique(stream.child("sample").integers(table.count, most))
         part = table.take(rows)
         room = np.empty((centre.shift.size, rows.size))
-        return centre_off(part, centre, slice(0, rows.size), room)[free].T
+        return centre_off(part, centre, slice(0, rows.size), room).T
 
-    return widened(plan.decompose.fit(centre.centred.select(free), sample, stream), free, width)
+    return plan.decompose.fit(centre.centred, sample, stream)
 
 
 def _source(task: Task, stream: Stream) -> Source:
@@ -358,9 +349,9 @@ def _perturb(
         turns = [_turn(task, measured, streams, address, *place) for place in enumerate(selected)]
         dominated = _dominated(plan, task, scores)
         carried = [turn for turn in turns if turn.component not in dominated]
-        said = scores.perturb(perturb, carried, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
+        each = scores.perturb(perturb, carried, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
         scores.perturb(VanDerWaerden(), [turn for turn in turns if turn.component in dominated], lambda _: None)
-        notes = {turn.component: "; ".join(own) for turn, own in zip(carried, said, strict=True) if own}
+        notes = {turn.component: "; ".join(own) for turn, own in zip(carried, each, strict=True) if own}
         return notes | dict.fromkeys(dominated, DOMINATED)
     if not isinstance(scores, HeldScores):
         raise TypeError(f"{type(perturb).__name__} needs all scores at once")

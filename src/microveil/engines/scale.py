@@ -29,6 +29,7 @@ from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
 from microveil.core.scan import Scan
 from microveil.core.table import RowMap, Table
 from microveil.decompose import Centre, Clustered
+from microveil.engines.gridding import Gridding, gridding
 from microveil.engines.pipeline import Progress, Spectrum, perturbed, prepared
 from microveil.engines.rows import Task, centred, joining
 from microveil.engines.scores import Scores, Told, Turn
@@ -259,6 +260,7 @@ class Released:
     """The last of the way: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
 
     perturbed: Joined | Beside
+    gridding: Gridding | None
     chosen: Sequence[int]
     rules: Sequence[LinearRule]
     constants: Mapping[int, float]
@@ -271,6 +273,8 @@ class Released:
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The released confidential columns of some rows."""
         perturbed = self.perturbed(cells, rows)
+        if self.gridding is not None:
+            perturbed = self.gridding.of_rows(cells, perturbed)
         if not self.rules and not self.constants:
             return perturbed
         new = dict(zip(self.chosen, perturbed, strict=True))
@@ -377,16 +381,29 @@ def run_far(
     progress("finding scores", 0.2)
     done = perturbed(plan, task, scores, streams, 0, progress)
     spectrum = replace(spectrum, notes={**spectrum.notes, **done.notes})
-    released = _released(done.goal, scores.way, done.fix, table, look, dependence)
+    gridded = None
+    if plan.rounded:
+        if task.table.names != core.names:
+            raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
+        chosen = [*range(table.public), *(table.public + j for j in dependence.independent)]
+        gridded = gridding(core, summary, look.minimum[chosen], look.maximum[chosen])
+        spectrum = spectrum.with_remark(gridded.remark)
+    released = _released(done.goal, scores.way, done.fix, gridded, table, look, dependence)
     return FarOutcome(scores.table, released, dependence, spectrum)
 
 
 def _released(
-    task: Task, way: Way, fix: Correction | None, table: FarTable, look: Scan, dependence: Dependence
+    task: Task,
+    way: Way,
+    fix: Correction | None,
+    gridded: Gridding | None,
+    table: FarTable,
+    look: Scan,
+    dependence: Dependence,
 ) -> Released:
     rules = in_order(dependence.rules, dependence.independent)[0]
     told = {*dependence.independent, *(rule.column for rule in rules)}
     width = len(table.confidential_names)
     constants = {j: float(look.minimum[table.public + j]) for j in range(width) if j not in told}
     joined = Joined(way, *joining(task, task.axes.loadings, fix))
-    return Released(joined, dependence.independent, rules, constants)
+    return Released(joined, gridded, dependence.independent, rules, constants)

@@ -61,6 +61,7 @@ def protect_spark(
     *,
     rules: Rules = "infer",
     seed: int | None = None,
+    secret: bytes = b"",
     sensitive: Sequence[str] = (),
     sampled: NDArray[np.intp] | None = None,
     check: Callable[[Intake], None] = lambda _: None,
@@ -75,7 +76,7 @@ def protect_spark(
     table = spark_table(intake)
     with single_threaded_blas(), _forgotten_if_it_fails(table):
         check(intake)
-        streams = Streams.from_seed(seed, intake.look.fingerprint)
+        streams = Streams.from_seed(seed, intake.look.fingerprint, secret)
         dependence = dependence_on_spark(plan, table, intake.look, intake.known)
         names = table.confidential_names
         if not set(sensitive) <= set(names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.clear import spread_rows
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.threads import rows_per_piece
+from microveil.data.in_clear import Counts, codes_in, judged
+from microveil.data.intake import Rules
 from microveil.data.number_types import LARGEST_WHOLE, check_held
 from microveil.engines.scale import FarOutcome
 from microveil.engines.spark_rows import RECORD, FarColumn, Layout, Making, Packing, Releasing
@@ -83,6 +86,27 @@ class SparkSource:
         from pyspark.sql.types import FloatType
 
         return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, FloatType)}
+
+    def told_in_clear(self, confidential: Sequence[str], rules: Rules) -> list[str]:
+        """Refuse confidential columns that follow from columns in clear; warnings of those that mostly do."""
+        clear = [name for name, is_number in self.numeric.items() if is_number and name not in set(confidential)]
+        if not clear:
+            return []
+        count, names = self.frame.count(), [*clear, *confidential]
+        wanted = spread_rows(count, len(clear)).size
+        share = min(2 * wanted / max(count, 1), 1.0)  # twice as many, as Spark draws rows one by one
+        some = self._cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(wanted).toArrow()
+        sample = {name: _numbers(some.column(f"cell{j}")) for j, name in enumerate(names)}
+
+        def counted(of: Counts, own: Sequence[str]) -> Iterable[tuple[int, int]]:
+            counting = _Counting(of, tuple(own))
+            rows = self._cells(own).mapInArrow(counting, "broken long, rows long").collect()
+            return [(row["broken"], row["rows"]) for row in rows]
+
+        return judged(sample, len(clear), codes_in(sample, rules, self.names), counted)
+
+    def _cells(self, names: Sequence[str]) -> DataFrame:
+        return self.frame.select(*(_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(names)))
 
     def table(self, confidential: Sequence[str], public: Sequence[str] = (), weight: str | None = None) -> SparkTable:
         """The rows gathered into records on the workers' disks, as a table."""
@@ -178,6 +202,27 @@ class SparkSource:
         made = Making(outcome.released, far.places)
         releasing = Releasing(far.here.layout, far.here.checked, made, spots, self.names)
         return far.here.mapped(releasing, StructType(fields), whole=True)
+
+
+@dataclass(frozen=True, repr=False)
+class _Counting:
+    """Counts on the workers, batch by batch."""
+
+    of: Counts
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """What is counted of each batch."""
+        import pyarrow as pa
+
+        for batch in batches:
+            cells = {name: _numbers(batch.column(j)) for j, name in enumerate(self.names)}
+            broken, rows = self.of(cells)
+            yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
+
+
+def _numbers(column: Any) -> Array:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def write_dataset(frame: DataFrame, target: str) -> None:

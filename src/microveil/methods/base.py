@@ -19,7 +19,8 @@ Kind = Literal["masked", "hybrid", "synthetic"]
 NOT_ORIGINAL = "free, smoothed or stratified"
 """The marginals of a method whose covariances are exact: values in another order cannot have these."""
 
-BESIDE_PARAMETERS = ("confidential", "public", "strata", "weight", "unit", "drop", "seed", "rules", "engine")
+ROLES = ("confidential", "public", "strata", "weight", "unit", "drop")
+BESIDE_PARAMETERS = (*ROLES, "seed", "secret", "register", "rules", "engine")
 """What `protect` takes beside the parameters of a method; misspelt, it looks like one of these."""
 
 
@@ -51,6 +52,9 @@ class Plan:
     select: Selection
     perturb: Perturbation
     exact: bool
+    rounded: bool
+    """Are exact moments brought to a grid?"""
+
     root: Root
     marginals: Marginals
     parameters: Mapping[str, Any]
@@ -146,10 +150,11 @@ class Method:
 
     def plan(self, given: Mapping[str, Any]) -> Plan:
         """Check the parameters and store them."""
+        fixed = self._fixed_with(given)
         for name, value in given.items():
-            if name in self.fixed and not _same(value, self.fixed[name]):
-                raise ParameterError(f"{name}: {self.id} has it fixed at {self.fixed[name]!r}", "use another method")
-        given = {**self.defaults, **_exact_unless(given), **given, **self.fixed}
+            if name in fixed and not _same(value, fixed[name]):
+                raise ParameterError(f"{name}: {self.id} has it fixed at {fixed[name]!r}", "use another method")
+        given = {**self.defaults, **_exact_unless(given), **given, **fixed}
         choice = {name: value for name, value in given.items() if name == "perturb"}
         perturb = Composed(self.id, [PerturbChoice]).build(choice).step(PerturbChoice).perturb
         if perturb not in self.perturbations:
@@ -168,9 +173,10 @@ class Method:
             decompose=built.step(self.decompose),
             select=built.step(self.select),
             perturb=built.step(step),
-            exact=built.step(ExactMoments).exact,
+            exact=bool(built.step(ExactMoments).exact),
+            rounded=built.step(ExactMoments).exact == "rounded",
             root=built.step(ExactMoments).root,
-            marginals=self._possible(built.step(Marginals), exact=built.step(ExactMoments).exact),
+            marginals=self._possible(built.step(Marginals), exact=bool(built.step(ExactMoments).exact)),
             parameters={name: value for name, value in values.items() if name not in kept_out},
             other=next((values[name] for name in tables), None),
             given_draws={name: values[name] for name in for_tests if values[name] is not None},
@@ -189,9 +195,24 @@ class Method:
     def _own(self, step: type[Step]) -> list[Parameter]:
         """The parameters of a step that a user of this method can set, with the defaults they have here."""
         free = [parameter for parameter in parameters_of(step) if parameter.name not in self.fixed]
+        if self.fixed.get("exact") is True and not issubclass(self.decompose, Clustered):
+            exact = (p for p in parameters_of(step) if p.name == "exact")
+            free = [*(replace(p, allowed="true or rounded") for p in exact), *free]
         if self.fixed.get("exact") is True:
             free = [replace(p, allowed=NOT_ORIGINAL) if p.name == "marginals" else p for p in free]
         return [replace(parameter, default=self.defaults.get(parameter.name, parameter.default)) for parameter in free]
+
+    def _fixed_with(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What cannot be changed. Moments that are exact by construction can still be rounded to a grid."""
+        exact = given.get("exact")
+        if not isinstance(exact, str) or exact != "rounded":
+            return self.fixed
+        if issubclass(self.decompose, Clustered):
+            raise ParameterError(
+                f"exact: {self.id} keeps the moments of clusters, which a grid for all records does not hide",
+                "use exact='rounded' with a method without clusters",
+            )
+        return {name: value for name, value in self.fixed.items() if name != "exact" or value is not True}
 
     def _possible(self, marginals: Marginals, *, exact: bool) -> Marginals:
         if exact and marginals.marginals == "original":

@@ -158,6 +158,11 @@ def _residual_risk(release: Release, found: Assessment | None, audits: Sequence[
     broken = [audit for audit in audits or () if audit.after > audit.before]
     if broken:
         said.append(f"{len(broken)} rules of the columns hold in fewer rows than before: see the audit.")
+    if release.seed is not None and "secret" not in release.settings:
+        said.append(
+            "Whoever knows the seed and all of the data but one cell can try what the cell may be: the truth gives "
+            "this release to the last bit. Keep the seed and this report secret, or salt the seed (secret, --secret)."
+        )
     return [
         *said,
         "An attack that was not tried may do better, and so may an intruder who knows more than was assumed. "

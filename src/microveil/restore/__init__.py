@@ -2,6 +2,7 @@
 
 from microveil.restore.arrange import Settled, arrange, calibrate, mapped
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
+from microveil.restore.grid import Gridded, on_grid
 from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.marginals import Marginal, Marginals
 from microveil.restore.missing import Sums, completed, recalibrated, with_means
@@ -11,6 +12,7 @@ __all__ = [
     "Correction",
     "Enforcement",
     "ExactMoments",
+    "Gridded",
     "Marginal",
     "Marginals",
     "NewResiduals",
@@ -25,6 +27,7 @@ __all__ = [
     "enforced",
     "mapped",
     "new_residuals",
+    "on_grid",
     "ordered",
     "recalibrated",
     "with_means",

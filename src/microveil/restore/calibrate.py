@@ -31,10 +31,11 @@ class ExactMoments(Step):
     """Keep means and covariances exactly, not only on average."""
 
     exact: Annotated[
-        bool,
+        bool | Literal["rounded"],
         Field(
-            description="keep means and covariances to round-off; given permutations are applied as they are unless "
-            "this is asked for"
+            description="keep means and covariances to round-off, or rounded to a grid on which one record more or "
+            "less does not show; given permutations are applied as they are unless this is asked for",
+            json_schema_extra={"allowed": "true, false or rounded"},
         ),
     ] = True
     root: Annotated[
@@ -49,7 +50,7 @@ class ExactMoments(Step):
     @model_validator(mode="after")
     def _root_needs_exact(self) -> Self:
         if not self.exact and self.root != type(self).model_fields["root"].default:
-            raise ValueError("root goes with exact=True only")
+            raise ValueError("root goes with exact=True or 'rounded' only")
         return self
 
 

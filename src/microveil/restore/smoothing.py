@@ -82,7 +82,8 @@ def _nearest(values: Array, places: Array) -> Array:
     """The nearest of the places, which come in ascending order, to each value."""
     after = np.searchsorted(places, values).clip(1, places.size - 1)
     low, high = places[after - 1], places[after]
-    return np.where(values - low <= high - values, low, high)
+    nearest: Array = np.where(values - low <= high - values, low, high)
+    return nearest
 
 
 def _groups(ascending: Array, shared: Mask, window: int) -> list[Index]:
@@ -140,7 +141,9 @@ class _Windows:
 
     @property
     def sizes(self) -> Index:
-        return np.diff(np.r_[self.starts, self.values.size])
+        """How many values each window has."""
+        sizes: Index = np.diff(np.r_[self.starts, self.values.size])
+        return sizes
 
     def each(self, per_window: Array) -> Array:
         """For each value, the figure of its window."""
