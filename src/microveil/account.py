@@ -253,7 +253,8 @@ def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
 
 def _about_known(frame: Frame, roles: Roles) -> list[str]:
     """Records that stand alone in what is released as it is: they are found without any protected column."""
-    shown = [name for name in frame.names if name not in roles.confidential]
+    protected = set(roles.confidential)
+    shown = [name for name in frame.names if name not in protected]
     if not shown or frame.count > MOST_COUNTED:
         return []
     groups = group_numbers(frame, shown)

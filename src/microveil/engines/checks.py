@@ -75,7 +75,7 @@ def high_leverage(table: Table, centre: Centre, summary: Moments) -> int:
     public = table.public
     if public == 0:
         return 0
-    inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
+    inverse = regression_slopes(summary.between(slice(0, public), slice(0, public)), np.eye(public))
     shift, offset = centre.shift[:public, None], centre.offset[:public, None]
 
     def standing_out(cells: Array, rows: slice) -> Array:

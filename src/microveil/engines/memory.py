@@ -188,7 +188,7 @@ def _run_stratum(
     else:
         core = _filled(core, present, streams, stratum)
         summary = moments(core.pieces, core.count, weights=core.weights)
-    whole = _whole(dependence, table.confidential_names)
+    whole = partial(_whole, dependence, table.confidential_names)
     put_back = partial(_varying, table, dependence, known)
     pipeline = (
         partial(clustered, plan, core, streams, stratum, progress)
