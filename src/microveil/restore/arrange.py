@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.moments import moments
+from microveil.core.moments import is_wide, moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Table
 from microveil.core.threads import in_threads, segments
+from microveil.restore.arrange_wide import WideSearch
 from microveil.restore.calibrate import correction
 from microveil.restore.marginals import Marginal
 
@@ -97,6 +98,8 @@ def arrange(
 def calibrate(columns: Sequence[Array], original: Table) -> bool:
     """Give the columns the moments of the original by a linear map, in place; False if they have become collinear."""
     public, weights, count = original.public, original.weights, original.count
+    if is_wide(count, len(columns)):
+        return False  # more columns than dimensions are collinear
     now = Matrix([*original.values.columns[:public], *columns])
     target = moments(original.pieces, count, weights=weights)
     fix = correction(moments(now.piece, count, weights=weights), target, public, list(range(len(columns))))
@@ -121,9 +124,14 @@ class _Search:
         self.marks = np.empty((0, width), np.uint8) if present is None else np.ascontiguousarray(present, np.uint8)
         self.anchors = self._anchors(original.weights is not None)
         self.fixed = len(self.anchors) + original.public
+        ridge = RIDGE if original.weights is None else WEIGHTED_RIDGE
+        self.wide: WideSearch | None = None
+        if is_wide(self.count, self.fixed + width):
+            own = self.features(list(original.values.columns))
+            self.wide = WideSearch(own, self.weights, self.marks, self.fixed, ridge, EMPHASIS)
+            return
         self.target = self._second_moments(self.features(list(original.values.columns)))
-        ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.target.shape[1])
-        self.inverse = np.ascontiguousarray(np.linalg.inv(self.target + ridge))
+        self.inverse = np.ascontiguousarray(np.linalg.inv(self.target + ridge * np.eye(self.target.shape[1])))
 
     def _anchors(self, weighted: bool) -> list[Array]:
         """Columns that stay, beside the public ones, and whose moments with the others are means.
@@ -166,6 +174,8 @@ class _Search:
         """Pass after pass until the errors are settled, or no longer fall."""
         from microveil.restore._arrange_kernels import exchange
 
+        if self.wide is not None:
+            return Settled(*self.wide.run(features, stream))
         width = features.shape[2]
         proposals = PROPOSALS * min(1.0, (WIDE / width) ** 2)
         passes = int(np.clip(proposals // (self.count * (width - self.fixed)), LEAST_PASSES, MOST_PASSES))
