@@ -24,6 +24,7 @@ from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
 from microveil.core.table import Matrix, Table, rows_by_group
 from microveil.decompose import Clustered
+from microveil.engines.checks import check_holes
 from microveil.engines.clusters import clustered
 from microveil.engines.distributions import Restored, restored
 from microveil.engines.mixing import Whole
@@ -37,6 +38,7 @@ from microveil.restore import (
     cost_of,
     enforced,
     ordered,
+    outnumbered,
     recalibrated,
     with_means,
 )
@@ -276,6 +278,7 @@ def _holes(table: Table, look: Scan) -> Mask | None:
     """Where confidential cells are missing; None when none is (known from the scan, without another pass)."""
     if not look.missing():
         return None
+    check_holes(table)
     return np.isnan(np.column_stack(table.confidential.columns))
 
 
@@ -369,10 +372,11 @@ def _with_moments(
         return columns
     original, known = core.beside_public(core.confidential.columns, present)
     released, _ = core.beside_public(columns, present)
-    if plan.exact:
+    exact = plan.exact and not outnumbered(present)
+    if exact:
         original, known = np.hstack([original, totals.cells]), np.hstack([known, totals.present])
     target = pair_moments(original, known, weights=core.weights)
-    if plan.exact:
+    if exact:
         sums = totals.beside(core.public)
         restored = recalibrated(released, known, target, core.weights, core.public, sums)
     else:

@@ -4,7 +4,7 @@ from microveil.restore.arrange import Settled, arrange, calibrate, mapped
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
 from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.marginals import Marginal, Marginals
-from microveil.restore.missing import Sums, completed, recalibrated, with_means
+from microveil.restore.missing import Sums, completed, outnumbered, recalibrated, with_means
 from microveil.restore.rules import Enforcement, cost_of, enforced, ordered
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "mapped",
     "new_residuals",
     "ordered",
+    "outnumbered",
     "recalibrated",
     "with_means",
 ]
