@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError, ParameterError
+from microveil.core.errors import ParameterError
 from microveil.core.linalg import RANK_TOLERANCE, sorted_eigen, square_root
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
@@ -29,10 +29,6 @@ limit the rounds creep along it: on Tarragona they explain 88.65 % here and woul
 
 NEARLY = 1e-3
 """Uniquenesses that are this near to an exact solution (as a share of themselves) are made exact."""
-
-
-MOST_COLUMNS = 1_000
-"""Columns at most: each round takes the eigenvectors of a matrix of them, and there are hundreds of rounds."""
 
 
 def _factors(value: Any) -> Any:
@@ -55,6 +51,7 @@ class FactorAnalysis(Decomposition):
     """
 
     reference: ClassVar[str] = "Calviño, Aldeguer and Domingo-Ferrer (2017), eq. 2; Guttman (1955) for exact scores"
+    most_columns: ClassVar[int | None] = 1_000  # hundreds of rounds, each with the eigenvectors of a matrix of them
 
     extraction: Annotated[
         Literal["principal_axes", "minres", "ml"],
@@ -90,10 +87,6 @@ class FactorAnalysis(Decomposition):
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """Loadings from the correlation matrix, then the scores' projection."""
         sd = centred.sd
-        if sd.size > MOST_COLUMNS:
-            raise DataError(
-                f"factor analysis is for at most {MOST_COLUMNS} columns, and there are {sd.size}", "use pca, or fewer"
-            )
         correlation = _positive(centred.covariance / np.outer(sd, sd))
         asked = sd.size if self.factors == "all" else self.factors
         if asked > sd.size:

@@ -49,7 +49,7 @@ class Selection(Step):
         return ()
 
     def turned(self, axes: Axes, sensitive: list[int], centred: Moments) -> Axes:  # noqa: ARG002 - for those who turn
-        """The axes to choose from, for selections that turn them first; `centred` has the moments of the centred data."""
+        """The axes to choose from, for selections that turn them first; `centred` has the moments of the data."""
         return axes
 
     @abstractmethod

@@ -14,12 +14,13 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.dependence import LinearRule
-from microveil.core.moments import is_wide, moments
+from microveil.core.moments import moments
 from microveil.core.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Table
 from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
 from microveil.utility import pil, propensity_3
+from microveil.utility.propensity import MOST_COLUMNS
 
 UNSETTLED = 0.1
 """Difference of correlations from which on it is asked whether the columns would be better left free."""
@@ -60,7 +61,8 @@ def restored(
     rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
     plain = _mapped(step, table, perturbed, present, stream, ())
     # With so many columns every regression tells the files apart, so that nothing could be compared.
-    if step.marginals == "original" or is_wide(*table.confidential.shape) or not (rules or _unsettled(plain)):
+    many = table.confidential.shape[1] > MOST_COLUMNS
+    if step.marginals == "original" or many or not (rules or _unsettled(plain)):
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
     owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]

@@ -41,7 +41,7 @@ def _gradient(
     a: NDArray[np.float64],
     u: NDArray[np.float64],
 ) -> tuple[float, float]:
-    """What a column's exchanges depend on in a layer: a and u (filled), sum of w (a^2 - b^2), and T^-1 at the column."""
+    """What a column's exchanges depend on in a layer: a and u (filled), sum of w (a^2 - b^2), T^-1 at the column."""
     rows = x.size
     own, g = 0.0, 0.0
     a[:] = x
@@ -73,7 +73,7 @@ def _follow(
     a: NDArray[np.float64],
     u: NDArray[np.float64],
 ) -> float:
-    """Bring a layer up to date: row `one` has gained `step` in the column, `other` has lost it. New sum of w (a^2-b^2)."""
+    """Bring a layer up to date: row `one` gained `step` in the column, `other` lost it. New sum of w (a^2 - b^2)."""
     rows = a.size
     shift, w1, w2 = step * t, weights[one], weights[other]
     first, last = a[one] + shift, a[other] - shift

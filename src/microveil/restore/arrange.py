@@ -27,7 +27,7 @@ from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Table
 from microveil.core.threads import in_threads, segments
-from microveil.restore.arrange_wide import WideSearch
+from microveil.restore.arrange_wide import WideSearch, goes_by_rows
 from microveil.restore.calibrate import correction
 from microveil.restore.marginals import Marginal
 
@@ -126,7 +126,7 @@ class _Search:
         self.fixed = len(self.anchors) + original.public
         ridge = RIDGE if original.weights is None else WEIGHTED_RIDGE
         self.wide: WideSearch | None = None
-        if is_wide(self.count, self.fixed + width):
+        if goes_by_rows(self.count, self.fixed + width):
             own = self.features(list(original.values.columns))
             self.wide = WideSearch(own, self.weights, self.marks, self.fixed, ridge, EMPHASIS)
             return

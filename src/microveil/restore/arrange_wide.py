@@ -1,7 +1,7 @@
-"""The arrangement of wide tables: the same search as in `arrange`, in the space of the rows.
+"""The arrangement of tables with many columns: the same search as in `arrange`, in the space of the rows.
 
-With more columns than rows, second moments between all columns are many more numbers than the table has. The loss and
-its gradient are sums over pairs of rows just as well: with X the features of the release and Y those of the original,
+With many columns and few rows, second moments between all columns are many more numbers than the table has. The loss
+and its gradient are sums over pairs of rows just as well: with X the features of the release, Y those of the original,
 T = Y'WY and R = T + ridge, the loss trace(R^-1 E R^-1 E) with E = X'WX - T is the sum of w_i w_k (x_i'R^-1 x_k)^2, less
 twice that of y and x, and that of y and y. R^-1 = (1 - G G') / ridge has as many dimensions as there are rows. So a
 pass costs columns x rows^2, and no matrix of columns x columns is made.
@@ -15,16 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.moments import WIDE, is_wide
 from microveil.core.rng import Stream
 
 PRODUCTS, LEAST_PASSES, MOST_PASSES = 2e9, 4, 100
 """Columns x rows^2 that the passes add up to at most, each of them some ten operations in every layer."""
+
+MOST_ROWS = 2_000
+"""Rows up to which pairs of rows are fewer than what many columns ask for, even if the columns are fewer still."""
 
 STALLED, PATIENCE = 0.99, 5
 """The search ends if the loss is not below this share of what it was so many passes ago."""
 
 COLUMNS_AT_ONCE = 256
 """Columns whose moments with all others are compared at once."""
+
+
+def goes_by_rows(count: int, columns: int) -> bool:
+    """Is the search in the space of the rows the shorter one?"""
+    return is_wide(count, columns) or (columns >= WIDE and count <= MOST_ROWS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +76,7 @@ class WideSearch:
         return self._largest(cells[0], target[0]), self._largest(cells[1], target[1])
 
     def _axes(self, target: Array) -> Array:
-        """G of each layer (columns x rows): with the target T = F F', the inverse of T + ridge is (1 - G G') / ridge."""
+        """G of each layer (columns x rows): with the target T = F F', T + ridge has the inverse (1 - G G') / ridge."""
         factor = target * np.sqrt(self.weights)
         values, vectors = np.linalg.eigh(_turned(factor, factor))
         return factor @ (vectors / np.sqrt(self.ridge + np.clip(values, 0, None))[:, None, :])
@@ -94,5 +103,5 @@ def _by_layer(features: NDArray[np.float32]) -> Array:
 
 
 def _turned(left: Array, right: Array) -> Array:
-    """left' right, layer by layer."""
+    """The product of left' and right, layer by layer."""
     return np.ascontiguousarray(left.transpose(0, 2, 1) @ right)

@@ -25,7 +25,6 @@ def upper(matrix: Array) -> Array:
     return matrix[np.triu_indices(len(matrix), 1)]
 
 
-
 def pearson(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Correlation matrices of both files, from the pairs of cells that are there."""
     old, new = both_sides(original, released)
