@@ -87,7 +87,8 @@ class Moments:
     def squares(self) -> Array:
         """The sum of the squared deviations of each column."""
         if self.deviations is not None:
-            return np.einsum("ij,ij->i", self.deviations, self.deviations)
+            own: Array = np.einsum("ij,ij->i", self.deviations, self.deviations)
+            return own
         return np.diagonal(self.comoment)
 
     @property

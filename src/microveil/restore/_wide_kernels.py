@@ -28,7 +28,7 @@ def _far_out(cells: NDArray[np.float64], column: int, rows: int, state: np.uint6
     return state, best
 
 
-@njit
+@njit(nogil=True)
 def _gradient(
     x: NDArray[np.float64],
     weights: NDArray[np.float64],
@@ -58,7 +58,7 @@ def _gradient(
     return g, (1.0 - own) / ridge
 
 
-@njit
+@njit(nogil=True)
 def _follow(
     one: int,
     other: int,

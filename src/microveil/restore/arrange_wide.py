@@ -79,7 +79,8 @@ class WideSearch:
         """G of each layer (columns x rows): with the target T = F F', T + ridge has the inverse (1 - G G') / ridge."""
         factor = target * np.sqrt(self.weights)
         values, vectors = np.linalg.eigh(_turned(factor, factor))
-        return factor @ (vectors / np.sqrt(self.ridge + np.clip(values, 0, None))[:, None, :])
+        axes: Array = factor @ (vectors / np.sqrt(self.ridge + np.clip(values, 0, None))[:, None, :])
+        return axes
 
     def _squares(self, products: Array) -> float:
         """The sum over layers and pairs of rows of the squared products, with the weights of both."""

@@ -72,8 +72,8 @@ def _drawn(values: Array, present: Mask, weights: Array | None, streams: Streams
 
 def outnumbered(present: Mask) -> bool:
     """Are there more means and covariances than cells that could be changed to meet them?"""
-    width = present.shape[1]
-    return width * (width + 3) // 2 > np.count_nonzero(present)
+    width = int(present.shape[1])
+    return width * (width + 3) // 2 > int(np.count_nonzero(present))
 
 
 def with_means(values: Array, present: Mask, target: PairMoments, weights: Array | None) -> Array:
