@@ -224,11 +224,43 @@ def study_lines(results: dict[str, Any]) -> list[str]:
     ]
 
 
+def wide_lines(results: dict[str, Any]) -> list[str]:
+    """Tables with more columns than rows: what each method takes."""
+    cases = results["cases"]
+    sizes = sorted({(case["rows"], case["columns"]) for case in cases})
+    taken = {(case["what"], case["rows"], case["columns"]): case for case in cases}
+    heads = " | ".join(f"{rows} x {columns:,}" for rows, columns in sizes)
+
+    def cell(case: dict[str, Any] | None) -> str:
+        if case is None:
+            return ""
+        if case["cpu_s"] is None:
+            return "did not end"
+        if case["refused"]:
+            return "refused"
+        limit = f" (limit {case['limit']:.0f})" if case["limit"] else ""
+        return f"{case['cpu_s']:.1f} s, {case['peak_gb']:.2f} GB{limit}"
+
+    names = dict.fromkeys(case["what"] for case in cases)
+    return [
+        "## Wide tables",
+        "",
+        "From `bench/wide.json`: lognormal columns that share one factor, rows x columns. CPU seconds of the call, and "
+        "the peak memory of the process, libraries included. `assess` takes the default measures with the sanity "
+        "lines. Refused are tables that are beyond a stated limit, or that have too few rows for the method.",
+        "",
+        f"| | {heads} |",
+        "|---" * (1 + len(sizes)) + "|",
+        *(f"| `{name}` | " + " | ".join(cell(taken.get((name, *size))) for size in sizes) + " |" for name in names),
+    ]
+
+
 SECTIONS: dict[str, Callable[[Any], list[str]]] = {
     "maskers.json": masker_lines,
     "regression.json": regression_lines,
     "measures.json": measure_lines,
     "study_time.json": study_lines,
+    "wide.json": wide_lines,
 }
 
 

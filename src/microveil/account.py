@@ -11,6 +11,7 @@ from microveil.core.arrays import Array
 from microveil.core.dependence import ROWS_PER_COLUMN
 from microveil.core.evidence import Evidence, covariance_error_within, mean_error_within
 from microveil.core.fewest import FEWEST_RECORDS
+from microveil.core.moments import is_wide
 from microveil.core.results import CLOSELY, ComponentTable, Dose, Leakage
 from microveil.core.roles import Roles
 from microveil.core.table import Matrix
@@ -85,7 +86,7 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
         statistics |= _kept_within(intake, outcome)
     if mapped:
         original, released = outcome.shown or (intake.table.confidential, Matrix(outcome.columns))
-        statistics["rank correlation"] = rank_correlation_difference(original, released).value
+        statistics["rank correlation"] = _rank_correlation_error(original, released, outcome)
         statistics["distribution"] = ks(original, released).parts["largest"]
     if mapped and not plan.exact:
         statistics = {name: error for name, error in statistics.items() if error <= CLOSELY}
@@ -93,6 +94,14 @@ def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[
     if exact:
         statistics["linear rules"] = max(rule.worst_error(outcome.columns) for rule in exact)
     return statistics
+
+
+def _rank_correlation_error(original: Matrix, released: Matrix, outcome: Outcome) -> float:
+    """How far the rank correlations are off: the search for them has told where pairs are too many to be taken anew."""
+    found = outcome.restored and outcome.restored.settled
+    if found and is_wide(*original.shape):
+        return found.rank_correlation
+    return rank_correlation_difference(original, released).value
 
 
 def _kept_within(intake: Intake, outcome: Outcome) -> dict[str, float]:
@@ -256,7 +265,8 @@ def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
 
 def _about_known(frame: Frame, roles: Roles) -> list[str]:
     """Records that stand alone in what is released as it is: they are found without any protected column."""
-    shown = [name for name in frame.names if name not in roles.confidential]
+    protected = set(roles.confidential)
+    shown = [name for name in frame.names if name not in protected]
     if not shown or frame.count > MOST_COUNTED:
         return []
     groups = group_numbers(frame, shown)

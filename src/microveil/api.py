@@ -613,6 +613,12 @@ def check_fits(plan: Plan, intake: Intake) -> None:
             f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
             "one column has no components: its values would come back in another order; add columns",
         )
+    most = plan.decompose.most_columns
+    if most is not None and len(names) > most:
+        raise DataError(
+            f"confidential: {plan.method} takes at most {most} columns, and there are {len(names)}",
+            "use a method of components, such as pca, or protect some columns at a time",
+        )
     if not any(j >= table.public for j in intake.look.varying()):
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if plan.given_draws and table.strata is not None:

@@ -206,8 +206,9 @@ def _split(summary: Moments, among: list[int], trusted: set[int], *, ordered: bo
             continue
         basis.append(j)
         if unexplained > 0:
-            direction = left[:, place] / np.sqrt(unexplained)
-            left = left - np.outer(direction, direction)
+            # What comes before is done with.
+            direction = left[place + 1 :, place] / np.sqrt(unexplained)
+            left[place + 1 :, place + 1 :] -= np.outer(direction, direction)
     return basis, suspects
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.moments import Moments, Room, add_up, moments, pair_moments
+from microveil.core.moments import Moments, Room, add_up, largest_gap, moments, pair_moments
 from microveil.core.table import Matrix, Table, rows_by_group
 from microveil.core.threads import segments
 
@@ -58,6 +58,8 @@ def evidence(original: Table, released: Sequence[Array], present: Mask | None, b
 def _evidence(original: Table, released: Sequence[Array], present: Mask | None, before: Moments) -> Evidence:
     if present is not None:
         return _evidence_with_holes(original, released, present)
+    if before.deviations is not None:
+        return _evidence_of_rows(original, np.array(released), before)
     weights, public, width = original.weights, original.public, len(original.names)
     old_table, new_table = original.confidential, Matrix([*original.values.columns[:public], *released])
     shift, tolerance = before.shift, SAME * before.sd[public:, None]
@@ -77,6 +79,21 @@ def _evidence(original: Table, released: Sequence[Array], present: Mask | None, 
     return _concluded(original, before, *sums_of_all)
 
 
+def _evidence_of_rows(original: Table, released: Array, before: Moments) -> Evidence:
+    """The same for a wide table, whose covariances are too many to be held; `released` has columns x rows."""
+    public, sd = original.public, before.sd
+    columns = Matrix([*original.values.columns[:public], *released])
+    after = moments(columns.piece, original.count, weights=original.weights, shift=before.shift)
+    if before.deviations is None or after.deviations is None:
+        raise TypeError("rows are compared where they stand for products")
+    across = np.einsum("ij,ij->i", before.deviations[public:], after.deviations[public:]) / before.weight
+    gap = np.abs(released - original.confidential.piece(slice(0, original.count)))
+    moved = gap > SAME * sd[public:, None]
+    mean, correlation = _scaled((after.offset - before.offset)[public:], sd, after.sd, across, public)
+    covariance = largest_gap(after, before, sd)
+    return Evidence(mean, covariance, correlation, moved.mean(axis=1), float(np.mean(~moved.any(axis=0))))
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """The same for rows that are elsewhere: sums over some rows, which can be added up, and what all of them say."""
@@ -84,20 +101,32 @@ class Comparison:
     original: Table
     before: Moments
 
+    @property
+    def of_rows(self) -> bool:
+        """Are there fewer rows than columns, so that all of them serve better than sums of their products?"""
+        return self.before.deviations is not None
+
     def sums(self, cells: Array, made: Array, rows: slice) -> Array:
         """What the cells of some rows and the released confidential ones that were `made` of them add."""
+        odd = [np.count_nonzero(made < 0, axis=1), np.count_nonzero(made != np.round(made), axis=1)]
+        if self.of_rows:
+            return np.concatenate(odd).astype(np.float64)
         public, shift = self.original.public, self.before.shift[:, None]
         old, new = cells[public:] - shift[public:], np.vstack([cells[:public], made]) - shift
         weights = None if self.original.weights is None else self.original.weights[rows]
         tolerance = SAME * self.before.sd[public:, None]
         same, firsts, second = _compared(old, new, tolerance, weights, np.empty_like(old))
-        odd = [np.count_nonzero(made < 0, axis=1), np.count_nonzero(made != np.round(made), axis=1)]
         return np.concatenate([[same], firsts.ravel(), second.ravel(), *odd])
 
-    def conclusion(self, sums: Array) -> tuple[Evidence, Array]:
-        """The evidence, and for each confidential column how many new cells are below zero and how many not whole."""
+    def conclusion(self, sums: Array, made: Array | None = None) -> tuple[Evidence, Array]:
+        """The evidence, and for each confidential column how many new cells are below zero and how many not whole.
+
+        Comparisons `of_rows` need all that was `made`, columns x rows.
+        """
         width = len(self.original.names)
         own = width - self.original.public
+        if self.of_rows and made is not None:
+            return _evidence_of_rows(self.original, made, self.before), sums.reshape(2, own)
         same, firsts, second, odd = np.split(sums, np.cumsum([1, 3 * own, own * width]))
         found = _concluded(self.original, self.before, same[0], firsts.reshape(3, own), second.reshape(own, width))
         return found, odd.reshape(2, own)
@@ -139,12 +168,21 @@ def _judged(
     sd, sd_after = np.sqrt(np.diagonal(before)), np.sqrt(np.clip(np.diagonal(after), 0, None))
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = np.abs(after - before) / np.outer(sd, sd)
-        own, own_after = sd[public:], sd_after[public:]
+    worst_mean, correlation = _scaled(mean_gap, sd, sd_after, across, public)
+    return Evidence(worst_mean, _worst(gap), correlation, changed, same)
+
+
+def _scaled(mean_gap: Array, sd: Array, sd_after: Array, across: Array, public: int) -> tuple[float, Array]:
+    """The worst error of a mean, and the correlations with the original."""
+    own, own_after = sd[public:], sd_after[public:]
+    with np.errstate(invalid="ignore", divide="ignore"):
         correlation = np.where(own_after > 0, across / (own * own_after), 0.0)
-        mean_error = np.abs(mean_gap) / own
-    # Constant columns, and pairs without a common row, have no standard deviation to measure by.
-    worst_mean, worst_gap = (float(errors[np.isfinite(errors)].max(initial=0.0)) for errors in (mean_error, gap))
-    return Evidence(worst_mean, worst_gap, correlation, changed, same)
+        return _worst(np.abs(mean_gap) / own), correlation
+
+
+def _worst(errors: Array) -> float:
+    """The largest; constant columns, and pairs without a common row, have no standard deviation to measure by."""
+    return float(errors[np.isfinite(errors)].max(initial=0.0))
 
 
 def _evidence_with_holes(original: Table, released: Sequence[Array], present: Mask) -> Evidence:

@@ -22,9 +22,14 @@ def sorted_eigen(symmetric: Array) -> tuple[Array, Array]:
     """
     values, vectors = np.linalg.eigh(symmetric)
     values, vectors = values[::-1], vectors[:, ::-1]
+    return values, vectors * signs_of(vectors)
+
+
+def signs_of(vectors: Array) -> Array:
+    """1 or -1 for each column: the sign of its largest entry."""
     largest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
-    return values, vectors * np.where(signs == 0, 1.0, signs)
+    return np.where(signs == 0, 1.0, signs)
 
 
 def rank_of(eigenvalues: Array) -> int:

@@ -26,6 +26,17 @@ Columns run along memory, because almost everything here is done per column, and
 FIRST_ROWS = 4_096
 """Rows whose mean serves as the provisional shift."""
 
+WIDE = 500
+"""Columns from which on, if there are fewer rows, rows take the place of a matrix of columns x columns."""
+
+COLUMNS_AT_ONCE = 256
+"""Columns whose covariances with all others are compared at once, where there are too many for one matrix."""
+
+
+def is_wide(count: int, columns: int) -> bool:
+    """Are there so many columns, and so few rows, that the rows are the smaller description of all products?"""
+    return columns >= WIDE and count < columns
+
 
 class Room:
     """Memory for one piece, used again for the next: asking the system for it each time costs more than the sums."""
@@ -44,13 +55,28 @@ class Moments:
     """Total weight (the number of rows when unweighted), mean, and co-moment: the sum of w (x-mean)(x-mean)'.
 
     The mean is kept as `shift + offset`: where it is a million standard deviations away from zero, the sum has lost
-    six digits that the small offset still has.
+    six digits that the small offset still has. Of a wide table the `deviations` w^½ (x-mean) of the rows, columns x
+    rows, stand for the `products`, which are made of them where they are asked for.
     """
 
     weight: float
     shift: Array
     offset: Array
-    comoment: Array
+    products: Array | None
+    deviations: Array | None = None
+
+    @property
+    def comoment(self) -> Array:
+        """The co-moment of all columns."""
+        return self.between(slice(None), slice(None))
+
+    def between(self, some: slice, others: slice) -> Array:
+        """The co-moment of some columns with others."""
+        if self.deviations is not None:
+            return np.asarray(self.deviations[some] @ self.deviations[others].T, dtype=np.float64)
+        if self.products is None:
+            raise TypeError("moments have products or deviations")
+        return self.products[some, others]
 
     @property
     def mean(self) -> Array:
@@ -58,9 +84,17 @@ class Moments:
         return self.shift + self.offset
 
     @property
+    def squares(self) -> Array:
+        """The sum of the squared deviations of each column."""
+        if self.deviations is not None:
+            own: Array = np.einsum("ij,ij->i", self.deviations, self.deviations)
+            return own
+        return np.diagonal(self.comoment)
+
+    @property
     def variance(self) -> Array:
         """Population variances (divisor: the total weight)."""
-        return np.diagonal(self.comoment) / self.weight
+        return self.squares / self.weight
 
     @property
     def sd(self) -> Array:
@@ -72,17 +106,26 @@ class Moments:
         """The population covariance matrix."""
         return self.comoment / self.weight
 
+    @property
+    def standardised(self) -> Array | None:
+        """Where rows stand for products: columns x rows whose products with each other are the correlations."""
+        return None if self.deviations is None else self.deviations / np.sqrt(self.squares)[:, None]
+
     def select(self, columns: list[int]) -> Moments:
         """The moments of some of the columns."""
         chosen = np.array(columns, dtype=np.intp)
-        comoment = self.comoment[np.ix_(chosen, chosen)]
-        return Moments(self.weight, self.shift[chosen], self.offset[chosen], comoment)
+        shift, offset = self.shift[chosen], self.offset[chosen]
+        if self.deviations is not None:
+            return Moments(self.weight, shift, offset, None, self.deviations[chosen])
+        return Moments(self.weight, shift, offset, self.comoment[np.ix_(chosen, chosen)])
 
 
 def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shift: Array | None = None) -> Moments:
     """Mean and co-moment matrix of `count` rows, in one pass."""
     if shift is None:
         shift = first_mean(pieces_of, count)
+    if is_wide(count, shift.size):
+        return _wide_moments(pieces_of, count, weights, shift)
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
         total, first, second = 0.0, np.zeros_like(shift), np.zeros((shift.size, shift.size))
@@ -99,6 +142,34 @@ def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shif
     offset = first / total
     comoment = second - total * np.outer(offset, offset)
     return Moments(total, shift, offset, (comoment + comoment.T) / 2)
+
+
+def _wide_moments(pieces_of: Pieces, count: int, weights: Array | None, shift: Array) -> Moments:
+    """The same with all rows, which are few, in the place of the products."""
+    rows = np.empty((shift.size, count))
+    for piece in (piece for pieces in segments(count, shift.size) for piece in pieces):
+        np.subtract(pieces_of(piece), shift[:, None], out=rows[:, piece])
+    weight = np.ones(count) if weights is None else weights
+    total = float(weight.sum())
+    offset = (rows * weight).sum(axis=1) / total
+    rows -= offset[:, None]
+    rows *= np.sqrt(weight)
+    return Moments(total, shift, offset, None, rows)
+
+
+def largest_gap(one: Moments, other: Moments, sd: Array) -> float:
+    """The largest difference of two covariances, in standard deviations; those that are not finite count for nothing.
+
+    A matrix of all of them would not fit into memory where columns are many, so they are compared some at a time.
+    """
+    worst = 0.0
+    for start in range(0, sd.size, COLUMNS_AT_ONCE):
+        some, others = slice(start, start + COLUMNS_AT_ONCE), slice(start, None)
+        gap = one.between(some, others) / one.weight - other.between(some, others) / other.weight
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gap = np.abs(gap, out=gap) / np.outer(sd[some], sd[others])
+        worst = max(worst, float(gap[np.isfinite(gap)].max(initial=0.0)))
+    return worst
 
 
 def merged(parts: Sequence[Moments]) -> Moments:

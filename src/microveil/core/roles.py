@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -133,6 +134,6 @@ def _nearly(column: ColumnId | np.integer[Any], role: str, names: Sequence[str])
 
 
 def _check_one_role(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")

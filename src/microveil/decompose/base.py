@@ -59,6 +59,9 @@ class Axes:
         return np.square(self.loadings) * self.variance[:, None] / column_variance
 
 
+SQUARED = 5_000
+"""Columns at most where some matrices of columns x columns are made: each takes 200 MB."""
+
 Sample = Callable[[int], Array]
 """At most so many random rows of the centred data, rows x columns; the same whenever asked."""
 
@@ -74,6 +77,9 @@ class Decomposition(Step):
 
     reports_near_returns: ClassVar[bool] = False
     """True when independent components are swapped for the sake of leakage, so that near-returns can be told."""
+
+    most_columns: ClassVar[int | None] = None
+    """Columns at most, where matrices of columns x columns are made; None where few rows stand for them."""
 
     @property
     def uncorrelated(self) -> bool:

@@ -59,25 +59,28 @@ class Centre:
         """
         if self.public == 0:
             return True
-        left = np.diagonal(self.centred.comoment) > BLURRED * np.diagonal(summary.comoment)[self.public :]
+        left = self.centred.squares > BLURRED * summary.squares[self.public :]
         sd = summary.sd[: self.public]
         if not left.all() or not sd.all():
             return False
-        values = np.linalg.eigvalsh(summary.covariance[: self.public, : self.public] / np.outer(sd, sd))
+        public = slice(0, self.public)
+        values = np.linalg.eigvalsh(summary.between(public, public) / summary.weight / np.outer(sd, sd))
         return bool(values[0] > BLURRED * values[-1])
 
     def determined(self, summary: Moments) -> list[int]:
         """Confidential columns (numbered among themselves) that the public ones determine."""
-        left = np.diagonal(self.centred.comoment)
-        whole = np.diagonal(summary.comoment)[self.public :]
-        return np.flatnonzero(left <= DETERMINED * whole).tolist()
+        return np.flatnonzero(self.centred.squares <= DETERMINED * summary.squares[self.public :]).tolist()
 
 
 def fit_centre(summary: Moments, public: int) -> Centre:
     """Regress the confidential columns on the `public` first ones, from the moments of both."""
     x, y = slice(0, public), slice(public, None)
-    slopes = regression_slopes(summary.comoment[x, x], summary.comoment[x, y])
-    left = summary.comoment[y, y] - slopes.T @ summary.comoment[x, y]
-    zero = np.zeros(left.shape[0])
+    shared = summary.between(x, y)
+    slopes = regression_slopes(summary.between(x, x), shared)
+    zero = np.zeros(slopes.shape[1])
+    if summary.deviations is not None:
+        rows = summary.deviations[y] - slopes.T @ summary.deviations[x]
+        return Centre(summary.shift, summary.offset, slopes, Moments(summary.weight, zero, zero, None, rows))
+    left = summary.between(y, y) - slopes.T @ shared
     centred = Moments(summary.weight, zero, zero, (left + left.T) / 2)
     return Centre(summary.shift, summary.offset, slopes, centred)

@@ -29,12 +29,18 @@ class Cholesky(Decomposition):
 
 def residual_axes(centred: Moments) -> Axes:
     """The triangular axes of columns with these moments."""
+    rows = centred.standardised
+    if rows is not None:
+        return _triangular_axes(*_cholesky_of_rows(rows), centred.sd)
     return triangular_axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
 
 
 def triangular_axes(correlation: Array, sd: Array) -> Axes:
     """Axes on which uncorrelated scores of unit variance get this correlation and these standard deviations."""
-    factor, pivots = generalised_cholesky(correlation)
+    return _triangular_axes(*generalised_cholesky(correlation), sd)
+
+
+def _triangular_axes(factor: Array, pivots: list[int], sd: Array) -> Axes:
     projection = np.zeros((sd.size, len(pivots)))
     projection[pivots] = np.linalg.inv(factor[pivots]).T / sd[pivots, None]
     return Axes(projection=projection, loadings=factor.T * sd, variance=np.ones(len(pivots)), weights=factor)
@@ -50,7 +56,26 @@ def generalised_cholesky(correlation: Array) -> tuple[Array, list[int]]:
             continue
         column = left[:, j] / np.sqrt(unexplained)
         column[:j] = 0.0  # what is left there is round-off
-        left = left - np.outer(column, column)
+        left[j:, j:] -= np.outer(column[j:], column[j:])
         columns.append(column)
         pivots.append(j)
+    return np.column_stack(columns), pivots
+
+
+def _cholesky_of_rows(rows: Array) -> tuple[Array, list[int]]:
+    """The same for the correlation `rows @ rows.T` of a wide table, without making it: Gram-Schmidt on its columns."""
+    left = rows.copy()
+    columns, pivots = [], []
+    for j in range(left.shape[0]):
+        unexplained = float(left[j] @ left[j])
+        if unexplained <= RANK_TOLERANCE**2 * left.shape[0]:
+            continue
+        direction = left[j] / np.sqrt(unexplained)
+        column = left @ direction
+        column[:j] = 0.0
+        left -= np.outer(column, direction)
+        columns.append(column)
+        pivots.append(j)
+        if len(pivots) == rows.shape[1]:
+            break  # there are no more dimensions
     return np.column_stack(columns), pivots

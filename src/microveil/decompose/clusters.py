@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.base import SQUARED, Axes, Decomposition, Sample
 from microveil.decompose.cholesky import residual_axes
 from microveil.decompose.select import Columns
 
@@ -81,6 +81,7 @@ class Clustered(Decomposition):
 
     reference: ClassVar[str] = "Langsrud (2019), §6"
     ordered: ClassVar[bool] = True
+    most_columns: ClassVar[int | None] = SQUARED
 
     @property
     @abstractmethod

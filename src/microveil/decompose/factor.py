@@ -51,6 +51,7 @@ class FactorAnalysis(Decomposition):
     """
 
     reference: ClassVar[str] = "Calviño, Aldeguer and Domingo-Ferrer (2017), eq. 2; Guttman (1955) for exact scores"
+    most_columns: ClassVar[int | None] = 1_000  # hundreds of rounds, each with the eigenvectors of a matrix of them
 
     extraction: Annotated[
         Literal["principal_axes", "minres", "ml"],

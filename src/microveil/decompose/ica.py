@@ -23,6 +23,9 @@ RESTARTS = 3
 ITERATIONS = 1_000
 TOLERANCE = 1e-4
 
+MANY = 200
+"""Sources from which on one start of so many iterations has to do: each takes the eigenvectors of a matrix of them."""
+
 
 def _sources(value: Any) -> Any:
     if isinstance(value, bool):
@@ -35,8 +38,9 @@ class IndependentComponents(Decomposition):
 
     The columns are standardised and whitened by their principal components (without those that are round-off), and
     FastICA finds the rotation that makes the components least normal. The rotation is forced to be orthogonal, so that
-    the sources are exactly uncorrelated with unit variance. If it does not converge, two more starts are tried, and the
-    least normal result is used with a warning: any rotation restores the data, only a worse one mixes the sources.
+    the sources are exactly uncorrelated with unit variance. If it does not converge, two more starts are tried (none
+    with more than 200 sources), and the least normal result is used with a warning: any rotation restores the data,
+    only a worse one mixes the sources.
     With fewer `sources` than dimensions, the principal components beyond them are components too: perturbed like the
     sources, or kept, which hands them to anyone who looks for them.
     """
@@ -96,13 +100,14 @@ def _rotation(whitened: Array, stream: Stream) -> tuple[Array, str]:
     own, _ = inverse_square_root(whitened.T @ whitened / whitened.shape[0])
     white = whitened if np.isnan(own).any() else whitened @ own  # the sample is not quite white where the whole is
     tries = []
-    for start in range(RESTARTS):
+    starts = RESTARTS if white.shape[1] <= MANY else 1
+    for start in range(starts):
         rotation, converged = _fast_ica(white, stream.generator(start))
         if converged:
             return rotation, ""
         tries.append(rotation)
     best = max(tries, key=lambda rotation: _negentropy(white @ rotation))
-    return best, f"FastICA did not converge in {RESTARTS} starts; the least normal rotation was used"
+    return best, f"FastICA did not converge in {starts} starts; the least normal rotation was used"
 
 
 def _fast_ica(white: Array, generator: np.random.Generator) -> tuple[Array, bool]:
@@ -110,18 +115,19 @@ def _fast_ica(white: Array, generator: np.random.Generator) -> tuple[Array, bool
     from sklearn.exceptions import ConvergenceWarning
 
     width = white.shape[1]
+    iterations = ITERATIONS if width <= MANY else MANY
     model = FastICA(
         algorithm="parallel",
         fun="logcosh",
         whiten=False,
-        max_iter=ITERATIONS,
+        max_iter=iterations,
         tol=TOLERANCE,
         w_init=generator.standard_normal((width, width)),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words, after the last start
         model.fit(white)
-    return nearest_rotation(model.components_.T), model.n_iter_ < ITERATIONS
+    return nearest_rotation(model.components_.T), model.n_iter_ < iterations
 
 
 def _negentropy(sources: Array) -> float:

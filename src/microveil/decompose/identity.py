@@ -8,7 +8,7 @@ import numpy as np
 
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.base import SQUARED, Axes, Decomposition, Sample
 
 
 class Identity(Decomposition):
@@ -19,6 +19,7 @@ class Identity(Decomposition):
     """
 
     centres: ClassVar[bool] = False
+    most_columns: ClassVar[int | None] = SQUARED
 
     @property
     def uncorrelated(self) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.linalg import rank_of, sorted_eigen
+from microveil.core.linalg import rank_of, signs_of, sorted_eigen
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.decompose.base import Axes, Decomposition, Sample
@@ -43,17 +43,28 @@ class PrincipalComponents(Decomposition):
             return standard
         if centred.sd.max() > ONE_UNIT * centred.sd.min():
             raise ParameterError("standardise: the columns are not in one unit", "leave it on, or rescale them")
-        return _axes(centred.covariance, np.ones_like(centred.sd), standard.count)
+        return _axes(_eigen(centred, np.ones_like(centred.sd)), np.ones_like(centred.sd), standard.count)
 
 
 def standard_axes(centred: Moments) -> Axes:
     """The principal components of standardised columns, without those that are round-off."""
-    return _axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
+    return _axes(_eigen(centred, centred.sd), centred.sd)
 
 
-def _axes(covariance: Array, unit: Array, rank: int | None = None) -> Axes:
-    """Eigenvectors of the covariance matrix of columns in these units, as many as it has dimensions or as are asked."""
-    values, vectors = sorted_eigen(covariance)
+def _eigen(centred: Moments, unit: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors of the covariance matrix of columns in these units.
+
+    Of a wide table, only the directions that its rows span: the others have no variance.
+    """
+    if centred.deviations is None:
+        return sorted_eigen(centred.covariance / np.outer(unit, unit))
+    vectors, singular, _ = np.linalg.svd(centred.deviations / unit[:, None], full_matrices=False)
+    return np.square(singular) / centred.weight, vectors * signs_of(vectors)
+
+
+def _axes(eigen: tuple[Array, Array], unit: Array, rank: int | None = None) -> Axes:
+    """Axes of columns in these units, as many as they have dimensions or as are asked."""
+    values, vectors = eigen
     rank = rank_of(values) if rank is None else rank
     values, vectors = values[:rank], vectors[:, :rank]
     return Axes(

@@ -13,7 +13,7 @@ from microveil.core.linalg import nearest_correlation
 from microveil.core.moments import Moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.base import SQUARED, Axes, Decomposition, Sample
 from microveil.decompose.cholesky import triangular_axes
 
 SAMPLE_ROWS = 100_000
@@ -29,6 +29,7 @@ class RankTarget(Decomposition):
     """
 
     reference: ClassVar[str] = "Iman and Conover (1982); Hsu and Chen (2008), §5"
+    most_columns: ClassVar[int | None] = SQUARED
 
     target: Annotated[
         Literal["adjusted", "spearman", "pearson"],

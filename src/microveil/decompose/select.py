@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.moments import Moments
 from microveil.core.parameters import Step
 from microveil.core.table import Matrix
 from microveil.decompose.base import Axes
@@ -47,8 +48,8 @@ class Selection(Step):
         """The columns the user called sensitive."""
         return ()
 
-    def turned(self, axes: Axes, sensitive: list[int], covariance: Array) -> Axes:  # noqa: ARG002 - for those who turn
-        """The axes to choose from, for selections that turn them first; `covariance` is that of the centred data."""
+    def turned(self, axes: Axes, sensitive: list[int], centred: Moments) -> Axes:  # noqa: ARG002 - for those who turn
+        """The axes to choose from, for selections that turn them first; `centred` has the moments of the data."""
         return axes
 
     @abstractmethod

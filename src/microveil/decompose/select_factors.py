@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen
+from microveil.core.moments import Moments
 from microveil.decompose.base import Axes
 from microveil.decompose.rotation import Rotation, columns_first, varimax
 from microveil.decompose.select import Columns, Numbers, Offer, Selection, numbered, whole_numbers
@@ -79,7 +80,7 @@ class Factors(Selection):
         """As given."""
         return self.sensitive
 
-    def turned(self, axes: Axes, sensitive: list[int], covariance: Array) -> Axes:
+    def turned(self, axes: Axes, sensitive: list[int], centred: Moments) -> Axes:
         """The axes with their factors turned; the rest stays."""
         self._check_sensitive(sensitive)
         count = axes.shared
@@ -91,7 +92,7 @@ class Factors(Selection):
         else:
             others = [j for j in axes.columns.tolist() if j not in sensitive]
             turn = columns_first(loadings, sensitive if self.rotation == "sensitive_first" else others)
-        return _turned(axes, turn, covariance)
+        return _turned(axes, turn, centred.covariance)
 
     def choose(self, offer: Offer) -> list[int]:
         """By the criterion, and the rest if it is to be perturbed too."""

@@ -7,7 +7,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import regression_slopes
-from microveil.core.moments import Moments
+from microveil.core.moments import Moments, is_wide
 from microveil.core.table import Table
 from microveil.decompose import Centre
 from microveil.engines.rows import Task
@@ -18,6 +18,21 @@ HIGH_LEVERAGE = 0.9
 
 ALONE = 1 - 1e-9
 """Leverage of a record that the fit must pass through: the only one of its label, in its stratum say."""
+
+
+MOST_WITH_HOLES = 2_000
+"""Columns of a wide table with missing cells, at most: every pair of columns has rows of its own then."""
+
+
+def check_holes(table: Table) -> None:
+    """Refuse tables with missing cells that are too wide for matrices of all pairs of columns."""
+    count, width = table.count, len(table.names)
+    if is_wide(count, width) and width > MOST_WITH_HOLES:
+        raise DataError(
+            f"cells are missing, and there are {count} rows of {width} columns: with fewer rows than columns, at most "
+            f"{MOST_WITH_HOLES} columns may have missing cells among them",
+            "fill the missing cells first, or protect some columns at a time",
+        )
 
 
 def has_own_moments(task: Task) -> bool:
@@ -75,7 +90,7 @@ def high_leverage(table: Table, centre: Centre, summary: Moments) -> int:
     public = table.public
     if public == 0:
         return 0
-    inverse = regression_slopes(summary.comoment[:public, :public], np.eye(public))
+    inverse = regression_slopes(summary.between(slice(0, public), slice(0, public)), np.eye(public))
     shift, offset = centre.shift[:public, None], centre.offset[:public, None]
 
     def standing_out(cells: Array, rows: slice) -> Array:

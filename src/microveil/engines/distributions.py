@@ -20,6 +20,7 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Table
 from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
 from microveil.utility import pil, propensity_3
+from microveil.utility.propensity import MOST_COLUMNS
 
 UNSETTLED = 0.1
 """Difference of correlations from which on it is asked whether the columns would be better left free."""
@@ -65,7 +66,9 @@ def restored(
     summary = moments(table.confidential.piece, table.count)
     rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
     plain = _mapped(step, table, perturbed, present, stream, ())
-    if step.marginals == "original" or not (rules or _unsettled(plain)):
+    # With so many columns every regression tells the files apart, so that nothing could be compared.
+    many = table.confidential.shape[1] > MOST_COLUMNS
+    if step.marginals == "original" or many or not (rules or _unsettled(plain)):
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
     owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]

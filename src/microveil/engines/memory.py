@@ -24,6 +24,7 @@ from microveil.core.rng import Streams
 from microveil.core.scan import Scan, scan
 from microveil.core.table import Matrix, Table, rows_by_group
 from microveil.decompose import Clustered
+from microveil.engines.checks import check_holes
 from microveil.engines.clusters import clustered
 from microveil.engines.distributions import Restored, restored
 from microveil.engines.gridding import gridding
@@ -38,6 +39,7 @@ from microveil.restore import (
     cost_of,
     enforced,
     ordered,
+    outnumbered,
     recalibrated,
     with_means,
 )
@@ -187,7 +189,7 @@ def _run_stratum(
     else:
         core = _filled(core, present, streams, stratum)
         summary = moments(core.pieces, core.count, weights=core.weights)
-    whole = _whole(dependence, table.confidential_names)
+    whole = partial(_whole, dependence, table.confidential_names)
     put_back = partial(_varying, table, dependence, known)
     pipeline = (
         partial(clustered, plan, core, streams, stratum, progress)
@@ -278,6 +280,7 @@ def _holes(table: Table, look: Scan) -> Mask | None:
     """Where confidential cells are missing; None when none is (known from the scan, without another pass)."""
     if not look.missing():
         return None
+    check_holes(table)
     return np.isnan(np.column_stack(table.confidential.columns))
 
 
@@ -371,10 +374,11 @@ def _with_moments(
         return columns
     original, known = core.beside_public(core.confidential.columns, present)
     released, _ = core.beside_public(columns, present)
-    if plan.exact:
+    exact = plan.exact and not outnumbered(present)
+    if exact:
         original, known = np.hstack([original, totals.cells]), np.hstack([known, totals.present])
     target = pair_moments(original, known, weights=core.weights)
-    if plan.exact:
+    if exact:
         sums = totals.beside(core.public)
         restored = recalibrated(released, known, target, core.weights, core.public, sums)
     else:

@@ -141,7 +141,7 @@ def protected(
     streams: Streams,
     stratum: int,
     progress: Progress,
-    whole: Whole | None = None,
+    whole: Callable[[], Whole] | None = None,
     put_back: PutBack = Matrix,
 ) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components behind them.
@@ -152,7 +152,8 @@ def protected(
     if isinstance(plan.perturb, Mixture):
         progress("mixing scores", 0.3)
         here, names = list(range(task.width)), table.confidential_names
-        blend = blended(plan, plan.perturb, task, whole or Whole(names, np.eye(task.width), here), streams, stratum)
+        all_of_them = Whole(names, np.eye(task.width), here) if whole is None else whole()
+        blend = blended(plan, plan.perturb, task, all_of_them, streams, stratum)
         spectrum = spectrum.with_remark(blend.remark)
         return blend.columns, replace(spectrum, retained=blend.retained, found=blend.found)
     progress("finding scores", 0.2)
@@ -182,7 +183,7 @@ def prepared(
     check_determined(table, determined)
     stream = streams.stream("decompose", stratum)
     found = _axes(plan, table, centre, stream)
-    axes = plan.select.turned(found, sensitive, centre.centred.covariance)
+    axes = plan.select.turned(found, sensitive, centre.centred)
     shares = axes.variance_shares(summary.variance[table.public :])
     offer = _offer(table, centre, axes, shares, sensitive, put_back)
     selected = [k for k in plan.select.choose(offer) if k not in axes.reserved]

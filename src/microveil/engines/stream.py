@@ -181,7 +181,8 @@ def write_blocks(
     batches = [slice(start, min(start + rows, table.count)) for start in range(0, table.count, rows)]
     unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
     sink = source.sink(file, names)
-    watching = Watching(table, Comparison(table, intake.look.moments), sampled)
+    comparison = Comparison(table, intake.look.moments)
+    watching = Watching(table, comparison, np.arange(table.count) if comparison.of_rows else sampled)
 
     short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
 
@@ -240,6 +241,6 @@ class Watching:
 
     def seen(self, parts: Sequence[Seen], *, rounded: bool) -> Written:
         """All pieces in one."""
-        proof, odd = self.comparison.conclusion(np.sum([part.sums for part in parts], axis=0))
         before, after = (np.hstack(cells) for cells in zip(*(part[1:] for part in parts), strict=True))
+        proof, odd = self.comparison.conclusion(np.sum([part.sums for part in parts], axis=0), after)
         return Written(proof, odd, before, after, rounded)

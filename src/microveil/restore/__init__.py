@@ -5,7 +5,7 @@ from microveil.restore.calibrate import Correction, ExactMoments, Root, correcti
 from microveil.restore.grid import Gridded, on_grid
 from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.marginals import Marginal, Marginals
-from microveil.restore.missing import Sums, completed, recalibrated, with_means
+from microveil.restore.missing import Sums, completed, outnumbered, recalibrated, with_means
 from microveil.restore.rules import Enforcement, cost_of, enforced, ordered
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "new_residuals",
     "on_grid",
     "ordered",
+    "outnumbered",
     "recalibrated",
     "with_means",
 ]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.fewest import FEWEST_RECORDS
-from microveil.core.moments import moments
+from microveil.core.moments import is_wide, moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Table
@@ -53,6 +53,10 @@ WIDE = 13
 STALLED, PATIENCE = 0.9, 40
 """The search ends if no layer's loss is below this share of what it was so many passes ago."""
 
+ROWS_PER_COLUMN = 2
+"""Rows that a column must have for exchanges: fewer would be fitted to more sums than can hide them, so that the moments
+of all pairs of columns *are* the records."""
+
 BLOCK = 4_096
 """Rows that exchange values among themselves: their features fit in the cache."""
 
@@ -78,11 +82,14 @@ def mapped(columns: list[Array], marginals: Sequence[Marginal]) -> list[Array]:
 
 def arrange(
     columns: list[Array], marginals: Sequence[Marginal], original: Table, present: Mask | None, stream: Stream
-) -> tuple[list[Array], Settled]:
+) -> tuple[list[Array], Settled | None]:
     """The values of the marginals in an order that starts from that of the `columns`, which are used up.
 
     `original` has public columns, which stay, and the confidential ones (without holes) whose moments are the target.
+    With too many columns for its rows it stays with the first order, and nobody has looked how near that comes.
     """
+    if len(original.names) * ROWS_PER_COLUMN > original.count:
+        return mapped(columns, marginals), None
     search = _Search(original, present)
     for number in range(ROUNDS + 1):
         if number and not calibrate(columns, original):
@@ -98,6 +105,8 @@ def arrange(
 def calibrate(columns: Sequence[Array], original: Table) -> bool:
     """Give the columns the moments of the original by a linear map, in place; False if they have become collinear."""
     public, weights, count = original.public, original.weights, original.count
+    if is_wide(count, len(columns)):
+        return False  # more columns than dimensions are collinear
     now = Matrix([*original.values.columns[:public], *columns])
     target = moments(original.pieces, count, weights=weights)
     fix = correction(moments(now.piece, count, weights=weights), target, public, list(range(len(columns))))

@@ -16,7 +16,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import nearest_correlation, regression_slopes
-from microveil.core.moments import PairMoments, pair_moments
+from microveil.core.moments import PairMoments, is_wide, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.table import rows_by_group
 
@@ -33,7 +33,13 @@ NEARLY = 1e-12
 
 
 def completed(values: Array, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Array:
-    """The table without holes."""
+    """The table without holes.
+
+    In a wide one a regression on the cells that are there would fit every record, so that it tells nothing of those
+    that are not: these are drawn from their columns alone.
+    """
+    if is_wide(*values.shape):
+        return _drawn(values, present, weights, streams, stratum)
     pairs = pair_moments(values, present, weights=weights)
     scale = np.where(pairs.sd > 0, pairs.sd, 1.0)
     correlation = nearest_correlation(np.nan_to_num(pairs.covariance / np.outer(scale, scale)))
@@ -51,6 +57,23 @@ def completed(values: Array, present: Mask, weights: Array | None, streams: Stre
         root = directions * np.sqrt(np.clip(spread, 0, None))
         filled[np.ix_(rows, ~there)] = filled[np.ix_(rows, there)] @ slopes + luck[np.ix_(rows, ~there)] @ root.T
     return np.where(present, values, pairs.mean + filled * scale)
+
+
+def _drawn(values: Array, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Array:
+    """The table with missing cells drawn from the normal distribution of their columns."""
+    filled = values.copy()
+    for j in np.flatnonzero(~present.all(axis=0)):
+        there = present[:, [j]]
+        own = pair_moments(values[:, [j]], there, weights=weights)
+        luck = streams.stream("missing", stratum, int(j)).normal(values.shape[0])
+        filled[:, j] = np.where(there[:, 0], values[:, j], own.mean[0] + luck * own.sd[0])
+    return filled
+
+
+def outnumbered(present: Mask) -> bool:
+    """Are there more means and covariances than cells that could be changed to meet them?"""
+    width = int(present.shape[1])
+    return width * (width + 3) // 2 > int(np.count_nonzero(present))
 
 
 def with_means(values: Array, present: Mask, target: PairMoments, weights: Array | None) -> Array:

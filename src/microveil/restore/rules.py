@@ -13,7 +13,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.domain import Domain
-from microveil.core.moments import moments
+from microveil.core.moments import largest_gap, moments
 from microveil.core.orders import OrderRule
 from microveil.core.table import Matrix
 
@@ -75,7 +75,7 @@ def cost_of(columns: Sequence[Array], new: Sequence[Array], weights: Array | Non
         columns=frozenset(np.flatnonzero(moved).tolist()),
         cells=sum(moved),
         mean=float(np.abs((new_moments.mean - old_moments.mean) / sd).max()),
-        covariance=float(np.abs((new_moments.covariance - old_moments.covariance) / np.outer(sd, sd)).max()),
+        covariance=largest_gap(new_moments, old_moments, sd),
     )
 
 

@@ -14,7 +14,10 @@ from microveil.core.moments import moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.table import Matrix
 from microveil.utility.moments import bias, relative_bias
-from microveil.utility.sides import Side, both_sides, gaps, side_of
+from microveil.utility.sides import Side, both_sides, check_pairs, gaps, side_of
+
+MOST_BY_KENDALL = 400
+"""Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""
 
 
 def upper(matrix: Array) -> Array:
@@ -31,6 +34,7 @@ def pearson(original: Matrix, released: Matrix) -> tuple[Array, Array]:
 def spearman(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Rank correlations: Pearson's of the ranks; equal values share their mean rank."""
     old, new = zip(*varying(original, released), strict=True)
+    check_pairs(len(old))
     return _rank_correlation(old), _rank_correlation(new)
 
 
@@ -56,6 +60,7 @@ def kendall(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     matrices = []
     for side in standardised(original, released):
         width = side.shape[1]
+        check_pairs(width, MOST_BY_KENDALL)
         matrix = np.eye(width)
         for i, j in zip(*np.triu_indices(width, 1), strict=True):
             there = ~np.isnan(side[:, i]) & ~np.isnan(side[:, j])

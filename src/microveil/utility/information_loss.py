@@ -10,7 +10,7 @@ from microveil.core.arrays import Array
 from microveil.core.in_order import first_above, first_at, pieces_of, quantiles
 from microveil.core.measure import Reading, gauge, scale_of, scales
 from microveil.core.table import Matrix
-from microveil.utility.sides import Side, both_sides, gaps
+from microveil.utility.sides import Side, both_sides, check_pairs, gaps
 
 QUANTILES = np.arange(5, 100, 5) / 100
 GROUPS = ("means", "variances", "covariances", "correlations", "quantiles", "skewness", "kurtosis")
@@ -52,6 +52,7 @@ def pil7(original: Matrix, released: Matrix) -> Reading:
 
 def _mean_of_groups(original: Matrix, released: Matrix, *, shape: bool) -> Reading:
     old, new = both_sides(original, released)
+    check_pairs(old.mean.size)
     values, moved = statistics_of(old, shape=shape), statistics_of(new, shape=shape)
     groups = {name: _loss(values[name], moved[name], variance) for name, variance in variances_of(old, shape=shape)}
     groups["quantiles"] = _quantile_group(original, released)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.errors import DataError
 from microveil.core.measure import Reading, gauge, scales, standardised
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
@@ -26,6 +27,9 @@ SEPARATED = 1e-6
 MOST_CELLS = 24_000_000
 """Cells of the table of terms (records of both files x terms), beyond which a sample of the records is used. It is the
 one large table there is; each step goes through it a piece at a time."""
+
+MOST_COLUMNS = 400
+"""Columns at most: of more there are so many products that nearly any two files could be told apart by them."""
 
 SMALL = 1_000_000
 """Cells that are not worth a thread."""
@@ -66,6 +70,11 @@ def propensity_3(original: Matrix, released: Matrix, *, seed: int | None = None)
 
 def _propensity(original: Matrix, released: Matrix, degree: int, seed: int | None) -> Reading:
     width, counts = len(scales(original, needed=True)), (original.shape[0], released.shape[0])
+    if width > MOST_COLUMNS:
+        raise DataError(
+            f"{width} columns have more products than a regression can be fitted to (at most {MOST_COLUMNS} columns)",
+            "measure fewer columns at a time",
+        )
     most = max(MOST_CELLS // (width * (width + 5)), 1_000)
     stream = Streams.from_seed(seed).stream("propensity")  # one for both: the same rows of files of one length
     rows = [_sample(count, most, stream) for count in counts]

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.errors import DataError
 from microveil.core.far import FarMatrix
 from microveil.core.measure import scales
 from microveil.core.table import Matrix
@@ -21,6 +22,9 @@ SAME = 1e-10
 POWERS = (2, 3, 4, 5, 6, 8)
 PRODUCTS = ((1, 1), (2, 2), (3, 1))
 """Moments that measures ask for; of rows that pass by, all are taken at once."""
+
+MOST_COLUMNS = 4_000
+"""Columns whose pairs are all compared at most: a matrix of them takes 128 MB, and a measure needs some ten."""
 
 Units = Mapping[int, tuple[float, float]]
 """What is taken off each column, and what it is divided by, by its number; other columns are left out."""
@@ -56,6 +60,7 @@ class Side(ABC):
 
     def correlation(self) -> Array:
         """Pearson correlations; a constant column has none, and gets 0."""
+        check_pairs(self.mean.size)
         sd = np.sqrt(self.power(2))
         scale = np.outer(sd, sd)
         found = np.divide(self.product(), scale, out=np.zeros_like(scale), where=scale > 0)
@@ -124,6 +129,7 @@ class HeldSide(Side):
 
     def product(self, r: int = 1, s: int = 1) -> Array:
         """The central moments μ_rs of all pairs of columns."""
+        check_pairs(self.mean.size)
         return self.cells.products(r, s) / self.pairs
 
 
@@ -148,6 +154,7 @@ class SummedSide(Side):
     @classmethod
     def of_rows(cls, table: Matrix, units: Units) -> SummedSide:
         """In two passes: the means, and the moments about them."""
+        check_pairs(len(units))
         chosen, width = table.select(list(units)), len(units)
         off, unit = (np.array(values)[:, None] for values in zip(*units.values(), strict=True))
 
@@ -201,6 +208,12 @@ def both_sides(original: Matrix, released: Matrix) -> tuple[Side, Side]:
     """Both files in standard deviations of the original; its constant columns are left out."""
     units = scales(original, needed=True)
     return side_of(original, units), side_of(released, units)
+
+
+def check_pairs(columns: int, most: int = MOST_COLUMNS) -> None:
+    """Refuse, before the work, to compare all pairs of too many columns."""
+    if columns > most:
+        raise DataError(f"{columns} columns have too many pairs (at most {most} columns)", "measure some of them")
 
 
 def gaps(before: Array, after: Array) -> Array:
