@@ -290,7 +290,7 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
             "and link records through them; perturb all components unless the receivers are trusted"
         )
     dominated = sum(DOMINATED in note for note in spectrum.notes.values())
-    if dominated:
+    if dominated and outcome.restored is None:
         said.append(
             f"{dominated} of {axes.count} components have most of their variance from a few records, and were drawn "
             "anew; carried to another record, such a component brings the first one back whole"
@@ -382,6 +382,8 @@ def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Map
     rules = [f"holds in most rows, before and after: {rule.sentence(names)}" for rule in outcome.restored.near_rules]
     sought = ("mean", "covariance", "rank correlation") if outcome.restored.settled else ("rank correlation",)
     lost = [name for name in sought if name not in kept]
+    if plan.marginals.exchange and outcome.restored.settled is None:
+        rules.append("too many columns for so few rows: values were not exchanged until correlations return")
     where = " in some stratum" if intake.table.strata is not None else ""
     return [*rules, *(f"{name}: did not come back{where}, it is off by more than {CLOSELY}" for name in lost)]
 

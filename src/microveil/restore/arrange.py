@@ -54,8 +54,8 @@ STALLED, PATIENCE = 0.9, 40
 """The search ends if no layer's loss is below this share of what it was so many passes ago."""
 
 ROWS_PER_COLUMN = 2
-"""Rows that a column must have for exchanges: fewer would be fitted to more sums than can hide them, so that the moments
-of all pairs of columns *are* the records."""
+"""Rows that a column must have for exchanges: the moments of all pairs of columns would else be more sums than the
+records can hide."""
 
 BLOCK = 4_096
 """Rows that exchange values among themselves: their features fit in the cache."""
