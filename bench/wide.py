@@ -52,7 +52,8 @@ def run_one(what: str, rows: int, columns: int) -> dict[str, Any]:
     """One run, in this process."""
     warnings.simplefilter("ignore")
     data = make_data(rows, columns)
-    beside = {"other": data * make_data(rows, columns)[::-1]} if what in ("correct", "synthetic_addition") else {}
+    noisy = data * np.random.default_rng(2).lognormal(0, 0.1, data.shape)
+    beside = {"other": noisy} if what in ("correct", "synthetic_addition") else {}
     release = mv.protect(data, "pca", seed=1).data if what == "assess" else None
     start, refused = time.process_time(), ""
     try:
