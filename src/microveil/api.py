@@ -25,7 +25,7 @@ from microveil.core.policy import Policy
 from microveil.core.register import Entry as RegisterEntry
 from microveil.core.register import Register
 from microveil.core.results import Release
-from microveil.core.returned import returned_records
+from microveil.core.returned import giveaways, returned_records
 from microveil.core.rng import Streams
 from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
 from microveil.core.secret import secret_key
@@ -690,7 +690,10 @@ def _release(
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
     release = told(plan, frame, roles, intake, outcome, proof, settings, seed, data, writer, rounded=rounded)
-    return dataclasses.replace(release, warnings=[*release.warnings, *about_decimals(frame, names, open_frame(data))])
+    perturbed = outcome.perturbed
+    seen = giveaways([table.confidential.columns[j] for j in perturbed], [stored[j] for j in perturbed])
+    said = [*release.warnings, *about_decimals(frame, names, open_frame(data)), *seen]
+    return dataclasses.replace(release, warnings=said)
 
 
 def about_decimals(before: Frame, names: Sequence[str], after: Frame | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Records that came back: released rows that are somebody's own record, in whatever row they stand.
+"""Records and values that came back: released rows that are somebody's own record, in whatever row they stand.
 
 In a small file chance alone brings records back: two components of ten records, each put into a random order, return
 one record on average. They are found after the fact, so that the file can be drawn again.
@@ -21,6 +21,11 @@ MOST_ROWS = 20_000
 
 UNAVOIDABLE = 3.0
 """Records that are expected to come back by chance from which on nothing can be done: few values, which many share."""
+
+
+FEW_COLUMNS, FEW_ROWS, TRIED, COPIES, HALF = 2, 30, 200, 0.05, 0.5
+"""Columns and rows from which on giveaways are looked for, records that are tried, the share of near copies that is no
+accident, and half."""
 
 
 def returned_records(original: Sequence[Array], released: Sequence[Array]) -> int:
@@ -59,17 +64,74 @@ def _unique(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def _expected(original: Sequence[Array], released: Sequence[Array], unique: NDArray[np.bool_]) -> float:
-    """How many unique records would come back if every column were drawn by itself, of two columns' worth at least.
+    """How many unique records would come back if every column were drawn by itself.
 
-    Two columns of single values return one record on average however they are shuffled: that can be avoided.
+    0 where values are single ones: two columns of these return a record on average, but another draw does not.
     """
-    logs = np.zeros(original[0].size)
-    shared = 0
+    count, chance, coarse = original[0].size, np.ones(original[0].size), False
     for old, new in zip(original, released, strict=True):
-        ascending = np.sort(new)
-        hits = np.searchsorted(ascending, old, "right") - np.searchsorted(ascending, old, "left")
-        logs += np.log(np.maximum(hits, 1) / old.size)
-        shared += bool(np.mean(hits > 1) > 0.5)
-    if not shared:
-        return 0.0
-    return float(np.minimum(old.size * np.exp(logs[unique]), 1.0).sum())
+        hits = _hits(old, new)
+        chance *= np.maximum(hits, 1) / count
+        coarse |= bool(np.mean(hits > 1) > HALF)
+    return float(np.minimum(count * chance[unique], 1.0).sum()) if coarse else 0.0
+
+
+def _hits(old: Array, new: Array) -> NDArray[np.intp]:
+    """How many released cells of a column have each of its values."""
+    ascending = np.sort(new)
+    hits: NDArray[np.intp] = np.searchsorted(ascending, old, "right") - np.searchsorted(ascending, old, "left")
+    return hits
+
+
+def giveaways(original: Sequence[Array], released: Sequence[Array]) -> list[str]:
+    """What a look at the released values alone tells of the people in the file, measured on them."""
+    if len(original) < FEW_COLUMNS or not FEW_ROWS <= original[0].size <= MOST_ROWS:
+        return []
+    said = []
+    near, linked, tried = _found(original, released)
+    if near > COPIES * tried:
+        said.append(
+            f"{near} of {tried} records have a released record nearer to them than half the way to anybody else: who "
+            "knows them finds them"
+        )
+    if linked > COPIES * tried:
+        said.append(
+            f"{linked} of {tried} records are nearest to their own released record: who knows them finds the rest of it"
+        )
+    verbatim = [np.mean(_hits(own, new) > 0) for own, new in _single_values(original, released)]
+    if verbatim and np.mean(verbatim) > HALF:
+        said.append(
+            f"{np.mean(verbatim):.0%} of the values that one record has are released as they are: who knows a record's "
+            "values sees whether it is in the file"
+        )
+    return said
+
+
+def _found(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int, int]:
+    """Of some originals, how many have a released record in half the distance to the nearest other original; how many
+    are nearest to their own; and how many were tried."""
+    scales = [float(np.nanstd(column)) or 1.0 for column in original]
+    before, after = (
+        np.column_stack([np.nan_to_num(column / scale) for column, scale in zip(columns, scales, strict=True)])
+        for columns in (original, released)
+    )
+    rows = np.unique(np.linspace(0, len(before) - 1, TRIED).astype(np.intp))
+    near = linked = 0
+    for row in rows:
+        others = np.square(before - before[row]).sum(axis=1)
+        others[row] = np.inf
+        away = np.square(after - before[row]).sum(axis=1)
+        near += int(4 * away.min() < others.min())
+        linked += int(np.argmin(away) == row and others.min() > 0)
+    return near, linked, rows.size
+
+
+def _single_values(original: Sequence[Array], released: Sequence[Array]) -> list[tuple[Array, Array]]:
+    """The values of each column that one record has, where most have one, beside the released column."""
+    found = []
+    for old, new in zip(original, released, strict=True):
+        values, counts = np.unique(old[~np.isnan(old)], return_counts=True)
+        single = values[counts == 1]
+        if single.size > HALF * old.size:
+            found.append((single, new))
+    return found
