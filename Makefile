@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow fuzz lint types bench bench-scale study docs clean
+.PHONY: help demo test slow fuzz lint types bench bench-scale study attacks docs clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -48,6 +48,9 @@ bench-scale: $(VENV)/.installed-dev ## measure the streaming engine on files of 
 
 study: $(VENV)/.installed-dev ## compare veil with other methods over 20 seeds, into docs/veil-study.md
 	$(BIN)/python bench/study_veil.py
+
+attacks: $(VENV)/.installed-dev ## try every attack on every method, into docs/attacks.md
+	$(BIN)/python bench/attacks.py
 
 docs: $(VENV)/.installed-dev ## write the generated pages anew
 	$(BIN)/python scripts/make_docs.py

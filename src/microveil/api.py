@@ -52,8 +52,8 @@ from microveil.risk import dbrl, leakage_distribution
 from microveil.risk.shares import PAIRS
 from microveil.utility import between_correlation, within_correlation
 
-DRAWS = 20
-"""Draws of a release, if records come back in them."""
+DRAWS, FEW_DRAWS, SMALL_FILE = 20, 3, 200
+"""Draws of a release at most, if records come back in them: in files of so many rows, and in larger ones."""
 
 READING = "reading columns"
 """The first step, while which everything is checked."""
@@ -163,7 +163,7 @@ def protect(
     with single_threaded_blas():
         tell(READING, 0.0)
         roles = with_values(frame, roles) if confidential is None else roles
-        intake = take_in(frame, roles, rules)
+        intake = take_in(frame, roles, rules, pull_in=plan.maps_values and not plan.exact)
         mostly = told_in_clear(frame, roles.confidential, rules)
         check_fits(plan, intake)
         intake = _beside_other(plan, intake)
@@ -572,16 +572,17 @@ def _arranged(
 def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:
     """What the engine makes of the table, drawn again as long as somebody's record stands in it."""
     sensitive, original = sensitive_columns(plan, frame.names, intake), intake.table.confidential.columns
-    for attempt in range(DRAWS):
+    draws = (DRAWS if intake.table.count <= SMALL_FILE else FEW_DRAWS) if plan.draws_anew else 1
+    found: list[tuple[int, Outcome]] = []
+    for attempt in range(draws):
         drawn = streams if attempt == 0 else dataclasses.replace(streams, attempt=attempt)
         outcome = run(plan, intake.table, intake.look, drawn, sensitive=sensitive, known=intake.known, progress=tell)
         changed = outcome.perturbed
         back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
-        if not back or not plan.draws_anew:
-            return outcome
-    raise DataError(
-        f"{back} records come back as they are in each of {DRAWS} draws", "use more rows or columns, or another method"
-    )
+        found = sorted([*found, (back, outcome)], key=lambda draw: draw[0])[:1]
+        if not back:
+            break
+    return found[0][1]
 
 
 def check_nothing_slips_through(frame: Frame) -> None:
@@ -691,7 +692,8 @@ def _release(
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
     release = told(plan, frame, roles, intake, outcome, proof, settings, seed, data, writer, rounded=rounded)
     perturbed = outcome.perturbed
-    seen = giveaways([table.confidential.columns[j] for j in perturbed], [stored[j] for j in perturbed])
+    own = [table.confidential.columns[j] for j in perturbed]
+    seen = giveaways(own, [stored[j] for j in perturbed], exact=plan.exact and not plan.rounded)
     said = [*release.warnings, *about_decimals(frame, names, open_frame(data)), *seen]
     return dataclasses.replace(release, warnings=said)
 

@@ -138,7 +138,7 @@ def test_on_the_command_line(
     assert stat.S_IMODE(Path("secret").stat().st_mode) == 0o600
     assert 'secret = "secret"' in Path("r.toml").read_text()
     first = Path("b.csv").read_bytes()
-    assert run(capsys, "run", "r.toml")[0] == 0
+    assert run(capsys, "run", "r.toml", "--overwrite")[0] == 0
     assert Path("b.csv").read_bytes() == first
     assert run(capsys, "protect", "a.csv", "-o", "secret", *options)[0] == 2
     assert secret_key("secret")

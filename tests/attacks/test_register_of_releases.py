@@ -85,7 +85,7 @@ def test_a_file_and_a_table_are_the_same(tmp_path: Path) -> None:
     firms().write_parquet(source)
     mv.protect_file(source, output, "pca", seed=1, register=register)
     assert share(released(firms(), register)) == 1
-    said = mv.protect_file(source, output, "pca", seed=1, register=register).warnings
+    said = mv.protect_file(source, output, "pca", seed=1, register=register, overwrite=True).warnings
     assert any("the nearest of 2 such releases" in warning for warning in said)
 
 
@@ -146,8 +146,8 @@ def test_on_the_command_line(
     assert "were in a release" not in printed
     assert stat.S_IMODE(Path("register").stat().st_mode) == 0o600
     for engine in ("memory", "stream"):
-        code, printed, _ = run(capsys, "protect", "a.csv", "-o", "b.csv", *options, "--engine", engine)
+        code, printed, _ = run(capsys, "protect", "a.csv", "-o", "b.csv", *options, "--overwrite", "--engine", engine)
         assert code == 0
         assert "about 100% of the rows were in a release of" in printed
-    assert "in a release" in run(capsys, "run", "r.toml", "--register", "register", "--json")[1]
+    assert "in a release" in run(capsys, "run", "r.toml", "--overwrite", "--register", "register", "--json")[1]
     assert len(json.loads(Path("register").read_text())["releases"]) == 4

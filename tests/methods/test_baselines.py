@@ -119,7 +119,7 @@ def test_root_can_be_chosen_for_any_exact_release(perturb: str) -> None:
     release = mv.protect(data, "pca", perturb=perturb, root="triangular", seed=1, public=[0])
     assert max(moment_errors(data, release.data)) < 1e-12
     assert not np.array_equal(release.data, mv.protect(data, "pca", perturb=perturb, seed=1, public=[0]).data)
-    with pytest.raises(ParameterError, match="root goes with exact=True only"):
+    with pytest.raises(ParameterError, match="root goes with exact=True or 'rounded' only"):
         mv.protect(data, "pca", perturb=perturb, root="triangular", exact=False)
 
 

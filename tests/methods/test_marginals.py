@@ -180,10 +180,12 @@ def test_no_extreme_is_given_away_and_no_value_leaves_the_domain(method: str, ki
     assert (new[NAMES].isna() == data[NAMES].isna()).all(axis=None)
 
 
-def test_the_tail_group_is_as_large_as_asked_for() -> None:
-    for group in (2, 12):
-        new = mv.protect(firms(), marginals="smoothed", tail_group=group, seed=1).data
-        assert (new["turnover"] == new["turnover"].max()).sum() == group
+def test_what_fewer_than_the_tail_group_share_is_drawn_anew() -> None:
+    data = firms()
+    data.loc[:5, "turnover"] = 1234.5
+    for group, stays in ((6, True), (7, False)):
+        new = mv.protect(data, marginals="smoothed", tail_group=group, seed=1).data
+        assert ((new["turnover"] == 1234.5).sum() == 6) == stays
 
 
 def test_a_larger_tail_group_than_the_rows_allow_leaves_the_columns_free_and_says_so() -> None:

@@ -33,11 +33,12 @@ def frame(seed: int = 1, rows: int = 300) -> pd.DataFrame:
 # --- Public columns
 
 
-def test_a_record_alone_in_a_public_label_is_refused() -> None:
+def test_a_record_alone_in_a_public_label_is_pooled() -> None:
     data = frame().assign(g=["x", "y"] * 150)
     data.loc[7, "g"] = "only"
-    with pytest.raises(DataError, match="1 labels of column 'g' have fewer than 3 rows"):
-        mv.protect(data, public="g")
+    release = mv.protect(data, "ipso", public="g", seed=1)
+    assert any(warning.startswith("1 of the groups by public 'g' have too few records") for warning in release.warnings)
+    assert (release.data.loc[7, list("abcd")] - data.loc[7, list("abcd")]).abs().min() > 0
 
 
 @both
@@ -207,13 +208,14 @@ def test_kept_is_the_worst_stratum(method: str) -> None:
         before, after = (frame.loc[data["g"] == group, list("abcd")] for frame in (data, release.data))
         scale = np.outer(before.std(), before.std())
         errors.append(((after.cov() - before.cov()).abs() / scale).to_numpy().max())
-    assert max(errors) < {"pca": 1e-10, "veil": 0.05}[method]
+    assert max(errors) < {"pca": 1e-10, "veil": 0.08}[method]
     assert release.kept["covariance"] == pytest.approx(max(errors), rel=0.05, abs=1e-12)
 
 
 def test_an_error_in_a_stratum_says_so() -> None:
-    data = frame().assign(g=np.repeat(["x", "y"], [296, 4]))
-    with pytest.raises(ParameterError, match="in a stratum of 4 rows: components: 4 asked, but there are 3"):
+    data = frame().assign(g=np.repeat(["x", "y"], [280, 20]))
+    data.loc[280:, "d"] = data.loc[280:, "a"] + data.loc[280:, "b"]
+    with pytest.raises(ParameterError, match="in a stratum of 20 rows: components: 4 asked, but there are 3"):
         mv.protect(data, "pca", strata="g", components=4)
 
 

@@ -37,9 +37,7 @@ def nearest(data: Array, released: Array) -> float:
 
 def test_no_record_and_no_score_comes_back() -> None:
     data = skewed(1, 30, 2)
-    swapped = [nearest(data, mv.protect(data, "pca", exact=False, seed=seed).data) for seed in range(40)]
     rotated = [mv.protect(data, "spectral_rotation", seed=seed).data for seed in range(40)]
-    assert min(swapped) < 1e-12  # two swapped components meet again now and then
     assert min(nearest(data, released) for released in rotated) > 1e-6
     for released in rotated:
         for before, after in zip(scores(data, data).T, scores(released, data).T, strict=True):

@@ -45,11 +45,11 @@ def test_swapped_values_are_the_same_to_the_last_digit_and_near_in_rank(window: 
     assert (shift.max(axis=0) > 100 * window).all()
 
 
-def test_whole_numbers_stay_whole_and_nothing_is_warned_of() -> None:
+def test_whole_numbers_stay_whole_and_values_that_stay_are_told_of() -> None:
     frame = pd.DataFrame(np.round(firms(2)[:, [1, 3]]), columns=["turnover", "staff"]).astype("int64")
     release = mv.protect(frame, "rank_swap", seed=1)
     assert (np.sort(release.data.to_numpy(dtype=float), axis=0) == np.sort(frame.to_numpy(), axis=0)).all()
-    assert release.warnings == []
+    assert any("are released as they are" in warning for warning in release.warnings)
     assert release.kind == "masked"
     assert release.kept["mean"] < 1e-14
     assert release.kept_on_average == ()  # covariances shrink

@@ -115,8 +115,8 @@ def test_veil_of_a_wide_table_can_be_repeated_and_keeps_distributions() -> None:
     values = wide_table(30, 600)
     release, again = (mv.protect(values, seed=1) for _ in range(2))
     np.testing.assert_array_equal(release.data, again.data)
-    assert release.kept["mean"] < 0.05
-    assert release.kept["distribution"] < 0.2
+    assert release.kept["distribution"] < 0.25
+    assert any("values were not exchanged" in warning for warning in release.warnings)
 
 
 def test_missing_cells_of_wide_tables_end_in_time_or_are_refused() -> None:

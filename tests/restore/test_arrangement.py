@@ -156,7 +156,7 @@ def test_few_rows_and_more_columns_than_rows_are_arranged_somehow() -> None:
         data = values(rows=rows, columns=columns)
         found, settled = arranged(table(data))
         assert (np.sort(found, axis=0) == np.sort(data, axis=0)).all()
-        assert np.isfinite([settled.correlation, settled.rank_correlation]).all()
+        assert settled is None, "all pairs of columns would have more sums than such a table can hide"
 
 
 def test_the_original_is_not_touched() -> None:

@@ -166,7 +166,7 @@ def largest_gap(one: Moments, other: Moments, sd: Array) -> float:
     for start in range(0, sd.size, COLUMNS_AT_ONCE):
         some, others = slice(start, start + COLUMNS_AT_ONCE), slice(start, None)
         gap = one.between(some, others) / one.weight - other.between(some, others) / other.weight
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             gap = np.abs(gap, out=gap) / np.outer(sd[some], sd[others])
         worst = max(worst, float(gap[np.isfinite(gap)].max(initial=0.0)))
     return worst

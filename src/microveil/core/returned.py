@@ -19,38 +19,49 @@ SAME = 1e-7
 MOST_ROWS = 20_000
 """Records up to which they are looked for: in larger files, values do not meet again by chance."""
 
+MOST_STEPS = 2.0**62
+"""Steps from the mean that a whole number holds."""
+
 UNAVOIDABLE = 3.0
 """Records that are expected to come back by chance from which on nothing can be done: few values, which many share."""
 
 
-FEW_COLUMNS, FEW_ROWS, TRIED, COPIES, HALF = 2, 30, 200, 0.05, 0.5
+A_HANDFUL = 5
+"""Records that have most of the variance of a column, so that its covariances tell them."""
+
+FEW_COLUMNS, FEW_ROWS, TRIED, COPIES, BESIDE, HALF = 2, 30, 200, 0.05, 0.6, 0.5
 """Columns and rows from which on giveaways are looked for, records that are tried, the share of near copies that is no
-accident, and half."""
+accident, the share of values beside their own that is none, and half."""
 
 
 def returned_records(original: Sequence[Array], released: Sequence[Array]) -> int:
     """How many records that nobody else has stand in the release in all columns; 0 where coarse values explain it."""
-    if not original or not 0 < original[0].size <= MOST_ROWS:
+    if len(original) < FEW_COLUMNS or not 0 < original[0].size <= MOST_ROWS:
         return 0
-    scales = [_scale(column) for column in original]
+    scales = [_centre_and_scale(column) for column in original]
     # Two grids, half a step apart: two values that are the same are in one cell of at least one of them.
     grids = [[_keys(columns, scales, offset) for columns in (original, released)] for offset in (0.0, 0.5)]
-    unique = _unique(grids[0][0])
+    # A record with few cells is soon met again.
+    told = np.mean([~np.isnan(column) for column in original], axis=0) > HALF
+    unique = _unique(grids[0][0]) & told
     back = unique & np.logical_or.reduce([np.isin(before, after) for before, after in grids])
     count = int(np.count_nonzero(back))
     return count if count and _expected(original, released, unique) < UNAVOIDABLE else 0
 
 
-def _scale(column: Array) -> float:
-    spread = float(np.nanstd(column)) if not np.isnan(column).all() else 0.0
-    return SAME * spread if spread > 0 else 1.0
+def _centre_and_scale(column: Array) -> tuple[float, float]:
+    if np.isnan(column).all():
+        return 0.0, 1.0
+    return float(np.nanmean(column)), SAME * float(np.nanstd(column)) or 1.0
 
 
-def _keys(columns: Sequence[Array], scales: Sequence[float], offset: float) -> NDArray[np.uint64]:
+def _keys(columns: Sequence[Array], scales: Sequence[tuple[float, float]], offset: float) -> NDArray[np.uint64]:
     """A number for each record, the same for the same records: a sum of its cells, each times an odd constant."""
     keys = np.zeros(columns[0].size, dtype=np.uint64)
-    for number, (column, scale) in enumerate(zip(columns, scales, strict=True)):
-        cells = np.floor(np.nan_to_num(column / scale, nan=np.pi * 1e6) + offset)
+    for number, (column, (centre, scale)) in enumerate(zip(columns, scales, strict=True)):
+        cells = np.floor(
+            np.nan_to_num((column - centre) / scale, nan=np.pi * 1e6).clip(-MOST_STEPS, MOST_STEPS) + offset
+        )
         odd = np.uint64((2 * number + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1)
         keys = (keys ^ (cells.astype(np.int64).astype(np.uint64) * odd)) * np.uint64(0xBF58476D1CE4E5B9)
         keys ^= keys >> np.uint64(29)
@@ -83,22 +94,38 @@ def _hits(old: Array, new: Array) -> NDArray[np.intp]:
     return hits
 
 
-def giveaways(original: Sequence[Array], released: Sequence[Array]) -> list[str]:
-    """What a look at the released values alone tells of the people in the file, measured on them."""
+def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bool = False) -> list[str]:
+    """What a look at the released values alone tells of the people in the file, measured on them.
+
+    Where covariances are `exact`, they tell the records that have most of the variance of a column.
+    """
+    back = returned_records(original, released)
+    said = [f"{back} records that nobody else has stand in the release as they are"] if back else []
     if len(original) < FEW_COLUMNS or not FEW_ROWS <= original[0].size <= MOST_ROWS:
-        return []
-    said = []
-    near, linked, tried = _found(original, released)
-    if near > COPIES * tried:
+        return said
+    few = few_decide(original) if exact else 0
+    if few:
         said.append(
-            f"{near} of {tried} records have a released record nearer to them than half the way to anybody else: who "
-            "knows them finds them"
+            f"in {few} columns a handful of records have most of the variance: covariances that are kept exactly tell them"
+        )
+    near, linked, tried = _found(original, released)
+    # An independent file has such a record for 1 of 1 + 4^d, in d dimensions; columns that go together have fewer.
+    if near > (COPIES + 2 / (1 + 2.0 ** min(len(original), 60))) * tried:
+        said.append(
+            f"{near} of {tried} records have a released record four times as near to them as anybody else: who knows "
+            "them finds them"
         )
     if linked > COPIES * tried:
         said.append(
             f"{linked} of {tried} records are nearest to their own released record: who knows them finds the rest of it"
         )
-    verbatim = [np.mean(_hits(own, new) > 0) for own, new in _single_values(original, released)]
+    single = _single_values(original, released)
+    verbatim = [np.mean(_hits(own, new) > 0) for own, new in single]
+    if single and np.mean([_beside_own(own, new) for own, new in single]) > BESIDE and np.mean(verbatim) <= HALF:
+        said.append(
+            "most released values are next to an original one, by their rank: summed over columns, such gaps tell who "
+            "is in the file"
+        )
     if verbatim and np.mean(verbatim) > HALF:
         said.append(
             f"{np.mean(verbatim):.0%} of the values that one record has are released as they are: who knows a record's "
@@ -107,9 +134,31 @@ def giveaways(original: Sequence[Array], released: Sequence[Array]) -> list[str]
     return said
 
 
+def few_decide(columns: Sequence[Array]) -> int:
+    """The number of columns of which a handful of records have most of the variance."""
+    found = 0
+    for column in columns:
+        off = column[~np.isnan(column)]
+        off = off - off.mean()
+        squares = np.square(off / (np.abs(off).max(initial=0.0) or 1.0))
+        if squares.size > FEW_ROWS and np.square(squares.sum()) < A_HANDFUL * np.square(squares).sum():
+            found += 1
+    return found
+
+
+def _beside_own(own: Array, new: Array) -> float:
+    """The share of single values that have the released value of their rank between their neighbours."""
+    released = np.sort(new[~np.isnan(new)])
+    if released.size < own.size:
+        return 0.0
+    at = np.quantile(released, (np.arange(own.size) + 0.5) / own.size)[1:-1]
+    return float(np.mean((at > own[:-2]) & (at < own[2:])))
+
+
 def _found(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int, int]:
-    """Of some originals, how many have a released record in half the distance to the nearest other original; how many
-    are nearest to their own; and how many were tried."""
+    """Of some originals, how many have a released record in a quarter of the distance to the nearest other; how many
+    are nearest to their own; and how many were tried.
+    """
     scales = [float(np.nanstd(column)) or 1.0 for column in original]
     before, after = (
         np.column_stack([np.nan_to_num(column / scale) for column, scale in zip(columns, scales, strict=True)])
@@ -121,7 +170,7 @@ def _found(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, i
         others = np.square(before - before[row]).sum(axis=1)
         others[row] = np.inf
         away = np.square(after - before[row]).sum(axis=1)
-        near += int(4 * away.min() < others.min())
+        near += int(16 * away.min() < others.min())
         linked += int(np.argmin(away) == row and others.min() > 0)
     return near, linked, rows.size
 

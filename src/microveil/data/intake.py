@@ -67,12 +67,16 @@ def with_values(frame: Frame, roles: Roles) -> Roles:
     return replace(roles, confidential=full or roles.confidential)
 
 
-def take_in(frame: Frame, roles: Roles, rules: Rules) -> Intake:
-    """Check the columns, find or read the special codes, and build the table."""
+def take_in(frame: Frame, roles: Roles, rules: Rules, *, pull_in: bool = False) -> Intake:
+    """Check the columns, find or read the special codes, and build the table.
+
+    With `pull_in`, records far out in public columns are pulled in: a method that keeps moments exactly promises those
+    with the columns as they are.
+    """
     if frame.count < SMALLEST_TABLE:
         rows = "no rows" if frame.count == 0 else f"{frame.count} row{'s' if frame.count > 1 else ''}"
         raise DataError(f"data: has {rows}", f"at least {SMALLEST_TABLE} are needed to hide one among others")
-    table, plain, crossed, rare = _table(frame, roles)
+    table, plain, crossed, rare = _table(frame, roles, pull_in=pull_in)
     look = scan(table)
     missing = set(look.missing())
     for number, (role, name) in plain.items():
@@ -154,7 +158,7 @@ Crossed = dict[tuple[str, str], Array]
 """By role and name, the columns of numbers that are regressed on in products only."""
 
 
-def _table(frame: Frame, roles: Roles) -> tuple[Table, Plain, Crossed, dict[str, int]]:
+def _table(frame: Frame, roles: Roles, *, pull_in: bool) -> tuple[Table, Plain, Crossed, dict[str, int]]:
     """The table, what there is to say of its columns, and how many rare labels and strata were pooled."""
     for name in roles.confidential:
         check_held(name, frame.is_held(name))
@@ -187,7 +191,7 @@ def _table(frame: Frame, roles: Roles) -> tuple[Table, Plain, Crossed, dict[str,
         groups.get("groups"),
         *(places.get(role, ()) for role in ("local", "local_pieces", "grouped")),
     )
-    if np.isfinite(columns).all():  # what is not is told of later
+    if pull_in and np.isfinite(columns).all():  # what is not is told of later
         columns, far = pulled_in(columns, weights)
         rare |= {"far": far} if far else {}
     values = Matrix([*columns, *(frame.numbers(name) for name in roles.confidential)])

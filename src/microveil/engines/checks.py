@@ -13,7 +13,7 @@ from microveil.decompose import Centre
 from microveil.engines.rows import Task
 from microveil.methods import Plan
 
-HIGH_LEVERAGE = 0.9
+HIGH_LEVERAGE = 0.5
 """Share of a record's own weight in its fitted value from which on the public columns all but tell its values."""
 
 ALONE = 1 - 1e-9

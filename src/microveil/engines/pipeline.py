@@ -45,8 +45,8 @@ from microveil.perturb import (
     ColumnPerturbation,
     JointPerturbation,
     Mixture,
+    Normal,
     OtherScores,
-    VanDerWaerden,
 )
 from microveil.restore import Correction, correction
 from microveil.risk import expected_near_returns
@@ -347,11 +347,13 @@ def _perturb(
     """
     perturb, selected = plan.perturb, task.selected
     if isinstance(perturb, ColumnPerturbation):
-        turns = [_turn(task, measured, streams, address, *place) for place in enumerate(selected)]
         dominated = _dominated(plan, task, scores)
+        if dominated and measured is None:
+            measured = scores.moments(task)
+        turns = [_turn(task, measured, streams, address, *place) for place in enumerate(selected)]
         carried = [turn for turn in turns if turn.component not in dominated]
         each = scores.perturb(perturb, carried, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
-        scores.perturb(VanDerWaerden(), [turn for turn in turns if turn.component in dominated], lambda _: None)
+        scores.perturb(Normal(), [turn for turn in turns if turn.component in dominated], lambda _: None)
         notes = {turn.component: "; ".join(own) for turn, own in zip(carried, each, strict=True) if own}
         return notes | dict.fromkeys(dominated, DOMINATED)
     if not isinstance(scores, HeldScores):

@@ -190,11 +190,6 @@ class LazyScores(Scores):
         """Row by row, or by a permutation over all rows."""
         if not turns:
             return []
-        if not (perturb.by_rows or perturb.permutes):
-            raise DataError(
-                f"{len(turns)} components are dominated by a few records, and would have to be drawn anew as a whole",
-                "use engine='memory', or dominated='keep'",
-            )
         changes: dict[int, Change]
         if perturb.by_rows:
             streams = [Remembered(turn.stream.entropy, turn.stream.key) for turn in turns]

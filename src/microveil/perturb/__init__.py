@@ -66,10 +66,10 @@ __all__ = [
     "JointPerturbation",
     "Mixed",
     "Mixture",
+    "Normal",
     "NormalPerturbation",
     "OtherScores",
     "Perturbation",
-    "VanDerWaerden",
     "check_draws",
     "similar_records",
 ]

@@ -180,8 +180,8 @@ class CarryingPerturbation(ColumnPerturbation):
     dominated: Annotated[
         Literal["redraw", "keep"],
         Field(
-            description="what happens to a component of which a few records have most of the variance: redraw it as "
-            "normal scores in random order, or keep to the perturbation, which carries these records to others"
+            description="what happens to a component of which a few records have most of the variance: draw it anew "
+            "from a normal distribution, or keep to the perturbation, which carries these records to others"
         ),
     ] = "redraw"
 

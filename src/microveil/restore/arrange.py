@@ -130,9 +130,11 @@ class _Search:
         width = len(original.names) - original.public
         self.marks = np.empty((0, width), np.uint8) if present is None else np.ascontiguousarray(present, np.uint8)
         self.anchors = self._anchors(original.weights is not None)
-        self.fitted = self._fitted(len(original.names))
         self.fixed = len(self.anchors) + original.public
-        self.target = self._second_moments(self.features(list(original.values.columns)))
+        features = self.features(list(original.values.columns))
+        self.fitted = self._fitted(features)
+        self.target = self._second_moments(features)
+        del features
         ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.target.shape[1])
         self.inverse = np.ascontiguousarray(np.linalg.inv(self.target + ridge))
 
@@ -149,12 +151,21 @@ class _Search:
             anchors += [np.asarray(_standardised(column.astype(np.float64))) for column in gaps.T]
         return anchors
 
-    def _fitted(self, width: int) -> Mask:
-        """Between which columns moments are fitted to, anchors among them: those with enough complete pairs."""
-        there = np.ones((self.count, len(self.anchors) + width))
+    def _fitted(self, features: NDArray[np.float32]) -> Mask:
+        """Between which columns moments are fitted to, anchors among them.
+
+        Those with enough complete pairs, and of columns that more than a few records have another value in: the
+        moments of a rare flag are the records that have it. Sums of squares, squared, over those of fourth powers
+        are the number of such records, as the ranks have it.
+        """
+        least = min(FEWEST_RECORDS, self.count)
+        squares, fourths = (np.einsum("ij->j", features[:, 1].astype(np.float64) ** power) for power in (2, 4))
+        many = np.square(squares) >= 0.9 * least * fourths
+        enough: Mask = np.outer(many, many)
         if self.present is not None:
+            there = np.ones(features.shape[::2])
             there[:, -self.present.shape[1] :] = self.present
-        enough: Mask = there.T @ there >= min(FEWEST_RECORDS, self.count)
+            enough &= there.T @ there >= least
         return enough
 
     def features(self, columns: list[Array]) -> NDArray[np.float32]:
