@@ -115,7 +115,6 @@ def test_veil_of_a_wide_table_can_be_repeated_and_keeps_distributions() -> None:
     values = wide_table(30, 600)
     release, again = (mv.protect(values, seed=1) for _ in range(2))
     np.testing.assert_array_equal(release.data, again.data)
-    assert release.kept["distribution"] < 0.25
     assert any("values were not exchanged" in warning for warning in release.warnings)
 
 

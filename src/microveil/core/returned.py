@@ -106,7 +106,7 @@ def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bo
     few = few_decide(original) if exact else 0
     if few:
         said.append(
-            f"in {few} columns a handful of records have most of the variance: covariances that are kept exactly tell them"
+            f"in {few} columns a handful of records have most of the variance: covariances that are exact tell them"
         )
     near, linked, tried = _found(original, released)
     # An independent file has such a record for 1 of 1 + 4^d, in d dimensions; columns that go together have fewer.
