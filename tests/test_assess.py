@@ -431,7 +431,9 @@ def test_hostile_tables_give_figures_or_reasons(case: str) -> None:
     for released in (shuffled(data), np.broadcast_to(data.mean(axis=0), data.shape).copy()):
         found = mv.assess(data, released, measures="all", seed=1, sanity=False)
         json.loads(found.to_json())
-        assert set(found.skipped) <= {"eigen_decay", "ci_overlap", "regression_fit"}
+        # Records of zeros alone are met again in any order.
+        skipped = {name for name, reason in found.skipped.items() if case != "spikes" or "order" not in reason}
+        assert skipped <= {"eigen_decay", "ci_overlap", "regression_fit"}
 
 
 def test_a_release_is_assessed_with_its_own_columns_and_codes() -> None:

@@ -81,6 +81,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "root": {"exact": True},
     "exchange": {"marginals": "smoothed"},
     "tail_group": {"marginals": "smoothed"},
+    "window": {"marginals": "smoothed"},
     "sizes": {"grouping": "univariate"},
     "utility": {"threshold": 0.4},
     "modification": {"clusters": STRANGE[:1]},

@@ -99,7 +99,6 @@ OPTIONS = {
     "seed not a number": (["--seed", "x"], "--seed"),
     "unknown engine": (["--engine", "warp"], "engine"),
     "unknown rules file": (["--rules", "nix.toml"], "nix.toml"),
-    "small strata": (["--strata", "t", "--confidential", "a,b"], "strata"),
     "public with holes": (["--public", "h", "--confidential", "a,b"], "'h' has missing cells"),
 }
 

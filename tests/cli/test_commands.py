@@ -291,7 +291,7 @@ def test_methods_lists_every_parameter_with_its_range(capsys: pytest.CaptureFixt
     names = parameters_shown(capsys, "pca")
     assert {"components", "noise_sd_ratio"} <= names
     assert not {"draws", "permutations"} & names, "these are arrays for tests"
-    assert parameters_shown(capsys, "veil") == {"exact", "marginals", "tail_group"}
+    assert parameters_shown(capsys, "veil") == {"dominated", "exact", "marginals", "tail_group", "window"}
 
 
 def parameters_shown(capsys: pytest.CaptureFixture[str], method: str) -> set[str]:

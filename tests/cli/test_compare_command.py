@@ -17,7 +17,7 @@ from microveil.api import Reading, example_file, place_from
 from microveil.cli.asked import Consultation, columns, methods_in, typed
 from microveil.core.errors import ParameterError
 
-COLUMNS = "turnover_domestic,wages,materials"
+COLUMNS = "employees,wages,materials"
 
 
 COMMAND = [sys.executable, "-m", "microveil", "compare", str(example_file()), "--confidential", COLUMNS]

@@ -165,6 +165,8 @@ def test_the_model_matrix_spans_what_that_of_formulaic_does(text: str) -> None:
         refused = str(error)
         assert any(why in refused for why in ("times itself", "too few", "fewer than", "more than"))
         return
+    if found.rare:
+        return  # labels that are rare in half of the file are pooled
     expected = formulaic.model_matrix(f"~ {text}", few).to_numpy(dtype=float)
     assert np.abs(projection(joined(found.columns))[0] - projection(expected)[0]).max() < 1e-9
     assert len(found.columns) == expected.shape[1] - 1
@@ -580,22 +582,21 @@ def crossed_alone() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("method", ["pca", "veil"])
-def test_a_record_alone_in_a_combination_of_labels_is_refused(method: str) -> None:
+def test_a_record_alone_in_a_combination_of_labels_has_no_column_of_its_own(method: str) -> None:
     data = crossed_alone()
-    mv.protect(data, method, confidential=MONEY, public="~ region + size", seed=1)
-    with pytest.raises(
-        DataError,
-        match="public: 1 combinations of labels of 'region:size' have fewer than 3 rows; group labels, or leave the "
-        "columns uncrossed",
-    ):
-        mv.protect(data, method, confidential=MONEY, public="~ region * size")
+    for formula in ("~ region * size", "~ (region + size + x)^2"):
+        release = mv.protect(data, method, confidential=MONEY, public=formula, seed=1)
+        assert any("groups by public 'region:size' have too few records" in said for said in release.warnings)
+        alone = (data["region"] == "west") & (data["size"] == "small")
+        assert alone.sum() == 1
+        assert not np.isclose(release.data.loc[alone, MONEY], data.loc[alone, MONEY], rtol=1e-3).all()
 
 
-@pytest.mark.parametrize("formula", ["~ region * size", "~ region:size", "~ (region + size + x)^2"])
+@pytest.mark.parametrize("formula", ["~ region * size", "~ (region + size + x)^2"])
 def test_its_leverage_alone_would_give_it_away(formula: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "check_cells", lambda *_: None)
+    monkeypatch.setattr(module, "FEWEST_RECORDS", 1)
     with pytest.raises(DataError, match="public: 1 records are alone in what the public columns say"):
-        mv.protect(crossed_alone(), confidential=MONEY, public=formula)
+        mv.protect(crossed_alone(), "pca", confidential=MONEY, public=formula)
 
 
 def test_a_record_alone_in_a_combination_within_a_stratum_is_refused() -> None:
@@ -606,11 +607,10 @@ def test_a_record_alone_in_a_combination_within_a_stratum_is_refused() -> None:
 
 def test_a_slope_of_its_own_needs_a_row_more() -> None:
     west = FIRMS.index[FIRMS["region"] == "west"]
-    data = FIRMS.drop(west[3:])
-    mv.protect(data, "pca", confidential=MONEY, public="~ region + x", seed=1)
-    with pytest.raises(DataError, match="1 labels of column 'region' have fewer than 4 rows"):
-        mv.protect(data, "pca", confidential=MONEY, public="~ region * x")
-    mv.protect(FIRMS.drop(west[4:]), "pca", confidential=MONEY, public="~ region * x", seed=1)
+    data = FIRMS.drop(west[10:])
+    assert not matrix_of(data, "~ region + x").rare
+    assert matrix_of(data, "~ region * x").rare == {"region": 1}
+    assert not matrix_of(FIRMS.drop(west[11:]), "~ region * x").rare
 
 
 def test_too_many_combinations_of_labels_are_refused() -> None:

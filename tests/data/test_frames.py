@@ -81,8 +81,8 @@ def test_arrays_of_any_number_type(order: str, dtype: Any, method: str) -> None:
     assert release.data.shape == data.shape
     before, after = data.astype(np.float64), release.data.astype(np.float64)
     error = np.abs(after.mean(axis=0) - before.mean(axis=0)) / before.std(axis=0)
-    # The ends of a column are averaged, and the averages rounded to whole numbers where the column has these.
-    assert error.max() < {"pca": 1e-6, "veil": 0.05}[method]
+    # Values are drawn anew, and rounded to whole numbers where the column has these.
+    assert error.max() < {"pca": 1e-6, "veil": 0.1}[method]
     if method == "veil":
         assert (after.min(axis=0) >= before.min(axis=0)).all()
         assert (after.max(axis=0) <= before.max(axis=0)).all()

@@ -193,7 +193,7 @@ def test_labels_are_regressed_on(tmp_path: Path, public: Any) -> None:
 def test_a_label_of_one_record_is_refused(tmp_path: Path) -> None:
     region = pl.Series(["north"] * 4_999 + ["moon"])
     survey(5_000).with_columns(region=region).write_parquet(tmp_path / "in.parquet")
-    with pytest.raises(DataError, match="1 labels of column 'region' have fewer than 3 rows"):
+    with pytest.raises(DataError, match="1 labels of column 'region' have fewer than 10 rows"):
         protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", public=["region"])
 
 

@@ -423,7 +423,7 @@ def test_total_of_a_large_and_a_small_part_is_exact_and_holds_in_every_row(size:
 def test_swap_keeps_means_without_exact(scenario: str) -> None:
     for seed in SEEDS[:1]:
         data = SCENARIOS[scenario](np.random.default_rng(seed))
-        release = release_of(data, "swap", seed, exact=False)
+        release = release_of(data, "swap", seed, exact=False, dominated="keep")
         assert moment_errors(data, release.data)[0] <= 1e-14
         assert "covariance" not in release.kept
 

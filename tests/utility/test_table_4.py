@@ -74,7 +74,9 @@ def compare(found: dict[str, float], published: list[float | None]) -> None:
 @pytest.mark.parametrize("components", SWAPPED_COMPONENTS)
 def test_swapped_components(components: int) -> None:
     _, data = tarragona()
-    releases = [mv.protect(data, "pca", components=components, exact=False, seed=s, rules=None).data for s in range(16)]
+    # Tarragona has dominating records, which the paper carries to others.
+    options = {"components": components, "exact": False, "dominated": "keep", "rules": None}
+    releases = [mv.protect(data, "pca", seed=s, **options).data for s in range(16)]
     compare(mean_row(data, releases), SWAPPED_COMPONENTS[components])
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.domain import Domain, learnt_domain
 from microveil.core.errors import DataError, ParameterError
-from microveil.core.fewest import FEWEST_RECORDS, pooled, pulled_in
+from microveil.core.fewest import pooled, pulled_in
 from microveil.core.knowledge import Knowledge
 from microveil.core.ratios import find_ratios
 from microveil.core.roles import Roles
@@ -166,7 +166,7 @@ def _table(frame: Frame, roles: Roles, *, pull_in: bool) -> tuple[Table, Plain, 
     rare: dict[str, int] = {}
     strata = None
     if roles.strata:
-        strata, few = pooled(group_numbers(frame, roles.strata), FEWEST_RECORDS + len(roles.shown))
+        strata, few = pooled(group_numbers(frame, roles.strata))
         rare |= {"strata": few} if few else {}
     block = frame.block()
     if block is not None and not roles.shown and list(roles.confidential) == frame.names:

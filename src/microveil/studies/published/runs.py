@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from microveil import api
+from microveil.core.errors import ParameterError
 from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
@@ -38,7 +39,7 @@ def measured(
     """A study of the methods, by row; `figures` has the measure behind each printed figure, which may be rescaled."""
     study = compare(
         data,
-        methods,
+        {row: (name, as_printed(name, given)) for row, (name, given) in methods.items()},
         repeats=asked.repeats,
         measures=list(dict.fromkeys(figures.values())),
         seed=asked.seed,
@@ -55,12 +56,22 @@ def measured(
     return Found(values, study.failed)
 
 
+def as_printed(method: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with which a method carries every score, as in the papers, those of dominating records too."""
+    kept = {**parameters, "dominated": "keep"}
+    try:
+        api.check_method(method, kept)
+    except ParameterError:
+        return dict(parameters)
+    return kept
+
+
 def releases(data: Any, method: str, asked: Asked, **parameters: Any) -> Iterator[Release]:
     """Releases one after the other, from seeds of their own."""
     streams = Streams.from_seed(asked.seed)
     for repeat in range(asked.repeats):
         seed = int(streams.stream("reproduce", repeat).generator().integers(2**63))
-        yield api.protect(data, method, seed=seed, rules=None, **parameters)
+        yield api.protect(data, method, seed=seed, rules=None, **as_printed(method, parameters))
         asked.progress(f"protecting by {method}", (repeat + 1) / asked.repeats)
 
 
