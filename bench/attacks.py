@@ -103,9 +103,7 @@ def main() -> int:
     rows = dial(2 * seeds)
     if rows:
         plot(rows)
-        page += (
-            "\n## The dial of `veil`\n\nTarragona, means over the seeds; [more](veil.md).\n\n"
-        )
+        page += "\n## The dial of `veil`\n\nTarragona, means over the seeds; [more](veil.md).\n\n"
         page += "| `window` | Score₂ | Score₃ | gap AUC | KS | ranks 6-25 within 5 % |\n|---|---|---|---|---|---|\n"
         names = ("score_2", "score_3", "gaps", "ks", "ranks")
         page += "".join(f"| {row['window']:.0f} | {' | '.join(f'{row[n]:.3f}' for n in names)} |\n" for row in rows)

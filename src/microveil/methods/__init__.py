@@ -112,6 +112,7 @@ METHODS: dict[str, Method] = {
                 "marginals": "stratified",
                 "exchange": False,
                 "tail_group": 5,
+                "window": 20,
             },
         ),
         Method(
