@@ -136,7 +136,8 @@ def largest(method: str, data: Array, seed: int) -> Tried:
     for old, new in zip(np.sort(data, axis=0)[::-1].T, np.sort(np.asarray(release.data), axis=0)[::-1].T, strict=True):
         if (old == old[0]).sum() < 5 and old[4] < 0.8 * old[0]:  # else everybody knows it within a tenth
             told.append(abs(new[0] + new[1] - old[1] - old[0]) <= 0.1 * abs(old[0]))
-    return Tried(float(np.mean(told)) if told else 0.0, 0.5, data, release)
+    # Of two or three columns, most are told by accident now and then.
+    return Tried(float(np.mean(told)) if len(told) > 3 else 0.0, 0.5, data, release)
 
 
 def link(method: str, data: Array, seed: int) -> Tried:

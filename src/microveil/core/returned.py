@@ -26,6 +26,9 @@ UNAVOIDABLE = 3.0
 """Records that are expected to come back by chance from which on nothing can be done: few values, which many share."""
 
 
+NEAR_ENOUGH, FAR_FROM_ALL = 0.1, 0.8
+"""Share of the largest value within which a guess tells it; and share of it that the fifth largest stays below."""
+
 A_HANDFUL = 5
 """Records that have most of the variance of a column, so that its covariances tell them."""
 
@@ -119,6 +122,12 @@ def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bo
         said.append(
             f"{linked} of {tried} records are nearest to their own released record: who knows them finds the rest of it"
         )
+    told, of = _largest_told(original, released)
+    if told > FEW_COLUMNS and told > HALF * of:
+        said.append(
+            f"in {told} of {of} columns the second largest can tell the largest within a tenth, from the two largest "
+            "released values"
+        )
     single = _single_values(original, released)
     verbatim = [np.mean(_hits(own, new) > 0) for own, new in single]
     if single and np.mean([_beside_own(own, new) for own, new in single]) > BESIDE and np.mean(verbatim) <= HALF:
@@ -144,6 +153,20 @@ def few_decide(columns: Sequence[Array]) -> int:
         if squares.size > FEW_ROWS and np.square(squares.sum()) < A_HANDFUL * np.square(squares).sum():
             found += 1
     return found
+
+
+def _largest_told(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int]:
+    """In how many columns the sum of two released values less the second largest is near the largest; and of how many.
+
+    Where the five largest are close together, everybody knows the largest.
+    """
+    told = of = 0
+    for old, new in zip(original, released, strict=True):
+        own, drawn = (np.sort(column[~np.isnan(column)])[::-1] for column in (old, new))
+        if own.size >= FEW_ROWS and own[4] < FAR_FROM_ALL * own[0]:
+            of += 1
+            told += int(abs(drawn[0] + drawn[1] - own[1] - own[0]) <= NEAR_ENOUGH * own[0])
+    return told, of
 
 
 def _beside_own(own: Array, new: Array) -> float:
