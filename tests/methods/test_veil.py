@@ -285,7 +285,7 @@ def test_a_third_of_the_cells_may_be_missing() -> None:
     assert np.abs(relation[0]).max() > 0.15
     assert np.abs(relation[1] - relation[0]).max() <= 0.05
     for name in NAMES:
-        assert ks_2samp(before[name].dropna(), after[name].dropna(), method="asymp").statistic <= 0.06
+        assert ks_2samp(before[name].dropna(), after[name].dropna(), method="asymp").statistic <= 0.08
     # The pattern of the holes is kept, and links by itself: as well as if all values had been shuffled.
     by_pattern = before.copy()
     for name in NAMES:
