@@ -573,16 +573,16 @@ def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Pro
     """What the engine makes of the table, drawn again as long as somebody's record stands in it."""
     sensitive, original = sensitive_columns(plan, frame.names, intake), intake.table.confidential.columns
     draws = (DRAWS if intake.table.count <= SMALL_FILE else FEW_DRAWS) if plan.draws_anew else 1
-    found: list[tuple[int, Outcome]] = []
+    fewest, best = np.inf, None
     for attempt in range(draws):
-        drawn = streams if attempt == 0 else dataclasses.replace(streams, attempt=attempt)
+        drawn = dataclasses.replace(streams, attempt=attempt)
         outcome = run(plan, intake.table, intake.look, drawn, sensitive=sensitive, known=intake.known, progress=tell)
         changed = outcome.perturbed
         back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
-        found = sorted([*found, (back, outcome)], key=lambda draw: draw[0])[:1]
+        fewest, best = (back, outcome) if best is None or back < fewest else (fewest, best)
         if not back:
             break
-    return found[0][1]
+    return best or outcome
 
 
 def check_nothing_slips_through(frame: Frame) -> None:

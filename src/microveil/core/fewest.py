@@ -49,7 +49,8 @@ def pulled_in(columns: list[Array], weights: Array | None) -> tuple[list[Array],
     if not columns:
         return columns, 0
     x = np.column_stack(columns)
-    x -= np.median(x, axis=0)
+    middle = np.median(x, axis=0)
+    x -= middle
     weight = np.ones(len(x)) if weights is None else weights
     limit = max(MOST_LEVERAGE, TIMES_AVERAGE * (x.shape[1] + 1) / len(x))
     moved = np.zeros(len(x), dtype=bool)
@@ -62,7 +63,6 @@ def pulled_in(columns: list[Array], weights: Array | None) -> tuple[list[Array],
         moved |= far
     if not moved.any():
         return columns, 0
-    middle = np.median(np.column_stack(columns), axis=0)
     return [np.ascontiguousarray(column) for column in (x + middle).T], int(np.count_nonzero(moved))
 
 

@@ -26,8 +26,8 @@ DOMINATED = 0.1
 """The p % rule: all but the two largest excesses must come to this share of the largest one, or a sum tells it."""
 
 FLATTEST, SHARPEST = 0.2, 200.0
-"""Limits of the concentration of a beta distribution: below the first, draws would pile up at the ends of a window,
-where the records are that make it so wide; above the second they are all the same."""
+"""Limits of the concentration of a beta distribution: below the first, all draws stand at the ends of a window; above
+the second they are all the same."""
 
 LEAST_SHAPE = 0.05
 """Below this, numpy's beta deviates underflow."""
