@@ -1,23 +1,48 @@
 """microveil releases numeric microdata that keep their statistics and hide their records."""
 
-from microveil.api import (
-    assess,
-    describe,
-    example_file,
-    leakage_distribution,
-    measures,
-    methods,
-    protect,
-    read_policy,
-)
-from microveil.core.assessment import Assessment, Sanity
-from microveil.core.policy import Policy, Verdict
-from microveil.core.results import ComponentTable, Dose, Release
-from microveil.large import assess_files, protect_file, protect_spark
-from microveil.recipes import run
-from microveil.studies import Advice, Study, compare, recommend, reproduce
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from microveil.api import (
+        assess,
+        describe,
+        example_file,
+        leakage_distribution,
+        measures,
+        methods,
+        protect,
+        read_policy,
+    )
+    from microveil.core.assessment import Assessment, Sanity
+    from microveil.core.policy import Policy, Verdict
+    from microveil.core.results import ComponentTable, Dose, Release
+    from microveil.large import assess_files, protect_file, protect_spark
+    from microveil.recipes import run
+    from microveil.studies.compare import compare
+    from microveil.studies.recommend import Advice, recommend
+    from microveil.studies.reproduce import reproduce
+    from microveil.studies.study import Study
 
 __version__ = "0.1.0"
+
+# Where each public name lives. They are imported on first use, so that `import microveil` and `--help` cost nothing
+# that is not needed: the whole of it takes a second.
+_HOMES = {
+    "microveil.api": ("assess describe example_file leakage_distribution measures methods protect read_policy"),
+    "microveil.core.assessment": "Assessment Sanity",
+    "microveil.core.policy": "Policy Verdict",
+    "microveil.core.results": "ComponentTable Dose Release",
+    "microveil.large": "assess_files protect_file protect_spark",
+    "microveil.recipes": "run",
+    "microveil.studies.compare": "compare",
+    "microveil.studies.recommend": "Advice recommend",
+    "microveil.studies.reproduce": "reproduce",
+    "microveil.studies.study": "Study",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "Advice",
@@ -46,3 +71,26 @@ __all__ = [
     "reproduce",
     "run",
 ]
+
+
+class _Package(ModuleType):
+    """A public name wins over a submodule of that name: `microveil.methods` is the function, whatever was imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("errors", "tables"):
+            return import_module(f"{__name__}.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOME_OF[name]), name)
+        super().__setattr__(name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*globals(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package
