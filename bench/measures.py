@@ -87,7 +87,7 @@ def tables(pair: Pair) -> Any:
 
 
 def measure(name: str) -> Callable[[Any, int], object]:
-    from microveil.measuring import GAUGES
+    from microveil.assessment.measuring import GAUGES
 
     return lambda both, seed: GAUGES[name](*both, seed=seed)
 

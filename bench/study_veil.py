@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 
 import microveil as mv
-from microveil import risk, utility
 from microveil.core.table import Matrix
+from microveil.measures import risk, utility
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "veil-study.md"

@@ -12,48 +12,43 @@ from pathlib import Path
 PACKAGE = "microveil"
 SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 
-# room -> rooms it may import beside itself
-ALLOWED: dict[str, set[str]] = {
-    "core": set(),
-    "errors": {"core"},
-    "decompose": {"core"},
-    "perturb": {"core"},
-    "restore": {"core"},
-    "risk": {"core"},
-    "utility": {"core"},
-    "data": {"core"},
-    "opinion": {"core", "utility"},
-    "methods": {"core", "decompose", "opinion", "perturb", "restore", "utility"},
-    "engines": {"core", "data", "decompose", "methods", "perturb", "restore", "risk", "utility"},
-    "account": {"core", "data", "engines", "methods", "risk", "utility"},
-    "tables": {"core", "data"},
-    "measuring": {"core", "data", "risk", "utility"},
-    "measuring_blocks": {"core", "data", "measuring", "risk", "utility"},
-    "report": {"core"},
-    "reporting": {"core", "data", "report"},
-    "by_unit": {"core", "data"},
-    "api": {
-        "account",
-        "by_unit",
-        "core",
-        "data",
-        "engines",
-        "measuring",
-        "methods",
-        "report",
-        "reporting",
-        "risk",
-        "utility",
-    },
-    "tabling": {"core", "data", "report", "tables"},
-    "large": {"account", "api", "core", "data", "engines", "measuring", "measuring_blocks", "methods"},
-    "mos": {"core", "data", "opinion", "utility"},
-    "recipes": {"api", "core"},
-    "studies": {"api", "core", "tables"},
-    "cli": {"api", "core", "large", "mos", "recipes", "studies", "tables", "tabling"},
-    "__init__": {"api", "core", "large", "recipes", "studies"},
-    "__main__": {"cli"},
+# From the innermost room to the outermost: a room imports only rooms that stand before it.
+ROOMS = [
+    "core",
+    "errors",
+    "storage",
+    "rules",
+    "io",
+    "measures",
+    "decompose",
+    "perturb",
+    "restore",
+    "opinion",
+    "methods",
+    "intake",
+    "assessment",
+    "engines",
+    "release",
+    "report",
+    "tables",
+    "api",
+    "large",
+    "studies",
+    "papers",
+    "cli",
+    "__init__",
+    "__main__",
+]
+
+# Rooms that do not know each other, although one stands before the other: each method is made of these three steps.
+STRANGERS = {
+    "decompose": {"perturb", "restore", "io"},
+    "perturb": {"decompose", "restore", "io"},
+    "restore": {"decompose", "perturb", "io"},
+    "measures": {"io"},
+    "tables": {"engines", "methods", "measures"},
 }
+ALLOWED = {room: {*ROOMS[:number]} - STRANGERS.get(room, set()) for number, room in enumerate(ROOMS)}
 
 # Packages that may only be imported inside a function, because they are slow to load.
 LATE = {"formulaic", "numba", "pandas", "polars", "pyarrow", "scipy", "sklearn", "jinja2", "altair", "vl_convert"}

@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 
 import microveil as mv
 from microveil.core.errors import MicroveilError
-from microveil.data.cells import formulas_kept
-from microveil.data.files import read_table, write_table
+from microveil.io.files.formula_injection import formulas_kept
+from microveil.io.tables import read_table, write_table
 
 SENTINEL = "86420.97531"
 DEADLINE = 20

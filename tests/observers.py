@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil import mos
+from microveil.assessment import mos
 from microveil.opinion import ratings_from
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from hostile import hostile_tables
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil import measuring
+from microveil.assessment import measuring
 from microveil.errors import DataError, ParameterError
 
 Array = NDArray[np.float64]

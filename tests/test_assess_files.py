@@ -12,18 +12,29 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil import measuring, measuring_blocks
-from microveil.core import far, in_order, measure, shelf, threads
-from microveil.core.measure import Measure
+from microveil.assessment import measuring, measuring_blocks
+from microveil.assessment import pairing_blocks as pair_blocks
+from microveil.assessment.measuring_blocks import (
+    HELD_COLUMNS,
+    IN_ORDER,
+    IN_PASSES,
+    OF_RANKS,
+    OF_SOME_ROWS,
+    assess_files,
+)
+from microveil.core import sorted_columns as in_order
+from microveil.core import threads
 from microveil.core.rng import Streams
-from microveil.core.shelf import Shelf
 from microveil.core.table import Matrix
-from microveil.data import pair_blocks
 from microveil.errors import DataError, FileError, ParameterError
-from microveil.measuring_blocks import HELD_COLUMNS, IN_ORDER, IN_PASSES, OF_RANKS, OF_SOME_ROWS, assess_files
-from microveil.risk import passing
-from microveil.risk.neighbours import link
-from microveil.utility import moments
+from microveil.measures import base as measure
+from microveil.measures.base import Measure
+from microveil.measures.nearest import linkage_blocks as passing
+from microveil.measures.nearest.neighbours import link
+from microveil.measures.utility import moments
+from microveil.storage import disk_columns as shelf
+from microveil.storage import remote_table as far
+from microveil.storage.disk_columns import Shelf
 
 Array = NDArray[np.float64]
 

@@ -20,12 +20,12 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
 import microveil as mv
-from microveil import recipes
 from microveil.core.errors import FileError, MicroveilError, ParameterError
-from microveil.core.strict import toml_text
-from microveil.data.formats import Reading
+from microveil.io.config_files import toml_text
+from microveil.io.files.formats import ReadOptions
 from microveil.methods import METHODS, Method, Plan
 from microveil.perturb import PERTURBATIONS
+from microveil.release import recipe as recipes
 
 SEED = 918_273_645_546_372_819_918_273_645_546_372_819
 STRANGE = ['net "income"', "Größe in m², €", "a = b # c", "[out\\put]", "  spaces ", "x.y"]
@@ -228,10 +228,10 @@ def test_whatever_protect_takes_has_a_place_in_a_recipe() -> None:
 
 
 def test_however_a_table_is_read_has_a_place_in_a_recipe() -> None:
-    options = {option.name for option in fields(Reading)}
+    options = {option.name for option in fields(ReadOptions)}
     assert options == set(recipes.Input.model_fields) - {"path", "sha256"}
     given = {name: name for name in options}
-    assert recipes.Input(**given).reading == Reading(**given)
+    assert recipes.Input(**given).reading == ReadOptions(**given)
 
 
 def test_an_address_without_a_file_stays_and_never_has_a_password(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
         protect,
         read_policy,
     )
-    from microveil.core.assessment import Assessment, Sanity
-    from microveil.core.policy import Policy, Verdict
-    from microveil.core.results import ComponentTable, Dose, Release
+    from microveil.assessment.assessment import Assessment, Sanity
+    from microveil.assessment.policy import Policy, Verdict
     from microveil.large import assess_files, protect_file, protect_spark
-    from microveil.recipes import run
+    from microveil.papers.reproduce import reproduce
+    from microveil.release.recipe import run
+    from microveil.release.release import ComponentTable, Dose, Release
     from microveil.studies.compare import compare
     from microveil.studies.recommend import Advice, recommend
-    from microveil.studies.reproduce import reproduce
     from microveil.studies.study import Study
 
 __version__ = "0.1.0"
@@ -32,14 +32,14 @@ __version__ = "0.1.0"
 # that is not needed: the whole of it takes a second.
 _HOMES = {
     "microveil.api": ("assess describe example_file leakage_distribution measures methods protect read_policy"),
-    "microveil.core.assessment": "Assessment Sanity",
-    "microveil.core.policy": "Policy Verdict",
-    "microveil.core.results": "ComponentTable Dose Release",
+    "microveil.assessment.assessment": "Assessment Sanity",
+    "microveil.assessment.policy": "Policy Verdict",
+    "microveil.release.release": "ComponentTable Dose Release",
     "microveil.large": "assess_files protect_file protect_spark",
-    "microveil.recipes": "run",
+    "microveil.release.recipe": "run",
     "microveil.studies.compare": "compare",
     "microveil.studies.recommend": "Advice recommend",
-    "microveil.studies.reproduce": "reproduce",
+    "microveil.papers.reproduce": "reproduce",
     "microveil.studies.study": "Study",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

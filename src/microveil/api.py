@@ -14,43 +14,44 @@ from typing import Any
 
 import numpy as np
 
-from microveil import account, measuring
-from microveil.by_unit import protected_by_unit
-from microveil.core.assessment import Assessment, Entry
+from microveil.assessment import measuring
+from microveil.assessment.assessment import Assessment, MeasureInfo
+from microveil.assessment.pairing import pair_up
+from microveil.assessment.policy import Policy
+from microveil.assessment.policy_files import read_policy as policy_from
+from microveil.assessment.several_releases import combined
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
-from microveil.core.evidence import Evidence, evidence
-from microveil.core.knowledge import Rule
-from microveil.core.measure import Measure, plain
-from microveil.core.policy import Policy
-from microveil.core.register import Entry as RegisterEntry
-from microveil.core.register import Register
-from microveil.core.results import Release
-from microveil.core.returned import giveaways, returned_records
 from microveil.core.rng import Streams
-from microveil.core.roles import Choice, ColumnId, Roles, named, resolve_roles
-from microveil.core.secret import secret_key
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
-from microveil.data.arranged import Beside, manner_with_rows, set_apart, with_rows, without_columns
-from microveil.data.blocks import BlockSource
-from microveil.data.cells import formula_cells, formulas_kept
-from microveil.data.describe import ColumnDescription, Description, describe_table
-from microveil.data.files import Place, Reading, check_target, pending_table, read_table, write_table
-from microveil.data.frames import Frame, open_frame, table_like
-from microveil.data.identifiers import identifier_reason
-from microveil.data.in_clear import told_in_clear
-from microveil.data.intake import Intake, Rules, take_in, with_values
-from microveil.data.limits import check_unit
-from microveil.data.pair import pair_up
-from microveil.data.places import Database, file_of, own_file, place_from
-from microveil.data.policy import read_policy as policy_from
-from microveil.data.several import combined
 from microveil.engines import ENGINES, Outcome, Progress, run
+from microveil.engines.release_check import Evidence, evidence
+from microveil.intake.derivable import told_in_clear
+from microveil.intake.describe import ColumnDescription, Description, describe_table
+from microveil.intake.identifiers import identifier_reason
+from microveil.intake.intake import Intake, Rules, take_in, with_values
+from microveil.intake.roles import Choice, ColumnId, Roles, named, resolve_roles
+from microveil.io.blocks import BlockSource
+from microveil.io.files.formula_injection import formula_cells, formulas_kept
+from microveil.io.frames.dataframes import Frame, open_frame, table_like
+from microveil.io.frames.reorder import IndexAndNotes, manner_with_rows, set_apart, with_rows, without_columns
+from microveil.io.frames.validation import check_unit
+from microveil.io.locations import Database, file_of, own_file, place_from
+from microveil.io.tables import Place, ReadOptions, check_target, pending_table, read_table, write_table
+from microveil.measures.base import Measure, plain
+from microveil.measures.risk import dbrl, leakage_distribution
+from microveil.measures.risk.proportions import PAIRS
+from microveil.measures.utility import between_correlation, within_correlation
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
-from microveil.reporting import Reporter, file_identity, in_file_order
-from microveil.risk import dbrl, leakage_distribution
-from microveil.risk.shares import PAIRS
-from microveil.utility import between_correlation, within_correlation
+from microveil.release import diagnostics as account
+from microveil.release.register import Register
+from microveil.release.register import RegisteredRelease as RegisterEntry
+from microveil.release.release import Release
+from microveil.release.returned import giveaways, returned_records
+from microveil.release.secret import secret_key
+from microveil.release.units import protected_by_unit
+from microveil.report.reporter import Reporter, file_identity, in_file_order
+from microveil.rules.column_rules import Rule
 
 DRAWS, FEW_DRAWS, SMALL_FILE = 20, 3, 200
 """Draws of a release at most, if records come back in them: in files of so many rows, and in larger ones."""
@@ -67,7 +68,7 @@ __all__ = [
     "Description",
     "Place",
     "Progress",
-    "Reading",
+    "ReadOptions",
     "assess",
     "assess_release",
     "check_target",
@@ -321,7 +322,7 @@ def measure_details(name: str) -> dict[str, Any]:
     return {key: plain(value) for key, value in dataclasses.asdict(known[name]).items()}
 
 
-def measure_entries() -> dict[str, Entry]:
+def measure_entries() -> dict[str, MeasureInfo]:
     """Every measure as it is declared."""
     return measuring.entries()
 
@@ -551,7 +552,7 @@ def names_kept(keep: Choice) -> list[str]:
 
 
 def _arranged(
-    release: Release, data: Any, dropped: list[str], shuffle_rows: bool, beside: Beside, secret: bytes
+    release: Release, data: Any, dropped: list[str], shuffle_rows: bool, beside: IndexAndNotes, secret: bytes
 ) -> Release:
     """The release with its rows in a random order, if asked for, and with what was done to the file in its account."""
     told, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data

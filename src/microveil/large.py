@@ -16,33 +16,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from microveil import account, api, measuring, measuring_blocks
-from microveil.core.assessment import Assessment
-from microveil.core.atomic import atomic_target, check_new, shown
+from microveil import api
+from microveil.assessment import measuring, measuring_blocks
+from microveil.assessment.assessment import Assessment
+from microveil.assessment.policy import Policy
 from microveil.core.errors import FileError, MicroveilError, ParameterError
-from microveil.core.policy import Policy
-from microveil.core.register import Register
-from microveil.core.results import Release
 from microveil.core.rng import ROWS_PER_BLOCK, Streams
-from microveil.core.roles import Choice, ColumnId, resolve_roles
-from microveil.core.secret import secret_key
-from microveil.core.shelf import BYTES, Shelf, memory_in_bytes, temporary_folder
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
-from microveil.data.blocks import open_blocks
-from microveil.data.cells import formulas_counted, formulas_kept
-from microveil.data.formats import Reading
-from microveil.data.frames import open_frame
-from microveil.data.in_clear import told_in_blocks
-from microveil.data.intake import Intake, Rules
 from microveil.engines import Outcome, Progress
 from microveil.engines.disk import DiskTable
 from microveil.engines.disk_marginals import with_marginals
 from microveil.engines.distributions import Restored
 from microveil.engines.memory import altered_variance, places_of
-from microveil.engines.scale import Beside, FarOutcome, MadeRows, check_eligible, run_far, shown_rows
+from microveil.engines.out_of_core import FarOutcome, MadeRows, StoredColumns, check_eligible, run_far, shown_rows
 from microveil.engines.stream import Written, batch_rows, dependence_of, take_in_blocks, write_blocks
+from microveil.intake.derivable import told_in_blocks
+from microveil.intake.intake import Intake, Rules
+from microveil.intake.roles import Choice, ColumnId, resolve_roles
+from microveil.io.blocks import open_blocks
+from microveil.io.files.formats import ReadOptions
+from microveil.io.files.formula_injection import formulas_counted, formulas_kept
+from microveil.io.frames.dataframes import open_frame
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
+from microveil.release import diagnostics as account
+from microveil.release.register import Register
+from microveil.release.release import Release
+from microveil.release.secret import secret_key
+from microveil.storage.atomic import atomic_target, check_new, shown
+from microveil.storage.disk_columns import BYTES, Shelf, memory_in_bytes, temporary_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,7 +116,7 @@ def protect_file(
     return noted.kept(release)
 
 
-def noted_file(register: str | Path | None, method: str, source: Path, reading: Reading | None = None) -> api.Noted:
+def noted_file(register: str | Path | None, method: str, source: Path, reading: ReadOptions | None = None) -> api.Noted:
     """What a register is told of a file, which is read for it once more."""
     opened = Register.opened(register)
     if opened is None:
@@ -140,7 +142,7 @@ def stream_file(
     rules: Rules,
     memory: int | str,
     progress: Progress | None,
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
     formulas: bool = False,
     **params: Any,
 ) -> Release:
@@ -221,8 +223,8 @@ def protect_spark(
         progress: called with the name of the step and the share done.
         **params: the method's parameters.
     """
-    from microveil.engines import spark
-    from microveil.engines.spark_frames import SparkSource
+    from microveil.engines.spark import engine as spark
+    from microveil.engines.spark.frames import SparkSource
 
     api.check_seed(seed)
     plan = method_named(method).plan(params)
@@ -245,7 +247,7 @@ def protect_spark(
     # The account is taken on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = _shown(found.intake.table, found.written)
     table = found.intake.table
-    rows = Table(Matrix(list(found.written.before)), table.names, table.public, found.written.weights)
+    rows = Microdata(Matrix(list(found.written.before)), table.names, table.public, found.written.weights)
     seen = replace(found.intake, table=rows)
     outcome = outcome_of(plan, found.intake, found.outcome, found.written)
     outcome = replace(outcome, columns=list(found.written.after))
@@ -261,7 +263,7 @@ def protect_spark(
 
 def write_dataset(release: Release, output: Path) -> None:
     """Write a release on Spark as a folder of Parquet files, which appears when it is complete."""
-    from microveil.engines.spark_frames import write_dataset as write
+    from microveil.engines.spark.frames import write_dataset as write
 
     write(release.data, str(output))
 
@@ -311,7 +313,7 @@ def of_sample(release: Release) -> tuple[Any, Release]:
 
 
 def engine_for(
-    path: Path, method: str, parameters: Mapping[str, Any], rules: Rules, reading: Reading | None = None
+    path: Path, method: str, parameters: Mapping[str, Any], rules: Rules, reading: ReadOptions | None = None
 ) -> str:
     """The engine that `auto` stands for: streaming where the table would not fit into the memory."""
     try:
@@ -359,7 +361,7 @@ def _check_words(written: Written) -> None:
         api.check_nothing_slips_through(open_frame(pa.Table.from_batches(written.words)))
 
 
-def _shown(table: Table, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _shown(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows of the sample, before and after."""
     import polars as pl
 
@@ -373,7 +375,7 @@ def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) 
     table, spectrum, dependence = intake.table, found.spectrum, found.dependence
     width = len(table.confidential_names)
     columns = list(MadeRows(found.table, found.released).columns(width))
-    mapped = isinstance(found.released.perturbed, Beside) and plan.maps_values
+    mapped = isinstance(found.released.perturbed, StoredColumns) and plan.maps_values
     return Outcome(
         columns=columns,
         perturbed=dependence.independent,

@@ -19,8 +19,8 @@ import pytest
 from pyarrow import parquet
 
 import microveil as mv
-from microveil.data.files import read_table
 from microveil.errors import DataError, FileError
+from microveil.io.tables import read_table
 
 COLUMNS = "MICROVEIL_MAX_COLUMNS"
 CELLS = "MICROVEIL_MAX_CELLS"
@@ -161,7 +161,7 @@ def test_a_header_of_200_000_names(tmp_path: Path) -> None:
 def test_every_kind_of_file_has_the_limit_on_columns(
     extension: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from microveil.data.files import FileFormat, write_table
+    from microveil.io.tables import FileFormat, write_table
 
     file = tmp_path / f"wide{extension}"
     place = str(file) if extension.startswith(".") else f"{extension}:///{file}.db#t"

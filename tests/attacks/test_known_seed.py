@@ -19,8 +19,8 @@ import pytest
 from command import run
 
 import microveil as mv
-from microveil.core.secret import secret_key
 from microveil.errors import FileError, MicroveilError
+from microveil.release.secret import secret_key
 
 CANDIDATES = np.arange(20_000.0, 20_300.0, 10.0)
 TRUTH = float(CANDIDATES[17])

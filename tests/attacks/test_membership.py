@@ -16,8 +16,8 @@ import reference
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.core.measure import Measure
 from microveil.errors import DataError
+from microveil.measures.base import Measure
 
 Array = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ import reference
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.core.assessment import Assessment
-from microveil.measuring import OUT_OF_ORDER
+from microveil.assessment.assessment import Assessment
+from microveil.assessment.measuring import OUT_OF_ORDER
 
 Array = NDArray[np.float64]
 

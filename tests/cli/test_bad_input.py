@@ -267,7 +267,7 @@ def test_a_failing_run_leaves_reports_and_recipes_as_they_were(
             "stopped": Stopped(),
         }[fault]
 
-    place = {"report": "pathlib.Path.write_text", "sync": "microveil.core.atomic._sync"}
+    place = {"report": "pathlib.Path.write_text", "sync": "microveil.storage.atomic._sync"}
     monkeypatch.setattr(place.get(fault, "polars.DataFrame.write_csv"), fail)
     code, out, err = run(
         capsys, "protect", good, "-o", targets[0], "--report", targets[1], "--public-report", targets[2],

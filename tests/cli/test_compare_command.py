@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from microveil.api import Reading, example_file, place_from
+from microveil.api import ReadOptions, example_file, place_from
 from microveil.cli.asked import Consultation, columns, methods_in, typed
 from microveil.core.errors import ParameterError
 
@@ -97,7 +97,7 @@ def test_lists_and_text_among_the_settings_may_have_commas_and_spaces() -> None:
 
 def test_the_command_that_is_advised_has_the_roles_and_makes_the_release() -> None:
     source = place_from("firms, new.csv")
-    reading = Reading(delimiter="semicolon")
+    reading = ReadOptions(delimiter="semicolon")
     asked = Consultation(source, 5, columns=columns("a,b", "~ c*d", "e", "w", "none"), reading=reading)
     given = {**asked.columns.protected, "components": [0, 2], "sensitive": ["a"], "select": "all"}
     assert typed(asked, "pca", given) == (

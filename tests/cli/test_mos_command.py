@@ -14,7 +14,7 @@ import pytest
 from command import run
 
 import microveil as mv
-from microveil import mos
+from microveil.assessment import mos
 
 SEED = 918273645546372819
 

@@ -14,7 +14,7 @@ from command import run
 
 from microveil import large
 from microveil.core.errors import FileError
-from microveil.data.formats import Reading
+from microveil.io.files.formats import ReadOptions
 
 
 @pytest.fixture
@@ -171,11 +171,11 @@ def test_the_engine_is_found_for_the_file_as_it_is_read(
 ) -> None:
     said = []
 
-    def look(_: Path, reading: Reading | None = None) -> None:
+    def look(_: Path, reading: ReadOptions | None = None) -> None:
         said.append(reading)
         raise FileError("it cannot be opened", "the engine is the memory then")
 
     monkeypatch.setattr(large, "open_blocks", look)
     asked = ["--method", "ipso", "--delimiter", ",", "--quiet"]
     assert run(capsys, "protect", formulas(tmp_path), "-o", tmp_path / "out.csv", *asked)[0] == 0
-    assert said == [Reading(delimiter=",")]
+    assert said == [ReadOptions(delimiter=",")]

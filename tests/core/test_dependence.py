@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.core.dependence import Dependence, LinearRule, find_dependence
 from microveil.core.moments import moments
 from microveil.core.table import Matrix
+from microveil.rules.linear_rules import Dependence, LinearRule, find_dependence
 
 Array = NDArray[np.float64]
 

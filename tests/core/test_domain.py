@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from microveil.core.domain import Domain, learnt_domain, step_of
+from microveil.rules.domain import Domain, learnt_domain, step_of
 
 NAN = float("nan")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from microveil.core.dependence import LinearRule
 from microveil.core.moments import moments
-from microveil.core.near_rules import find_near_rules, find_near_sums, gaps, is_sum, share_met, without_gaps
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
+from microveil.rules.linear_rules import LinearRule
+from microveil.rules.near_rules import find_near_rules, find_near_sums, gaps, is_sum, share_met, without_gaps
 
 Array = NDArray[np.float64]
 TOTAL = 3

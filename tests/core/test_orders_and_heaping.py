@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from microveil.core.heaping import heaping
-from microveil.core.orders import OrderRule, find_orders
 from microveil.core.table import Matrix
+from microveil.rules.heaping import heaping
+from microveil.rules.orders import OrderRule, find_orders
 
 NAN = float("nan")
 

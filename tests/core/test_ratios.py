@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from microveil.core.ratios import RatioRule, find_ratios, ratio_rule
 from microveil.core.table import Matrix
+from microveil.rules.ratios import RatioRule, find_ratios, ratio_rule
 
 Array = NDArray[np.float64]
 NAN = float("nan")

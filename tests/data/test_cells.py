@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from microveil.cli.main import main
-from microveil.data.cells import formula_cells, formulas_kept, text_cells
+from microveil.io.files.formula_injection import formula_cells, formulas_kept, text_cells
 
 FORMULAS = [
     "=1+1",

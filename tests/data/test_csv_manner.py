@@ -14,9 +14,9 @@ from polars.testing import assert_frame_equal
 
 import microveil as mv
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.data.cells import formulas_kept
-from microveil.data.files import Reading, read_table, write_table
-from microveil.data.numerals import SAMPLE
+from microveil.io.files.formula_injection import formulas_kept
+from microveil.io.files.numerals import SAMPLE
+from microveil.io.tables import ReadOptions, read_table, write_table
 
 HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
 
@@ -99,7 +99,7 @@ def test_what_can_be_read_in_two_ways_is_asked(tmp_path, content, words):
     ],
 )
 def test_what_the_user_says_is_done(tmp_path, content, decimal, values):
-    frame, back, _ = again(tmp_path, content, Reading(decimal=decimal))
+    frame, back, _ = again(tmp_path, content, ReadOptions(decimal=decimal))
     assert frame["x"].to_list() == values
     assert back == content.encode()
 
@@ -164,7 +164,7 @@ def test_encodings_are_found_and_come_back(tmp_path, encoding, mark, told):
     ],
 )
 def test_the_user_may_say_the_encoding(tmp_path, text, encoding, said):
-    frame, back, _ = again(tmp_path, text.encode(encoding), Reading(encoding=said))
+    frame, back, _ = again(tmp_path, text.encode(encoding), ReadOptions(encoding=said))
     assert frame.columns == text.splitlines()[0].split(",")
     assert back == text.encode(encoding)
 
@@ -241,7 +241,7 @@ def test_cells_are_the_same_whatever_is_quoted(tmp_path, rows, quoting):
     buffer = io.StringIO(newline="")
     writer = standard_csv.writer(buffer, delimiter="\t", quoting=quoting, lineterminator="\n")
     writer.writerows([["a", "b", "x"], *rows])
-    reading = Reading(decimal="point")
+    reading = ReadOptions(decimal="point")
     path = save(tmp_path, buffer.getvalue(), "in.tsv")
     frame, form = read_table(path, reading)
     with formulas_kept():
@@ -259,19 +259,19 @@ def test_separators_that_split_alike_are_told_apart_by_the_records(tmp_path):
     assert read_table(save(tmp_path, "a,b;c\n1;2\n3;4\n"))[0].columns == ["a,b", "c"]
     with pytest.raises(FileError, match=r"can be split by a comma or a semicolon; say which .* --delimiter"):
         read_table(save(tmp_path, "a,b;c\n1,2;3\n4,5;6\n"))
-    assert read_table(tmp_path / "in.csv", Reading(delimiter=";", decimal="comma"))[0]["c"].to_list() == [3, 6]
-    assert read_table(tmp_path / "in.csv", Reading(delimiter="comma"))[0].columns == ["a", "b;c"]
+    assert read_table(tmp_path / "in.csv", ReadOptions(delimiter=";", decimal="comma"))[0]["c"].to_list() == [3, 6]
+    assert read_table(tmp_path / "in.csv", ReadOptions(delimiter="comma"))[0].columns == ["a", "b;c"]
 
 
 @pytest.mark.parametrize(
     ("reading", "words"),
     [
-        (Reading(delimiter="space"), "--delimiter: 'space' is not known; it is comma, semicolon, tab, bar or pipe"),
-        (Reading(decimal="!"), "--decimal: '!' is not known; it is point, dot or comma"),
-        (Reading(encoding="klingon"), "encoding: 'klingon' is not known"),
-        (Reading(encoding="base64"), "encoding: 'base64' is not known"),
-        (Reading(sheet="A"), "--sheet: means nothing for .csv files"),
-        (Reading(query="SELECT 1"), "--query: means nothing for .csv files"),
+        (ReadOptions(delimiter="space"), "--delimiter: 'space' is not known; it is comma, semicolon, tab, bar or pipe"),
+        (ReadOptions(decimal="!"), "--decimal: '!' is not known; it is point, dot or comma"),
+        (ReadOptions(encoding="klingon"), "encoding: 'klingon' is not known"),
+        (ReadOptions(encoding="base64"), "encoding: 'base64' is not known"),
+        (ReadOptions(sheet="A"), "--sheet: means nothing for .csv files"),
+        (ReadOptions(query="SELECT 1"), "--query: means nothing for .csv files"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(tmp_path, reading, words):

@@ -15,11 +15,11 @@ import pytest
 from polars.testing import assert_frame_equal
 from postgres import PASSWORD, USER, name
 
-from microveil import recipes
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.data import databases
-from microveil.data.files import FileFormat, Reading, check_target, pending_table, read_table, write_table
-from microveil.data.places import Database, place_from
+from microveil.io.databases import base as databases
+from microveil.io.locations import Database, place_from
+from microveil.io.tables import FileFormat, ReadOptions, check_target, pending_table, read_table, write_table
+from microveil.release import recipe as recipes
 
 SENTINEL = "SECRET81234"
 ROWS = [
@@ -187,7 +187,7 @@ def test_whole_numbers_that_become_fractions_get_their_type(base):
 def test_rows_keep_their_order_over_many_batches(base, monkeypatch):
     monkeypatch.setattr(databases, "ROWS", 7)
     for module in ("sqlite", "duckdb", "postgresql"):
-        monkeypatch.setattr(f"microveil.data.{module}.ROWS", 7)
+        monkeypatch.setattr(f"microveil.io.databases.{module}.ROWS", 7)
     frame = pl.DataFrame({"i": range(1000), "x": [n * 0.1 for n in range(1000)]})
     made = name()
     write_table(frame, f"{base.address}#{made}", FileFormat("csv"))
@@ -197,14 +197,16 @@ def test_rows_keep_their_order_over_many_batches(base, monkeypatch):
 
 def test_a_query_is_read_and_may_only_read(base):
     source = table(base)
-    query = Reading(query=f'SELECT income AS x, price FROM "{source}" WHERE income IS NOT NULL ORDER BY income DESC')
+    query = ReadOptions(
+        query=f'SELECT income AS x, price FROM "{source}" WHERE income IS NOT NULL ORDER BY income DESC'
+    )
     frame, like = read_table(base.address, query)
     assert frame["x"].to_list() == [1500.5, 7.0, 0.1, -2.25]
     target = name()
     write_table(frame, f"{base.address}#{target}", like)
     assert_frame_equal(read_table(f"{base.address}#{target}")[0], frame)
     for statement in (f'DROP TABLE "{source}"', f'DELETE FROM "{source}"', f"SELECT {SENTINEL} FROM nowhere"):
-        refused(FileError, lambda statement=statement: read_table(base.address, Reading(query=statement)))
+        refused(FileError, lambda statement=statement: read_table(base.address, ReadOptions(query=statement)))
     assert len(base.run(f'SELECT * FROM "{source}"')) == len(ROWS)
 
 
@@ -308,7 +310,7 @@ def test_a_failure_before_the_end_leaves_the_target_as_it_was(base, error):
 
 def test_a_failure_in_the_middle_of_the_batches_leaves_the_target_as_it_was(base, monkeypatch):
     for module in ("sqlite", "duckdb", "postgresql"):
-        monkeypatch.setattr(f"microveil.data.{module}.ROWS", 2)
+        monkeypatch.setattr(f"microveil.io.databases.{module}.ROWS", 2)
     source, target = table(base), table(base, ROWS[:2])
     before = base.run(f'SELECT * FROM "{target}"')
     frame, like = read_table(f"{base.address}#{source}")
@@ -327,7 +329,7 @@ def test_a_failure_in_the_middle_of_the_batches_leaves_the_target_as_it_was(base
             return super().__getitem__(place)
 
     monkeypatch.setattr(pl.DataFrame, "to_arrow", breaks)
-    monkeypatch.setattr("microveil.data.sqlite._cells", lambda column, _: Cells(column.to_list()))
+    monkeypatch.setattr("microveil.io.databases.sqlite._cells", lambda column, _: Cells(column.to_list()))
     with pytest.raises((RuntimeError, FileError)):
         write_table(frame, f"{base.address}#{target}", like, replacing=True)
     monkeypatch.undo()
@@ -367,10 +369,10 @@ def test_tables_that_are_not_there(base):
     assert f"did you mean '{made}'" in message
     message = refused(FileError, lambda: read_table(base.address))
     assert "names no table" in message
-    query = Reading(query="SELECT 1 AS x")
+    query = ReadOptions(query="SELECT 1 AS x")
     assert "beside the query" in refused(FileError, lambda: read_table(f"{base.address}#{made}", query))
     assert "--delimiter" in refused(
-        ParameterError, lambda: read_table(f"{base.address}#{made}", Reading(delimiter=","))
+        ParameterError, lambda: read_table(f"{base.address}#{made}", ReadOptions(delimiter=","))
     )
     assert "names no table" in refused(FileError, lambda: check_target(base.address))
 
@@ -509,7 +511,7 @@ def test_a_query_of_duckdb_reaches_no_other_file(tmp_path):
     base = DuckDb(tmp_path)
     base.run("CREATE TABLE a AS SELECT 1 AS x")
     (tmp_path / "other.csv").write_text(f"x\n{SENTINEL}\n")
-    query = Reading(query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
+    query = ReadOptions(query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
     refused(FileError, lambda: read_table(base.address, query))
 
 
@@ -519,10 +521,10 @@ def test_a_cell_that_a_query_of_duckdb_cannot_convert_is_not_quoted(bad, tmp_pat
     base = DuckDb(tmp_path)
     words = f"CASE WHEN i = {bad} THEN '{SENTINEL}' ELSE '7' END AS word"
     base.run(f"CREATE TABLE a AS SELECT {words} FROM range({bad + 10}) t(i)")
-    query = Reading(query="SELECT CAST(word AS INTEGER) AS x FROM a")
+    query = ReadOptions(query="SELECT CAST(word AS INTEGER) AS x FROM a")
     assert "a cell is not of the type" in refused(FileError, lambda: read_table(base.address, query))
     assert "a column that is not there" in refused(
-        FileError, lambda: read_table(base.address, Reading(query="SELECT nix FROM a"))
+        FileError, lambda: read_table(base.address, ReadOptions(query="SELECT nix FROM a"))
     )
 
 
@@ -539,11 +541,11 @@ def test_a_query_of_sqlite_writes_nothing_at_all(tmp_path, monkeypatch):
         "CREATE TEMP TABLE b AS SELECT * FROM a",
         "SELECT load_extension('x.so')",
     ):
-        message = refused(FileError, lambda statement=statement: read_table(base.address, Reading(query=statement)))
+        message = refused(FileError, lambda statement=statement: read_table(base.address, ReadOptions(query=statement)))
         assert "only reading is allowed" in message
     assert [path.name for path in tmp_path.iterdir()] == ["firms.db"]
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
-    query = Reading(query=f"{numbers} SELECT i, upper(word) AS w FROM n, a")
+    query = ReadOptions(query=f"{numbers} SELECT i, upper(word) AS w FROM n, a")
     assert read_table(base.address, query)[0].height == 6
 
 
@@ -559,7 +561,7 @@ def test_sqlite_says_in_our_words_what_is_wrong_with_a_query(tmp_path):
         "SELECT word FROM a; SELECT 1": "a query is one statement",
     }
     for statement, expected in said.items():
-        query = Reading(query=statement)
+        query = ReadOptions(query=statement)
         assert expected in refused(FileError, lambda query=query: read_table(base.address, query))
 
 

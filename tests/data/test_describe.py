@@ -14,7 +14,7 @@ import reference
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.data.describe import ColumnDescription, Description
+from microveil.intake.describe import ColumnDescription, Description
 
 Array = NDArray[np.float64]
 

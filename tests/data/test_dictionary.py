@@ -10,8 +10,8 @@ import pytest
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.data.dictionary import find_codes, find_codes_far
 from microveil.errors import DataError, FileError, ParameterError
+from microveil.io.dictionary import find_codes, find_codes_far
 
 NAN = float("nan")
 

@@ -20,13 +20,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from microveil.core.atomic import atomic_targets
 from microveil.core.errors import DataError, FileError, MicroveilError
-from microveil.data import csv as csv_room
-from microveil.data import names as names_room
-from microveil.data import numerals
-from microveil.data.cells import formulas_kept
-from microveil.data.files import (
+from microveil.io.files import csv as csv_room
+from microveil.io.files import header_names as names_room
+from microveil.io.files import numerals
+from microveil.io.files.formula_injection import formulas_kept
+from microveil.io.tables import (
     EXTENSIONS,
     FileFormat,
     atomic_target,
@@ -35,6 +34,7 @@ from microveil.data.files import (
     read_table,
     write_table,
 )
+from microveil.storage.atomic import atomic_targets
 
 SENTINEL = "SECRET81234"
 HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
@@ -689,7 +689,7 @@ def test_no_file_is_replaced_before_all_are_on_the_disk(tmp_path, monkeypatch):
         if len(calls) == 2:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("microveil.core.atomic._sync", full)
+    monkeypatch.setattr("microveil.storage.atomic._sync", full)
 
     def write() -> None:
         with atomic_targets(paths):
@@ -797,7 +797,7 @@ def test_a_full_disk_for_real(tmp_path, name):
         from pathlib import Path
         import numpy as np, polars as pl
         from microveil.core.errors import FileError
-        from microveil.data.files import FileFormat, write_table
+        from microveil.io.tables import FileFormat, write_table
 
         frame = pl.DataFrame({{"x": np.random.default_rng(1).normal(size=200_000)}})
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
@@ -815,7 +815,7 @@ def test_a_full_disk_for_real(tmp_path, name):
 
 
 def test_polars_is_not_loaded_with_the_room():
-    script = "import sys, microveil.data.files; print({'polars', 'pyarrow'} & set(sys.modules))"
+    script = "import sys, microveil.io.tables; print({'polars', 'pyarrow'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
 

@@ -19,8 +19,8 @@ from polars.testing import assert_frame_equal
 
 import microveil as mv
 from microveil.core.errors import DataError, FileError
-from microveil.data import formats
-from microveil.data.files import EXTENSIONS, FileFormat, Reading, check_target, read_table, write_table
+from microveil.io.files import formats
+from microveil.io.tables import EXTENSIONS, FileFormat, ReadOptions, check_target, read_table, write_table
 
 SENTINEL = "SECRET81234"
 ROWS = 40
@@ -464,7 +464,7 @@ def test_one_sheet_is_read_and_no_other_is_released(tmp_path):
     assert list(back["Sheet"].values) == [("x", 2019, 2020), (1.5, 2, 3), (2.5, "NA", 4)]
     assert back["Sheet"]["A2"].number_format == "0.00"
     assert read_table(f"{source}#Third")[0]["z"].to_list() == [5]
-    assert read_table(source, Reading(sheet="Third"))[0]["z"].to_list() == [5]
+    assert read_table(source, ReadOptions(sheet="Third"))[0]["z"].to_list() == [5]
     assert "did you mean 'Third'" in refused(FileError, lambda: read_table(f"{source}#Thrid"))
     write_table(frame, f"{tmp_path}/c.xlsx#Named", form)
     assert openpyxl.load_workbook(tmp_path / "c.xlsx").sheetnames == ["Named"]
@@ -524,7 +524,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch, place, package, extra
 
 def test_no_library_is_loaded_before_it_is_needed():
     libraries = {"pyreadstat", "openpyxl", "duckdb", "adbc_driver_postgresql", "sqlite3", "pandas"} - {"sqlite3"}
-    script = f"import sys, microveil.data.files; print({libraries!r} & set(sys.modules))"
+    script = f"import sys, microveil.io.tables; print({libraries!r} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
 

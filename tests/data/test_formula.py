@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 import microveil as mv
 from microveil.cli.main import main
-from microveil.core.formula import MOST_CROSSED, MOST_TERMS, Terms
-from microveil.core.roles import regressed
-from microveil.data import model_matrix as module
-from microveil.data.frames import open_frame
-from microveil.data.model_matrix import ModelMatrix, model_matrix
 from microveil.errors import DataError, MicroveilError, ParameterError
+from microveil.intake import model_matrix as module
+from microveil.intake.formula import MOST_CROSSED, MOST_TERMS, Terms
+from microveil.intake.model_matrix import ModelMatrix, model_matrix
+from microveil.intake.roles import regressed
+from microveil.io.frames.dataframes import open_frame
 
 Array = NDArray[np.float64]
 

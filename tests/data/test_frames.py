@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import microveil as mv
-from microveil.data.frames import NumpyFrame, open_frame
 from microveil.errors import DataError, ParameterError
+from microveil.io.frames.dataframes import NumpyFrame, open_frame
 
 RNG = np.random.default_rng(11)
 NUMBERS = RNG.normal(size=(60, 3)) @ RNG.normal(size=(3, 3)) + 50
@@ -248,7 +248,7 @@ def test_a_library_error_does_not_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise pa.ArrowInvalid("cannot convert 86420.97531")
 
-    monkeypatch.setattr("microveil.data.frames._as_float64", broken)
+    monkeypatch.setattr("microveil.io.frames.dataframes._as_float64", broken)
     with pytest.raises(DataError, match="'a'") as caught:
         open_frame(pl.DataFrame({"a": [1.0]})).numbers("a")
     assert caught.value.__context__ is None

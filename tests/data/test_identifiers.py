@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import microveil as mv
-from microveil.data.frames import open_frame
-from microveil.data.identifiers import identifier_reason
 from microveil.errors import ParameterError
+from microveil.intake.identifiers import identifier_reason
+from microveil.io.frames.dataframes import open_frame
 
 ROWS = 40
 RNG = np.random.default_rng(1)

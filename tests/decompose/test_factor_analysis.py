@@ -13,7 +13,7 @@ from reference import census, tarragona
 from microveil.core.errors import ParameterError
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.decompose import Axes, FactorAnalysis, fit_centre
 from microveil.decompose import factor as fa
 from microveil.engines import pipeline, rows
@@ -60,12 +60,12 @@ class Parts:
 def parts_of(data: Array, *, public: int = 0, weights: Array | None = None, **params: Any) -> Parts:
     """As the pipeline takes the columns after the public ones apart."""
     names = tuple(f"x{j}" for j in range(data.shape[1]))
-    table = Table(Matrix.from_array(data), names, public, weights)
+    table = Microdata(Matrix.from_array(data), names, public, weights)
     summary = moments(table.pieces, table.count, weights=weights)
     centre = rows.refined(table, fit_centre(summary, public), summary)
     stream = Streams(7).stream("decompose", 0)
     axes = FactorAnalysis(**params).fit(centre.centred, lambda most: data, stream)
-    source = pipeline._source(rows.Task(table, centre, axes, []), stream)
+    source = pipeline._source(rows.ColumnTask(table, centre, axes, []), stream)
     scores = rows.scores_of(source, np.empty((axes.count, table.count))).T
     sd = centre.centred.sd
     whole = slice(0, table.count)
@@ -148,10 +148,10 @@ def test_exact_scores_differ_with_the_seed_but_not_what_they_say() -> None:
     # The part of a factor that the data do not tell is noise: two draws agree on the rest of it only.
     data = skewed()
     names = tuple("abcde")
-    table = Table(Matrix.from_array(data), names)
+    table = Microdata(Matrix.from_array(data), names)
     centre = fit_centre(moments(table.pieces, 500), 0)
     axes = FactorAnalysis().fit(centre.centred, lambda most: data, Streams(1).stream("x"))
-    task = rows.Task(table, centre, axes, [])
+    task = rows.ColumnTask(table, centre, axes, [])
     draws = [
         rows.scores_of(pipeline._source(task, Streams(seed).stream("x")), np.empty((axes.count, 500)))[: axes.shared]
         for seed in (1, 2)

@@ -6,9 +6,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from microveil.core.roles import resolve_roles
-from microveil.engines.spark import protect_spark, spark_table
-from microveil.engines.spark_frames import SparkSource, write_dataset
+from microveil.engines.spark.engine import protect_spark, spark_table
+from microveil.engines.spark.frames import SparkSource, write_dataset
+from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named
 
 sys.path.insert(0, str(Path(__file__).parent.parent))

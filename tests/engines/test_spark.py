@@ -18,10 +18,10 @@ from microveil.core import shuffle
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.moments import merged, moments
 from microveil.core.rng import Streams
-from microveil.core.roles import resolve_roles
-from microveil.engines.scale import check_eligible
-from microveil.engines.spark import protect_spark, spark_table
-from microveil.engines.spark_frames import SparkSource, write_dataset
+from microveil.engines.out_of_core import check_eligible
+from microveil.engines.spark.engine import protect_spark, spark_table
+from microveil.engines.spark.frames import SparkSource, write_dataset
+from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named
 
 # pyspark leaves the sockets that it reads results from to the garbage collector.

@@ -20,9 +20,9 @@ import microveil as mv
 from microveil import api
 from microveil.core import shuffle
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.data import csv_blocks
 from microveil.engines import disk, disk_marginals
-from microveil.engines.scale import check_eligible
+from microveil.engines.out_of_core import check_eligible
+from microveil.io.files import csv_blocks
 from microveil.large import protect_file as protect_new_file
 from microveil.methods import METHODS
 from microveil.perturb import PERTURBATIONS

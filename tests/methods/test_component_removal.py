@@ -13,12 +13,12 @@ from reference import census, tarragona
 import microveil as mv
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.engines.pipeline import Spectrum, protected
 from microveil.errors import DataError, ParameterError
+from microveil.measures.utility import MEASURES
 from microveil.methods import METHODS
 from microveil.methods.by_utility import USABLE
-from microveil.utility import MEASURES
 
 Array = NDArray[np.float64]
 LEAST = -1.0  # a threshold that every vector correlation meets
@@ -43,7 +43,7 @@ def removed_at_once(data: Array, count: int) -> Array:
 
 def taken_apart(data: Array, **params: Any) -> tuple[Array, Spectrum]:
     """The released columns and the components of a table whose columns are all decomposed, dependent ones too."""
-    table = Table(Matrix.from_array(data), tuple(f"x{j}" for j in range(data.shape[1])))
+    table = Microdata(Matrix.from_array(data), tuple(f"x{j}" for j in range(data.shape[1])))
     plan = METHODS["component_removal"].plan(params)
     summary = moments(table.pieces, table.count)
     columns, spectrum = protected(plan, table, summary, [], Streams(1), 0, lambda *_: None)

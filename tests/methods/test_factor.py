@@ -15,7 +15,7 @@ from reference import tarragona
 import microveil as mv
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.decompose.factor import principal_axes
 from microveil.decompose.rotation import columns_first
 from microveil.engines.pipeline import Spectrum, protected
@@ -58,7 +58,7 @@ def covariance_gaps(data: Array, releases: list[Array]) -> Array:
 
 
 def spectrum_of(data: Array, places: list[int] | None = None, **params: Any) -> Spectrum:
-    table = Table(Matrix.from_array(data), tuple(f"x{j}" for j in range(data.shape[1])))
+    table = Microdata(Matrix.from_array(data), tuple(f"x{j}" for j in range(data.shape[1])))
     plan = METHODS["factor"].plan(params)
     summary = moments(table.pieces, table.count)
     return protected(plan, table, summary, places or [], Streams(1), 0, lambda *_: None)[1]

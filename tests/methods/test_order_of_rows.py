@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import microveil as mv
-from microveil.data.arranged import manner_with_rows
-from microveil.data.files import read_table
+from microveil.io.frames.reorder import manner_with_rows
+from microveil.io.tables import read_table
 
 
 def table(rows: int = 300) -> pl.DataFrame:

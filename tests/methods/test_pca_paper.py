@@ -16,9 +16,9 @@ import microveil as mv
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.decompose import PrincipalComponents
-from microveil.studies.published.calvino_example import MASKED, MEANS, SCORES, X
-from microveil.studies.published.calvino_example import ORDERS as PERMUTATIONS
-from microveil.studies.published.calvino_example import WEIGHTS as EQUATION_4
+from microveil.papers.calvino_example import MASKED, MEANS, SCORES, X
+from microveil.papers.calvino_example import ORDERS as PERMUTATIONS
+from microveil.papers.calvino_example import WEIGHTS as EQUATION_4
 
 Array = NDArray[np.float64]
 

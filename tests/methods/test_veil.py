@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import ks_2samp, spearmanr
 
 import microveil as mv
-from microveil import risk, utility
 from microveil.core.errors import MicroveilError
-from microveil.core.measure import Measure
 from microveil.core.table import Matrix
+from microveil.measures import risk, utility
+from microveil.measures.base import Measure
 
 Array = NDArray[np.float64]
 NAMES = ["sales", "export", "staff", "margin", "result", "assets", "member", "energy"]

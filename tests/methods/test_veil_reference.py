@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from reference import census_12, eia, tarragona
 
 import microveil as mv
-from microveil import risk, utility
-from microveil.core.measure import Measure
 from microveil.core.table import Matrix
+from microveil.measures import risk, utility
+from microveil.measures.base import Measure
 
 Array = NDArray[np.float64]
 FILES = {"Tarragona": tarragona, "Census": census_12, "EIA": eia}

@@ -12,11 +12,11 @@ import tomli_w
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from microveil import mos
+from microveil.assessment import mos
 from microveil.core.table import Matrix
 from microveil.errors import DataError, FileError, ParameterError
+from microveil.measures.utility import MEASURES
 from microveil.opinion import Opinion, OpinionScores, Stimulus
-from microveil.utility import MEASURES
 
 Array = NDArray[np.float64]
 GRID = np.linspace(0.2, 0.95, 40)

@@ -9,7 +9,7 @@ import observers
 import pytest
 from scipy.stats import t, ttest_1samp
 
-from microveil import mos
+from microveil.assessment import mos
 from microveil.errors import DataError
 from microveil.opinion import ratings_from
 

@@ -9,7 +9,7 @@ import numpy as np
 import observers
 import pytest
 
-from microveil import mos
+from microveil.assessment import mos
 from microveil.errors import DataError, ParameterError
 from microveil.opinion import ratings_from
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil import mos
+from microveil.assessment import mos
 from microveil.errors import FileError, ParameterError
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import kurtosis
 
-from microveil import mos
+from microveil.assessment import mos
 from microveil.errors import DataError
 from microveil.opinion.screening import ADVISED, FEWEST, FEWEST_STIMULI, agreements, outlying, screen
 

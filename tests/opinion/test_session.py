@@ -12,7 +12,7 @@ import observers
 import pytest
 import tomli_w
 
-from microveil import mos
+from microveil.assessment import mos
 from microveil.errors import FileError, MicroveilError, ParameterError
 from microveil.opinion.session import balanced_orders, balanced_sides
 

@@ -17,10 +17,10 @@ import pytest
 
 import microveil as mv
 from microveil import api
+from microveil.assessment.assessment import Assessment
 from microveil.cli.main import main
-from microveil.core.assessment import Assessment
-from microveil.core.results import Release
 from microveil.errors import ParameterError
+from microveil.release.release import Release
 from microveil.report import plots
 
 SEED = 7_340_921_855
@@ -449,7 +449,7 @@ def test_the_command_in_the_report_gives_the_same_file(
 
 
 def test_large_files_have_what_is_fast(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microveil.measuring.REPORT_CELLS", 100)
+    monkeypatch.setattr("microveil.assessment.measuring.REPORT_CELLS", 100)
     out, page = tmp_path / "out.csv", tmp_path / "r.html"
     assert run("protect", source, "-o", out, "--method", "pca", "--report", page, "--quiet") == 0
     told = strictly(tmp_path / "r.json")

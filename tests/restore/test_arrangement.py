@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, spearmanr
 
 from microveil.core.rng import Stream, Streams
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.restore import Marginal, Settled, _arrange_kernels, arrange, calibrate
 from microveil.restore.arrange import _layers, mid_ranks
 
@@ -27,12 +27,12 @@ def values(seed: int = 0, rows: int = ROWS, columns: int = WIDTH) -> Array:
     return np.exp(rng.standard_normal((rows, 1)) + 0.7 * rng.standard_normal((rows, columns)))
 
 
-def table(data: Array, public: int = 0, weights: Array | None = None) -> Table:
+def table(data: Array, public: int = 0, weights: Array | None = None) -> Microdata:
     names = tuple(f"c{j}" for j in range(data.shape[1]))
-    return Table(Matrix([np.ascontiguousarray(column) for column in data.T]), names, public, weights)
+    return Microdata(Matrix([np.ascontiguousarray(column) for column in data.T]), names, public, weights)
 
 
-def arranged(original: Table, present: NDArray[np.bool_] | None = None, seed: int = 1) -> tuple[Array, Settled]:
+def arranged(original: Microdata, present: NDArray[np.bool_] | None = None, seed: int = 1) -> tuple[Array, Settled]:
     """From columns in random order, each on its own."""
     rng = np.random.default_rng(seed)
     columns = [rng.permutation(column) for column in original.confidential.columns]

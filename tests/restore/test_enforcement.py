@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from microveil.core.dependence import LinearRule
-from microveil.core.domain import Domain
-from microveil.core.knowledge import Knowledge
-from microveil.core.ratios import RatioRule
 from microveil.restore import Enforcement, enforced
+from microveil.rules.column_rules import ColumnRules
+from microveil.rules.domain import Domain
+from microveil.rules.linear_rules import LinearRule
+from microveil.rules.ratios import RatioRule
 
 Array = NDArray[np.float64]
 
@@ -170,8 +170,8 @@ def test_whatever_comes(
 
 def test_what_was_found_gives_way_to_moments_and_what_was_declared_does_not() -> None:
     ratio, sum_ = RatioRule(0, 1, 2), LinearRule(0, {1: 1.0})
-    found = Knowledge(found_ratios=[ratio], learnt=[Domain(0.0)])
-    declared = Knowledge(sums=[sum_], ratios=[ratio], declared=[Domain(1.0)])
+    found = ColumnRules(found_ratios=[ratio], learnt=[Domain(0.0)])
+    declared = ColumnRules(sums=[sum_], ratios=[ratio], declared=[Domain(1.0)])
     first = found.of_use(moments_first=True)
     assert (list(first.ratios), first.domains(mapped=False)) == ([], [])
     second = found.of_use(moments_first=False)
@@ -182,6 +182,6 @@ def test_what_was_found_gives_way_to_moments_and_what_was_declared_does_not() ->
 
 
 def test_zeros_that_smoothing_took_are_not_forced_back_unless_declared() -> None:
-    assert Knowledge(learnt=[Domain(0.0, zeros=0.9)]).domains(mapped=True) == [Domain(0.0)]
-    assert Knowledge(learnt=[Domain(0.0, zeros=0.9)]).domains(mapped=False) == [Domain(0.0, zeros=0.9)]
-    assert Knowledge(declared=[Domain(0.0, zeros=0.9)]).domains(mapped=True) == [Domain(0.0, zeros=0.9)]
+    assert ColumnRules(learnt=[Domain(0.0, zeros=0.9)]).domains(mapped=True) == [Domain(0.0)]
+    assert ColumnRules(learnt=[Domain(0.0, zeros=0.9)]).domains(mapped=False) == [Domain(0.0, zeros=0.9)]
+    assert ColumnRules(declared=[Domain(0.0, zeros=0.9)]).domains(mapped=True) == [Domain(0.0, zeros=0.9)]

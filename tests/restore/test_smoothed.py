@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from microveil.core.domain import step_of
 from microveil.core.rng import Streams
 from microveil.restore.marginals import Marginal, Marginals, smoothed
+from microveil.rules.domain import step_of
 
 Array = NDArray[np.float64]
 GROUP, WINDOW = 5, 20

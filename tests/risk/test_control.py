@@ -7,13 +7,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, norm
 
-from microveil.core.measure import Gauge
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.errors import DataError
-from microveil.risk import attribute_inference, inference, linkability, singling_out
-from microveil.risk.control import Outcome, Trial, _best_of_errors, best_by_luck
-from microveil.risk.shares import Tally, wilson_interval
+from microveil.measures.base import MeasureSpec
+from microveil.measures.risk import attribute_inference, inference, linkability, singling_out
+from microveil.measures.risk.control import AttackOutcome, Trial, _best_of_errors, best_by_luck
+from microveil.measures.risk.proportions import Tally, wilson_interval
 
 Array = NDArray[np.float64]
 ATTACKS = [singling_out, linkability, inference, attribute_inference]
@@ -38,14 +38,14 @@ def test_wilsons_interval_is_scipys() -> None:
 
 
 def test_the_risk_is_what_the_control_is_not_told() -> None:
-    found = Outcome(Tally(80, 100), Tally(60, 100), Tally(10, 100)).reading()
+    found = AttackOutcome(Tally(80, 100), Tally(60, 100), Tally(10, 100)).reading()
     assert found.value == pytest.approx((0.8 - 0.6) / (1 - 0.6))
     assert found.low < found.value < found.high
     assert found.parts == {"attack": 0.8, "control": 0.6, "luck": 0.1}
     assert found.note == ""
-    none = Outcome(Tally(40, 100), Tally(60, 100), Tally(10, 100)).reading()
+    none = AttackOutcome(Tally(40, 100), Tally(60, 100), Tally(10, 100)).reading()
     assert none.value == none.low == 0  # less than the control is no negative risk
-    whole = Outcome(Tally(100, 100), Tally(60, 100), Tally(10, 100)).reading()
+    whole = AttackOutcome(Tally(100, 100), Tally(60, 100), Tally(10, 100)).reading()
     assert whole.value == whole.high == 1
     assert whole.low == pytest.approx(1 - (1 - wilson_interval(100, 100)[0]) / 0.4)
 
@@ -54,7 +54,7 @@ def test_the_interval_covers_the_difference_of_two_shares() -> None:
     rng = np.random.default_rng(1)
     truth = 1 - (1 - 0.5) / (1 - 0.3)
     trials = [
-        Outcome(Tally(rng.binomial(300, 0.5), 300), Tally(rng.binomial(300, 0.3), 300), Tally(0, 300)).reading()
+        AttackOutcome(Tally(rng.binomial(300, 0.5), 300), Tally(rng.binomial(300, 0.3), 300), Tally(0, 300)).reading()
         for _ in range(2000)
     ]
     covered = np.mean([found.low <= truth <= found.high for found in trials])
@@ -62,7 +62,7 @@ def test_the_interval_covers_the_difference_of_two_shares() -> None:
 
 
 def test_the_best_of_several_has_a_wider_interval_and_a_higher_chance() -> None:
-    outcome = Outcome(Tally(80, 100), Tally(60, 100), Tally(10, 100))
+    outcome = AttackOutcome(Tally(80, 100), Tally(60, 100), Tally(10, 100))
     one, ten = outcome.reading(), outcome.reading(best_of=10)
     assert ten.low < one.low < one.high < ten.high
     assert ten.chance > one.chance > 0
@@ -78,11 +78,11 @@ def test_what_attack_and_control_share_is_no_error_of_their_difference() -> None
         easy = rng.random(300)
         attack, control = ((easy + 0.1 * rng.random(300) < limit).astype(float) for limit in (0.55, 0.45))
         tallies = (Tally(float(each.sum()), 300, each) for each in (attack, control))
-        found.append(Outcome(*tallies, Tally(0, 300), paired=True).reading())
+        found.append(AttackOutcome(*tallies, Tally(0, 300), paired=True).reading())
     covered = np.mean([measure.low <= truth <= measure.high for measure in found])
     assert covered >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 2000)
     widths = [measure.high - measure.low for measure in found]
-    apart = Outcome(Tally(150, 300), Tally(120, 300), Tally(0, 300)).reading()
+    apart = AttackOutcome(Tally(150, 300), Tally(120, 300), Tally(0, 300)).reading()
     assert np.mean(widths) < 0.7 * (apart.high - apart.low)
 
 
@@ -94,21 +94,21 @@ def test_luck_alone_in_columns_that_hang_together() -> None:
         attack, control = ((common + 0.3 * rng.random((400, 6)) < 0.5).astype(float) for _ in range(2))
         for each, other in zip(attack.T, control.T, strict=True):
             tallies = (Tally(float(side.sum()), 400, side) for side in (each, other))
-            found.append(Outcome(*tallies, Tally(0, 400), paired=True))
+            found.append(AttackOutcome(*tallies, Tally(0, 400), paired=True))
         values.append(max(0.0, *(outcome.beyond for outcome in found)))
         chances.append(best_by_luck(found, Streams.from_seed(seed).stream("errors")))
     assert np.mean(chances) == pytest.approx(np.mean(values), abs=4 * np.std(values) / np.sqrt(300))
 
 
 def test_an_attack_without_power_says_so() -> None:
-    assert "no power" in Outcome(Tally(12, 100), Tally(2, 100), Tally(10, 100)).reading().note
-    assert "nothing to try" in Outcome(Tally(), Tally(2, 100), Tally()).reading().note
-    assert "told everything too" in Outcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).reading().note
+    assert "no power" in AttackOutcome(Tally(12, 100), Tally(2, 100), Tally(10, 100)).reading().note
+    assert "nothing to try" in AttackOutcome(Tally(), Tally(2, 100), Tally()).reading().note
+    assert "told everything too" in AttackOutcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).reading().note
 
 
 @every
-def test_a_fresh_sample_of_the_population_is_no_risk(attack: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microveil.risk.descriptions.DESCRIPTIONS", 200)
+def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microveil.measures.risk.singling_out.DESCRIPTIONS", 200)
     # The mean of the figure over many pairs of samples is what is called the chance level. Descriptions are not told
     # target by target: there attack and control are taken for independent, and chance may be too high.
     rng = np.random.default_rng(3)
@@ -122,7 +122,7 @@ def test_a_fresh_sample_of_the_population_is_no_risk(attack: Gauge, monkeypatch:
 
 
 @every
-def test_records_that_entered_are_at_risk_and_those_of_a_control_file_are_not(attack: Gauge) -> None:
+def test_records_that_entered_are_at_risk_and_those_of_a_control_file_are_not(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(4)
     data, outside = people(rng), people(rng)
     weak = data + 0.02 * data.std(axis=0) * rng.normal(size=data.shape)
@@ -136,7 +136,7 @@ def test_records_that_entered_are_at_risk_and_those_of_a_control_file_are_not(at
 
 
 @every
-def test_a_shuffle_of_the_columns_has_no_power(attack: Gauge) -> None:
+def test_a_shuffle_of_the_columns_has_no_power(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(5)
     data = people(rng, 400)
     shuffled = np.column_stack([rng.permutation(column) for column in data.T])
@@ -147,7 +147,7 @@ def test_a_shuffle_of_the_columns_has_no_power(attack: Gauge) -> None:
 
 
 @every
-def test_neither_file_has_an_order(attack: Gauge) -> None:
+def test_neither_file_has_an_order(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(6)
     data = people(rng, 120)
     data[::7, 2] = np.nan

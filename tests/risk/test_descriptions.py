@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.risk import singling_out
-from microveil.risk.descriptions import Sorted, _by_one_column
+from microveil.measures.risk import singling_out
+from microveil.measures.risk.singling_out import Sorted, _by_one_column
 
 Array = NDArray[np.float64]
 

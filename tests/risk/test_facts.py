@@ -10,7 +10,7 @@ from reference import census
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.errors import DataError
-from microveil.risk import reconstruction
+from microveil.measures.risk import reconstruction
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.risk import spectral_filtering
+from microveil.measures.risk import spectral_filtering
 
 Array = NDArray[np.float64]
 

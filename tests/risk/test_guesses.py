@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
-from microveil.risk import attribute_inference, inference
-from microveil.risk.guesses import Ranks, by_regression, by_vote
+from microveil.measures.risk import attribute_inference, inference
+from microveil.measures.risk.attribute_inference import Ranks, by_regression, by_vote
 
 Array = NDArray[np.float64]
 

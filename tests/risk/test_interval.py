@@ -9,8 +9,8 @@ from reference import reference_file
 
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.risk import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
-from microveil.risk.interval import told
+from microveil.measures.risk import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
+from microveil.measures.risk.interval import told
 
 Array = NDArray[np.float64]
 

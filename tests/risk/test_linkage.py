@@ -7,16 +7,16 @@ import pytest
 from scipy.stats import binomtest
 
 import microveil as mv
-from microveil.core.measure import Gauge
 from microveil.core.table import Matrix
-from microveil.risk import (
+from microveil.measures.base import MeasureSpec
+from microveil.measures.risk import (
     dbrl,
     known_columns_linkage,
     mahalanobis_linkage,
     optimal_linkage,
     rank_linkage,
 )
-from microveil.risk.shares import FEWEST_TRIED, PAIRS, binomial_interval, sampled_rows
+from microveil.measures.risk.proportions import FEWEST_TRIED, PAIRS, binomial_interval, sampled_rows
 
 ATTACKS = [dbrl, mahalanobis_linkage, rank_linkage, optimal_linkage, known_columns_linkage]
 
@@ -26,7 +26,7 @@ def matrix(values: np.ndarray) -> Matrix:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
-def test_doing_nothing_links_every_record(attack: Gauge) -> None:
+def test_doing_nothing_links_every_record(attack: MeasureSpec) -> None:
     data = np.random.default_rng(1).lognormal(size=(500, 5))
     found = attack(matrix(data), matrix(data), seed=1)
     assert found.value == found.high == 1.0
@@ -38,7 +38,7 @@ def test_doing_nothing_links_every_record(attack: Gauge) -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
-def test_an_unrelated_shuffle_scores_chance(attack: Gauge) -> None:
+def test_an_unrelated_shuffle_scores_chance(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(2)
     data = rng.lognormal(size=(900, 4))
     shuffled = np.column_stack([rng.permutation(column) for column in data.T])

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from microveil.risk import neighbours, products
-from microveil.risk.linkage import links_of
-from microveil.risk.neighbours import TREE_DIMENSIONS, Links, link, nearest, standing
+from microveil.measures.nearest import distances as products
+from microveil.measures.nearest import neighbours
+from microveil.measures.nearest.neighbours import TREE_DIMENSIONS, Links, link, nearest, standing
+from microveil.measures.risk.linkage import links_of
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -146,7 +147,7 @@ def test_a_few_queries_tell_which_way_is_faster() -> None:
         "near": data + 0.05 * rng.normal(size=data.shape),
         "far": np.exp(0.5 * rng.normal(size=data.shape)),
     }.items():
-        search = neighbours._Search.of(data, released, np.arange(len(data)))
+        search = neighbours._NearestSearch.of(data, released, np.arange(len(data)))
         chosen[kind] = neighbours._tree_is_faster(search)
     assert chosen == {"near": True, "far": False}
 

@@ -9,7 +9,7 @@ from reference import tarragona
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.risk import dbrl, subspace, subspace_linkage
+from microveil.measures.risk import dbrl, subspace, subspace_linkage
 
 Array = NDArray[np.float64]
 

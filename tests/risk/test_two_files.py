@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.errors import DataError
-from microveil.risk import linkability
-from microveil.risk.two_files import _put_together
+from microveil.measures.risk import linkability
+from microveil.measures.risk.linkability import _put_together
 
 Array = NDArray[np.float64]
 STREAM = Streams(1).stream("test")

@@ -9,8 +9,8 @@ import pytest
 
 from microveil import tables
 from microveil.cli.main import main
-from microveil.studies import ENTRIES, reproduce
-from microveil.studies.published.langsrud_tables import COUNTS, DRAWN, FITTED, SCALED, TOTALS, paper_pattern
+from microveil.papers import ENTRIES, reproduce
+from microveil.papers.langsrud_tables import COUNTS, DRAWN, FITTED, SCALED, TOTALS, paper_pattern
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,22 @@ from reference import tarragona
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.studies import ENTRIES, reproduce
-from microveil.studies.published import calvino_factor, calvino_selective, dacquisto, hsu_chen, hsu_chen_examples
-from microveil.studies.published.base import Asked, NotRunError
-from microveil.studies.published.calvino_selective import CELLS, FAMILIES, Task
-from microveil.studies.published.runs import in_processes
-from microveil.studies.published.sources import boston, keel
-from microveil.utility import selectivity
+from microveil.measures.utility import selectivity
+from microveil.papers import (
+    ENTRIES,
+    calvino_factor,
+    calvino_selective,
+    dacquisto,
+    hsu_chen,
+    hsu_chen_examples,
+    reproduce,
+)
+from microveil.papers.base import NotRunError, RunOptions
+from microveil.papers.calvino_selective import CELLS, FAMILIES, ScoredConfiguration
+from microveil.papers.runs import in_processes
+from microveil.papers.sources import boston, keel
 
-QUIET = Asked(2, 1, 1, lambda *_: None)
+QUIET = RunOptions(2, 1, 1, lambda *_: None)
 
 
 def claims(table: str, **options: Any) -> dict[str, str]:
@@ -173,7 +180,7 @@ def test_what_the_text_says_of_figure_4_is_held_against_the_best() -> None:
 
 def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
     data = calvino_selective._simulated(0.4, 0.5)
-    task = Task(data, 0, "pca", {"components": 1, "exact": False}, 1, 3)
+    task = ScoredConfiguration(data, 0, "pca", {"components": 1, "exact": False}, 1, 3)
     release = mv.protect(data, "pca", components=1, exact=False, seed=3, rules=None)
     released, kept = calvino_selective._taken_over(task, release)
     assert (released == release.data).all()
@@ -194,7 +201,7 @@ def test_nothing_altered_scores_as_the_paper_says() -> None:
 def test_microaggregation_alters_the_sensitive_column_only() -> None:
     data = calvino_selective._simulated(0.4, 0.5)
     release = mv.protect(data, "microaggregate_noise", group_size=3, seed=1, rules=None)
-    task = Task(data, 2, "microaggregate_noise", {}, 1, 1)
+    task = ScoredConfiguration(data, 2, "microaggregate_noise", {}, 1, 1)
     released, kept = calvino_selective._taken_over(task, release)
     others = [0, 1, 3, 4]
     assert (released[:, others] == data[:, others]).all()
@@ -236,7 +243,7 @@ def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
 def test_work_in_processes_is_that_of_one() -> None:
     items = [-1, 2, -3]
     told: list[float] = []
-    asked = Asked(1, 1, 2, lambda step, share: told.append(share))
+    asked = RunOptions(1, 1, 2, lambda step, share: told.append(share))
     assert in_processes(abs, items, asked) == [1, 2, 3] == in_processes(abs, items, QUIET)
     assert told == pytest.approx([1 / 3, 2 / 3, 1])
 

@@ -15,20 +15,20 @@ from reference import census_12, tarragona
 import microveil as mv
 from microveil.cli.main import main
 from microveil.core.errors import ParameterError
-from microveil.studies import ENTRIES, Reproduction, reproduce, reproducible
-from microveil.studies.published import sources
-from microveil.studies.published.base import Asked, Entry, Found, Printed, Tolerance, percentiles
-from microveil.studies.published.calvino_example import MASKED, ORDERS, X
-from microveil.studies.published.calvino_factor import CLAIMS, CORRELATIONS, _claims
-from microveil.studies.published.dacquisto import PICTURES
-from microveil.studies.published.runs import measured
+from microveil.papers import ENTRIES, reproduce, sources
+from microveil.papers.base import Found, Printed, PublishedItem, RunOptions, Tolerance, percentiles
+from microveil.papers.calvino_example import MASKED, ORDERS, X
+from microveil.papers.calvino_factor import CLAIMS, CORRELATIONS, _claims
+from microveil.papers.dacquisto import PICTURES
+from microveil.papers.reproduce import Reproduction, reproducible
+from microveil.papers.runs import measured
 
 PLACE = ("a", "figure")
 
 
 def made_up(values: list[float], printed: Printed, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Reproduction:
     """An entry of one figure, of which we find these values."""
-    entry = Entry("made-up", "", "", "", "", [printed], lambda asked: Found({PLACE: values}))
+    entry = PublishedItem("made-up", "", "", "", "", [printed], lambda asked: Found({PLACE: values}))
     monkeypatch.setitem(ENTRIES, "made-up", replace(entry, **options))
     return reproduce("made-up")
 
@@ -41,7 +41,7 @@ def without_data(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
-def test_every_entry_says_where_it_is_from_and_what_it_needs(entry: Entry) -> None:
+def test_every_entry_says_where_it_is_from_and_what_it_needs(entry: PublishedItem) -> None:
     assert all([entry.title, entry.paper, entry.place, entry.needs])
     assert entry.id == entry.id.lower()
     assert " " not in entry.id
@@ -130,7 +130,7 @@ def test_ours_are_releases_and_not_copies() -> None:
 
 def test_a_drawn_table_is_run_on_what_packages_carry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_data(monkeypatch, tmp_path)
-    monkeypatch.setattr("microveil.studies.published.hsu_chen.SOURCES", {"4 iris": iris, "11 census": sources.census})
+    monkeypatch.setattr("microveil.papers.hsu_chen.SOURCES", {"4 iris": iris, "11 census": sources.census})
     first, again = (reproduce("hsu-chen-table7", repeats=3, workers=1) for _ in range(2))
     assert first.to_dict() == again.to_dict()
     lines = {(line.row, line.figure): line for line in first.lines}
@@ -148,7 +148,7 @@ def iris() -> Any:
 
 def test_measured_figures_are_those_of_a_study() -> None:
     data = np.random.default_rng(1).standard_normal((60, 3))
-    asked = Asked(2, 5, 1, lambda *_: None)
+    asked = RunOptions(2, 5, 1, lambda *_: None)
     found = measured(data, {"row": ("noise", {})}, {"PIL": "pil"}, asked, scale=0.5)
     study = mv.compare(data, {"row": ("noise", {})}, measures=["pil"], repeats=2, seed=5, rules=None, workers=1)
     assert found.values["row", "PIL"] == pytest.approx(0.5 * study.values("row", "pil"), rel=1e-14)

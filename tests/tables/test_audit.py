@@ -214,7 +214,7 @@ def test_large_amounts_do_not_lose_their_digits(either_program: str) -> None:
 
 
 def test_without_highspy_scipy_solves(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = programs.Knowledge(
+    known = programs.CellBounds(
         np.zeros(1), np.ones(1), csr_array((0, 1)), np.zeros(0), np.zeros(0), np.ones(1), np.zeros(0, dtype=bool)
     )
 
@@ -237,7 +237,7 @@ def test_progress_is_told() -> None:
 
 def test_a_program_without_an_answer_is_an_error_without_values() -> None:
     one, five = paper().table.matrix[:1, :1].astype(float), np.array([5.0])
-    known = programs.Knowledge(np.zeros(1), np.ones(1), one, five, five, np.ones(1), np.ones(1, dtype=bool))
+    known = programs.CellBounds(np.zeros(1), np.ones(1), one, five, five, np.ones(1), np.ones(1, dtype=bool))
     for kind in (programs.KeptProgram, programs.RepeatedProgram):
         with pytest.raises(DataError, match="the interval of a cell was not found"):
             kind(known).least(np.array([0]), 1.0)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.utility import classifier_auc, propensity_2
-from microveil.utility.classifier import _apart
+from microveil.measures.utility import classifier_auc, propensity_2
+from microveil.measures.utility.classifier import _apart
 
 Array = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ def test_values_are_moved_within_their_gaps_only() -> None:
 
 
 def test_large_files_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from microveil.utility import classifier
+    from microveil.measures.utility import classifier
 
     monkeypatch.setattr(classifier, "MOST_ROWS", 100)
     found = classifier_auc(matrix(table(9)), matrix(table(10, 300)), seed=1)

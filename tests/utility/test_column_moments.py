@@ -9,7 +9,15 @@ from reference import reference_file
 from scipy.stats import ks_2samp, kurtosis, skew, wasserstein_distance
 
 from microveil.core.table import Matrix
-from microveil.utility import il1s, ks, kurtosis_bias, marginal_distance, mean_bias, skewness_bias, variance_bias
+from microveil.measures.utility import (
+    il1s,
+    ks,
+    kurtosis_bias,
+    marginal_distance,
+    mean_bias,
+    skewness_bias,
+    variance_bias,
+)
 
 Array = NDArray[np.float64]
 

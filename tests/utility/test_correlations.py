@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, spearmanr
 
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.utility import (
+from microveil.measures.utility import (
     between_correlation,
     correlation_bias,
     correlation_difference,

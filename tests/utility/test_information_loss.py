@@ -9,9 +9,15 @@ from scipy.stats import gaussian_kde
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.utility import pil, pil7
-from microveil.utility.information_loss import QUANTILES, _density, quantile_variances, statistics_of, variances_of
-from microveil.utility.sides import Side
+from microveil.measures.utility import pil, pil7
+from microveil.measures.utility.central_moments import Side
+from microveil.measures.utility.information_loss import (
+    QUANTILES,
+    _density,
+    quantile_variances,
+    statistics_of,
+    variances_of,
+)
 
 Array = NDArray[np.float64]
 

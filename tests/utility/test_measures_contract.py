@@ -9,11 +9,11 @@ import pytest
 from hostile import hostile_tables
 from numpy.typing import NDArray
 
-from microveil.core.measure import Gauge, Reading, gauge
 from microveil.core.table import Matrix
 from microveil.errors import DataError
-from microveil.risk import MEASURES as RISKS
-from microveil.utility import MEASURES as UTILITIES
+from microveil.measures.base import Estimate, MeasureSpec, gauge
+from microveil.measures.risk import MEASURES as RISKS
+from microveil.measures.utility import MEASURES as UTILITIES
 
 Array = NDArray[np.float64]
 ALL = {**UTILITIES, **RISKS}
@@ -93,12 +93,12 @@ def masked(data: Array) -> Array:
 every = pytest.mark.parametrize("entry", ALL.values(), ids=ALL)
 
 
-def found(entry: Gauge, data: Array, released: Array, seed: int = 1):  # type: ignore[no-untyped-def]
+def found(entry: MeasureSpec, data: Array, released: Array, seed: int = 1):  # type: ignore[no-untyped-def]
     return entry(matrix(data), matrix(released), **entry.seeded(seed))
 
 
 @every
-def test_doing_nothing(entry: Gauge) -> None:
+def test_doing_nothing(entry: MeasureSpec) -> None:
     measure = found(entry, table(), table())
     if entry.id in DESCRIPTIONS:
         assert "released" in " ".join(measure.parts)
@@ -109,7 +109,7 @@ def test_doing_nothing(entry: Gauge) -> None:
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ALL.values() if entry.id not in DESCRIPTIONS], ids=lambda e: e.id)
-def test_an_independent_shuffle(entry: Gauge) -> None:
+def test_an_independent_shuffle(entry: MeasureSpec) -> None:
     rng = np.random.default_rng(3)
     shuffled = np.column_stack([rng.permutation(column) for column in table().T])
     low, high = SHUFFLED[entry.id]
@@ -117,7 +117,7 @@ def test_an_independent_shuffle(entry: Gauge) -> None:
 
 
 @every
-def test_the_figure_explains_itself(entry: Gauge) -> None:
+def test_the_figure_explains_itself(entry: MeasureSpec) -> None:
     measure = found(entry, table(), masked(table()))
     assert (measure.id, measure.meaning, measure.better, measure.range) == (
         entry.id,
@@ -141,7 +141,7 @@ def test_the_figure_explains_itself(entry: Gauge) -> None:
 
 
 @every
-def test_a_seed_repeats_it_and_nothing_is_changed(entry: Gauge) -> None:
+def test_a_seed_repeats_it_and_nothing_is_changed(entry: MeasureSpec) -> None:
     data, released = table(), masked(table())
     before = data.copy(), released.copy()
     assert found(entry, data, released) == found(entry, data, released)
@@ -150,7 +150,7 @@ def test_a_seed_repeats_it_and_nothing_is_changed(entry: Gauge) -> None:
 
 
 @every
-def test_units_and_constant_columns_do_not_matter(entry: Gauge) -> None:
+def test_units_and_constant_columns_do_not_matter(entry: MeasureSpec) -> None:
     data, released = table(), masked(table())
     plain = found(entry, data, released)
     units = np.array([2.0**-20, 1.0, 2.0**30, 4.0, 0.5])
@@ -163,7 +163,7 @@ def test_units_and_constant_columns_do_not_matter(entry: Gauge) -> None:
 
 
 @every
-def test_missing_cells_do_no_harm_and_are_no_hits(entry: Gauge) -> None:
+def test_missing_cells_do_no_harm_and_are_no_hits(entry: MeasureSpec) -> None:
     rng = np.random.default_rng(4)
     holes = np.where(rng.random((200, 5)) < 0.1, np.nan, table())
     released = np.where(np.isnan(holes), np.nan, masked(table()))
@@ -177,7 +177,7 @@ def test_missing_cells_do_no_harm_and_are_no_hits(entry: Gauge) -> None:
 
 
 @every
-def test_three_records_are_measured_or_refused(entry: Gauge) -> None:
+def test_three_records_are_measured_or_refused(entry: MeasureSpec) -> None:
     data = table(3)
     for released in (data, masked(data), data[::-1], np.full_like(data, np.nan), np.ones_like(data)):
         try:
@@ -193,7 +193,7 @@ HOSTILE = hostile_tables(np.random.default_rng(8).lognormal(size=(60, 4)) @ (np.
 
 @every
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_tables_are_measured_or_refused(entry: Gauge, kind: str) -> None:
+def test_hostile_tables_are_measured_or_refused(entry: MeasureSpec, kind: str) -> None:
     data = HOSTILE[kind]
     shuffled = np.column_stack([np.random.default_rng(9).permutation(column) for column in data.T])
     for released in (data, shuffled, np.zeros_like(data)):
@@ -214,7 +214,7 @@ UNPAIRED = [
 
 
 @pytest.mark.parametrize("entry", UNPAIRED, ids=lambda e: e.id)
-def test_the_order_of_the_released_records_does_not_matter(entry: Gauge) -> None:
+def test_the_order_of_the_released_records_does_not_matter(entry: MeasureSpec) -> None:
     data, released = table(), masked(table())
     order = np.random.default_rng(6).permutation(len(data))
     plain, other = found(entry, data, released), found(entry, data, released[order])
@@ -222,7 +222,7 @@ def test_the_order_of_the_released_records_does_not_matter(entry: Gauge) -> None
 
 
 @every
-def test_files_that_do_not_match_are_refused(entry: Gauge) -> None:
+def test_files_that_do_not_match_are_refused(entry: MeasureSpec) -> None:
     data = table()
     with pytest.raises(DataError, match="columns"):
         found(entry, data, data[:, :3])
@@ -252,9 +252,9 @@ def test_ids_are_the_names_of_the_functions_and_of_one_room_only() -> None:
 
 def test_a_new_measure_is_one_function() -> None:
     @gauge("share of cells that are negative in the release", better="low", range=(0, 1), cost="fast")
-    def negative(original: Matrix, released: Matrix) -> Reading:
+    def negative(original: Matrix, released: Matrix) -> Estimate:
         """Cells below zero."""
-        return Reading(float(np.mean([column < 0 for column in released.columns])))
+        return Estimate(float(np.mean([column < 0 for column in released.columns])))
 
     measure = negative(matrix(table()), matrix(-np.abs(table())))
     assert (measure.id, measure.value, measure.low, measure.high, measure.utility) == ("negative", 1, 1, 1, -1)

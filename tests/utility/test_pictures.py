@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.utility import psnr, ssim
+from microveil.measures.utility import psnr, ssim
 
 Array = NDArray[np.float64]
 

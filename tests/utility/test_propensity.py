@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.utility import propensity, propensity_2, propensity_3
+from microveil.measures.utility import propensity, propensity_2, propensity_3
 
 Array = NDArray[np.float64]
 

@@ -15,11 +15,11 @@ from reference import census_12, tarragona
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.risk import dbrl, interval_disclosure, interval_disclosure_own
-from microveil.studies.published.base import Printed
-from microveil.studies.published.calvino_census import METHODS, TABLE_7
-from microveil.studies.published.calvino_table4 import ROWS, TABLE_4
-from microveil.utility import pil, propensity_2, propensity_3, score_2, score_3
+from microveil.measures.risk import dbrl, interval_disclosure, interval_disclosure_own
+from microveil.measures.utility import pil, propensity_2, propensity_3, score_2, score_3
+from microveil.papers.base import Printed
+from microveil.papers.calvino_census import METHODS, TABLE_7
+from microveil.papers.calvino_table4 import ROWS, TABLE_4
 
 Array = NDArray[np.float64]
 pytestmark = pytest.mark.slow

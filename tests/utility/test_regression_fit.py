@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.errors import DataError
-from microveil.utility import ci_overlap, regression_fit
+from microveil.measures.utility import ci_overlap, regression_fit
 
 Array = NDArray[np.float64]
 

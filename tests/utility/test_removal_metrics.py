@@ -12,7 +12,7 @@ from reference import census
 
 from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
-from microveil.utility import (
+from microveil.measures.utility import (
     MEASURES,
     eigen_decay,
     kl_gaussian,
@@ -25,7 +25,7 @@ from microveil.utility import (
     vector_correlation,
     wasserstein_gaussian,
 )
-from microveil.utility.spectrum import fit_decay
+from microveil.measures.utility.spectrum import fit_decay
 
 Array = NDArray[np.float64]
 

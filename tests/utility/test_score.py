@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from microveil.core.measure import Measure
 from microveil.errors import ParameterError
-from microveil.risk import MEASURES as RISKS
-from microveil.utility import MEASURES as UTILITIES
-from microveil.utility import SCORES, overall, score_2
+from microveil.measures.base import Measure
+from microveil.measures.risk import MEASURES as RISKS
+from microveil.measures.utility import MEASURES as UTILITIES
+from microveil.measures.utility import SCORES, overall, score_2
 
 
 def measure(name: str, value: float, note: str = "") -> Measure:

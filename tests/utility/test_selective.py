@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.utility import selectivity
+from microveil.measures.utility import selectivity
 
 Array = NDArray[np.float64]
 

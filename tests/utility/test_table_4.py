@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from reference import tarragona
 
 import microveil as mv
-from microveil.core.measure import Measure
 from microveil.core.table import Matrix
-from microveil.risk import dbrl, interval_disclosure
-from microveil.utility import kurtosis_bias, pil, propensity_2, propensity_3, score_2, score_3, skewness_bias
+from microveil.measures.base import Measure
+from microveil.measures.risk import dbrl, interval_disclosure
+from microveil.measures.utility import kurtosis_bias, pil, propensity_2, propensity_3, score_2, score_3, skewness_bias
 
 Array = NDArray[np.float64]
 MEASURES = [skewness_bias, kurtosis_bias, propensity_2, propensity_3, pil, dbrl, interval_disclosure]

@@ -8,15 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from microveil import api, large, studies
+from microveil import api, large, papers, studies
 from microveil.cli import show
 from microveil.cli.asked import Comparison, Consultation, Inquiry, columns_in, limits_in, methods_in, typed
 from microveil.cli.endings import Stopped, point_of_no_return
 from microveil.cli.shared import LONG, end, files_among, print_json, progress, read
-from microveil.core.atomic import atomic_targets, check_place, shown
 from microveil.core.errors import ParameterError
-from microveil.core.shelf import memory_in_bytes
-from microveil.core.strict import toml_text
+from microveil.io.config_files import toml_text
+from microveil.papers.reproduce import about
+from microveil.papers.reproduce import reproduce as reproduced
+from microveil.storage.atomic import atomic_targets, check_place, shown
+from microveil.storage.disk_columns import memory_in_bytes
 
 
 def _own_file(place: api.Place) -> Path:
@@ -107,14 +109,14 @@ def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: b
     if table is None:
         if repeats is not None:
             raise ParameterError("--repeats: no table is named", "`microveil reproduce` alone lists them")
-        known = [studies.about(entry) for entry in studies.ENTRIES.values()]
+        known = [about(entry) for entry in papers.ENTRIES.values()]
         if as_json:
             print_json({"tables": known})
         elif not quiet:
             show.reproducible(known)
         return
     with progress(LONG, quiet, LONG) as tell:
-        found = studies.reproduce(table, repeats=repeats, progress=tell)
+        found = reproduced(table, repeats=repeats, progress=tell)
     if as_json:
         print_json(found.to_dict())
     elif not quiet:
@@ -145,7 +147,7 @@ def recommend(asked: Consultation, *, as_json: bool, quiet: bool) -> None:
         show.advice(advice, command)
 
 
-def describe(source: api.Place, save: Path | None, reading: api.Reading | None = None, *, as_json: bool) -> None:
+def describe(source: api.Place, save: Path | None, reading: api.ReadOptions | None = None, *, as_json: bool) -> None:
     """Describe a file."""
     if save is not None:
         if save.suffix.lower() not in (".toml", ".json"):

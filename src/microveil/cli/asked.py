@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from microveil import api, large, recipes
+from microveil import api, large
 from microveil.cli.shared import names_in
 from microveil.core.errors import ParameterError
-from microveil.core.typed import protect_words
+from microveil.release import recipe as recipes
+from microveil.report.command_line import protect_words
 
 DEFAULT_METHOD, MEMORY = api.DEFAULT_METHOD, large.MEMORY
 
@@ -91,7 +92,7 @@ class Request:
     columns: Columns = Columns()
     arrangement: Arrangement = Arrangement()
     keep_formulas: bool = False
-    reading: api.Reading = field(default_factory=api.Reading)
+    reading: api.ReadOptions = field(default_factory=api.ReadOptions)
     overwrite: bool = False
     seed: int | None = None
     secret: Path | None = None
@@ -159,7 +160,7 @@ class Inquiry:
     measures: str = "default"
     columns: Columns = Columns()
     sensitive: str | None = None
-    reading: api.Reading = field(default_factory=api.Reading)
+    reading: api.ReadOptions = field(default_factory=api.ReadOptions)
     seed: int | None = None
     policy: Path | None = None
     engine: str = "memory"
@@ -177,7 +178,7 @@ class Comparison:
     limits: Sequence[str] = ()
     columns: Columns = Columns()
     sensitive: str | None = None
-    reading: api.Reading = field(default_factory=api.Reading)
+    reading: api.ReadOptions = field(default_factory=api.ReadOptions)
     seed: int | None = None
     store: Path | None = None
     report: Path | None = None
@@ -192,7 +193,7 @@ class Consultation:
     limits: Sequence[str] = ()
     columns: Columns = Columns()
     sensitive: str | None = None
-    reading: api.Reading = field(default_factory=api.Reading)
+    reading: api.ReadOptions = field(default_factory=api.ReadOptions)
     seed: int | None = None
     store: Path | None = None
 

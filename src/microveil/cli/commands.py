@@ -219,7 +219,7 @@ def protect(
         columns=asked.columns(confidential, public, strata, weight, rules),
         arrangement=asked.arrangement(unit, drop, drop_identifiers, shuffle_rows, keep_notes),
         keep_formulas=keep_formulas,
-        reading=api.Reading(delimiter, decimal, encoding, sheet, query),
+        reading=api.ReadOptions(delimiter, decimal, encoding, sheet, query),
         overwrite=overwrite,
         seed=seed,
         secret=secret,
@@ -324,7 +324,7 @@ def assess(
         measures=measures,
         columns=asked.columns(confidential, public, rules=rules),
         sensitive=sensitive,
-        reading=api.Reading(delimiter, decimal, encoding),
+        reading=api.ReadOptions(delimiter, decimal, encoding),
         seed=seed,
         policy=policy,
         engine=engine,
@@ -376,7 +376,7 @@ def compare(
         limits=limit or [],
         columns=asked.columns(confidential, public, strata, weight, rules),
         sensitive=sensitive,
-        reading=api.Reading(delimiter, decimal, encoding, sheet, query),
+        reading=api.ReadOptions(delimiter, decimal, encoding, sheet, query),
         seed=seed,
         store=store,
         report=report,
@@ -441,7 +441,7 @@ def recommend(
         limits=limit or [],
         columns=asked.columns(confidential, public, strata, weight, rules),
         sensitive=sensitive,
-        reading=api.Reading(delimiter, decimal, encoding, sheet, query),
+        reading=api.ReadOptions(delimiter, decimal, encoding, sheet, query),
         seed=seed,
         store=store,
     )
@@ -468,7 +468,7 @@ def describe(
     json: Json = False,
 ) -> None:
     """Show columns, domains, special codes and the rules found, without any value."""
-    reading = api.Reading(delimiter, decimal, encoding, sheet, query)
+    reading = api.ReadOptions(delimiter, decimal, encoding, sheet, query)
     actions.describe(source, save, reading, as_json=json)
 
 

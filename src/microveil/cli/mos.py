@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from microveil import mos
+from microveil.assessment import mos
 from microveil.cli import show
 from microveil.cli.asked import columns_in
 from microveil.cli.endings import point_of_no_return
 from microveil.cli.shared import Json, print_json, read
-from microveil.core.atomic import atomic_targets, check_place
-from microveil.core.measure import plain
+from microveil.measures.base import plain
+from microveil.storage.atomic import atomic_targets, check_place
 
 app = typer.Typer(
     name="mos",

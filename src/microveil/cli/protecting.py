@@ -10,18 +10,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from microveil import api, large, recipes
+from microveil import api, large
+from microveil.assessment.assessment import Assessment
+from microveil.assessment.policy import Policy
 from microveil.cli import show
 from microveil.cli.asked import MEMORY, Arrangement, Columns, Replay, Request
 from microveil.cli.endings import NotMet, point_of_no_return
 from microveil.cli.shared import LONG, check_different, end, files_among, print_json, progress, read
-from microveil.core.assessment import Assessment
-from microveil.core.atomic import atomic_targets, check_new, check_place, check_within
 from microveil.core.errors import DataError, MicroveilError, ParameterError
-from microveil.core.policy import Policy
-from microveil.core.results import Release
-from microveil.core.secret import secret_key
-from microveil.core.shelf import memory_in_bytes
+from microveil.release import recipe as recipes
+from microveil.release.release import Release
+from microveil.release.secret import secret_key
+from microveil.storage.atomic import atomic_targets, check_new, check_place, check_within
+from microveil.storage.disk_columns import memory_in_bytes
 
 ELSEWHERE = ("stream", "spark")
 MOST_DESCRIBED = 20_000_000
@@ -229,7 +230,9 @@ def _request(asked: Replay, recipe: recipes.Recipe) -> Request:
             recipe.unit, recipe.drop, shuffle_rows=recipe.shuffle_rows, keep=recipe.keep, keep_notes=recipe.keep_notes
         ),
         keep_formulas=recipe.output.keep_formulas,
-        reading=recipe.input.reading if asked.source is None or _alike(recipe.input.path, source) else api.Reading(),
+        reading=recipe.input.reading
+        if asked.source is None or _alike(recipe.input.path, source)
+        else api.ReadOptions(),
         overwrite=asked.overwrite,
         seed=recipe.seed if asked.seed is None else asked.seed,
         secret=_path(recipe.secret),

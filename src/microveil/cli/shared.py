@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from microveil import api
+from microveil.assessment.assessment import Assessment
 from microveil.cli import show
 from microveil.cli.endings import NotMet, say
-from microveil.core.assessment import Assessment
 from microveil.core.errors import ParameterError
 
 LONG = 500_000
@@ -63,7 +63,7 @@ def files_among(places: Sequence[api.Place]) -> list[Path]:
     return [file for file in map(api.file_of, places) if file is not None]
 
 
-def read(source: api.Place, quiet: bool, reading: api.Reading | None = None) -> tuple[Any, Any]:
+def read(source: api.Place, quiet: bool, reading: api.ReadOptions | None = None) -> tuple[Any, Any]:
     """The table in a file or database, and its format; what was found out about that is told."""
     file = api.file_of(source)
     size = file.stat().st_size if file is not None and file.is_file() else 0

@@ -16,13 +16,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-from microveil import api, mos
+from microveil import api
+from microveil.assessment import mos
+from microveil.assessment.assessment import Assessment, Kind
+from microveil.assessment.policy import Verdict
 from microveil.cli.endings import let_go, printable
-from microveil.core.assessment import Assessment, Kind
-from microveil.core.measure import Measure, plain
-from microveil.core.policy import Verdict
-from microveil.core.results import Release
-from microveil.studies import FEWEST, Advice, Reproduction, Study, Summary
+from microveil.measures.base import Measure, plain
+from microveil.papers.reproduce import Reproduction
+from microveil.release.release import Release
+from microveil.studies import FEWEST, Advice, Study, Summary
 
 Risk = tuple[Measure, Measure]
 

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from microveil import api, tables, tabling
+from microveil import api, tables
 from microveil.cli import show
 from microveil.cli.endings import NotMet, point_of_no_return
 from microveil.cli.shared import Json, Quiet, Seed, check_different, names_in, print_json, progress
-from microveil.core.atomic import atomic_targets, check_place
 from microveil.core.errors import ParameterError
-from microveil.core.measure import plain
+from microveil.measures.base import plain
+from microveil.storage.atomic import atomic_targets, check_place
+from microveil.tables import workflow as tabling
 from microveil.tables.audit import EXACT, NEAR
 
 app = typer.Typer(
@@ -275,12 +276,12 @@ def audit(
 
 def _of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that say where the table is and what is hidden."""
-    return {name: given[name] for name in tabling.Asked.__dataclass_fields__ if name in given}
+    return {name: given[name] for name in tabling.TableRequest.__dataclass_fields__ if name in given}
 
 
-def _asked(**given: Any) -> tabling.Asked:
+def _asked(**given: Any) -> tabling.TableRequest:
     linked, contributors = given["linked"], given["contributors"]
-    return tabling.Asked(
+    return tabling.TableRequest(
         **{
             **given,
             "dimensions": names_in(given["dimensions"]),
@@ -291,11 +292,11 @@ def _asked(**given: Any) -> tabling.Asked:
     )
 
 
-def _summands(text: str, asked: tabling.Asked) -> list[Any]:
+def _summands(text: str, asked: tabling.TableRequest) -> list[Any]:
     return list(tabling.cells_from([part.strip() for part in text.split(" + ")], asked.dimensions))
 
 
-def _check_places(outputs: list[Path], report: Path | None, asked: tabling.Asked) -> None:
+def _check_places(outputs: list[Path], report: Path | None, asked: tabling.TableRequest) -> None:
     """Before the long work: can everything asked for be written, and is it all different?"""
     for path in outputs:
         tabling.check_output(path, asked)
@@ -327,7 +328,7 @@ def _tell(told: Mapping[str, Any], written: list[Path], *, as_json: bool, quiet:
         show.suppressed_table(told, written)
 
 
-def _progress(asked: tabling.Asked, quiet: bool) -> AbstractContextManager[show.Tell]:
+def _progress(asked: tabling.TableRequest, quiet: bool) -> AbstractContextManager[show.Tell]:
     """A bar on standard error, where the file is large."""
     size = asked.source.stat().st_size if asked.source.is_file() else 0
     return progress(size, quiet, LARGE)

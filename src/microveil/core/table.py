@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.in_order import in_order
 from microveil.core.moments import Moments, Pieces, moments
+from microveil.core.sorted_columns import in_order
 from microveil.core.threads import in_threads, segments
 
 Answer = TypeVar("Answer")
@@ -137,7 +137,7 @@ class Clustering:
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Microdata:
     """What is to be protected, and what is known beside it.
 
     `values` has the public columns first, then the confidential ones: every step that needs both reads one piece.
@@ -192,7 +192,7 @@ class Table:
 
         return _added(in_threads([partial(sums, run) for run in segments(self.count, values.shape[1])]))
 
-    def keep(self, confidential: Sequence[int]) -> Table:
+    def keep(self, confidential: Sequence[int]) -> Microdata:
         """The table with only some of its confidential columns (numbered among themselves)."""
         columns = [*range(self.public), *(self.public + j for j in confidential)]
         return replace(
@@ -202,7 +202,7 @@ class Table:
             other=None if self.other is None else self.other.select(confidential),
         )
 
-    def with_confidential(self, columns: Sequence[Array]) -> Table:
+    def with_confidential(self, columns: Sequence[Array]) -> Microdata:
         """The table with other values in its confidential columns."""
         return replace(self, values=Matrix([*self.values.columns[: self.public], *columns]))
 
@@ -211,11 +211,11 @@ class Table:
         known = np.hstack([np.ones((self.count, self.public), dtype=bool), present])
         return np.column_stack([*self.values.columns[: self.public], *columns]), known
 
-    def take(self, rows: NDArray[np.intp]) -> Table:
+    def take(self, rows: NDArray[np.intp]) -> Microdata:
         """Some of the rows, as a table without strata."""
         weights = None if self.weights is None else self.weights[rows]
         other = None if self.other is None else self.other.take(rows)
-        return Table(
+        return Microdata(
             self.values.take(rows), self.names, self.public, weights, other=other, clustering=self.clustering.take(rows)
         )
 

@@ -3,7 +3,7 @@
 from microveil.decompose.base import Axes, Decomposition
 from microveil.decompose.centre import Centre, fit_centre
 from microveil.decompose.cholesky import Cholesky
-from microveil.decompose.clusters import Aggregates, Clustered, Clusters, Layout, Microclusters, OutlyingRecords
+from microveil.decompose.clusters import Aggregates, Clustered, ClusterLayout, Clusters, Microclusters, OutlyingRecords
 from microveil.decompose.factor import FactorAnalysis
 from microveil.decompose.ica import IndependentComponents
 from microveil.decompose.ics import InvariantCoordinates
@@ -14,23 +14,23 @@ from microveil.decompose.pca import PrincipalComponents, standard_axes
 from microveil.decompose.rank_target import RankTarget
 from microveil.decompose.residuals import Residuals
 from microveil.decompose.select import Components, Offer, Selection
-from microveil.decompose.select_factors import Factors
+from microveil.decompose.select_factors import FactorSelection
 
 __all__ = [
     "Aggregates",
     "Axes",
     "Centre",
     "Cholesky",
+    "ClusterLayout",
     "Clustered",
     "Clusters",
     "Components",
     "Decomposition",
     "FactorAnalysis",
-    "Factors",
+    "FactorSelection",
     "Identity",
     "IndependentComponents",
     "InvariantCoordinates",
-    "Layout",
     "Levels",
     "Microclusters",
     "Offer",

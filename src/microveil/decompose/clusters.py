@@ -54,7 +54,7 @@ Modification = Literal["a", "b", "c"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterLayout:
     """Which records belong together and what is regressed on where: everything that the steps of §6 ask for.
 
     Clusters are those of columns, of `similar` records (so many, at least), or ordinary and outlying records; without
@@ -85,7 +85,7 @@ class Clustered(Decomposition):
 
     @property
     @abstractmethod
-    def layout(self) -> Layout:
+    def layout(self) -> ClusterLayout:
         """What belongs together."""
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
@@ -124,9 +124,11 @@ class Microclusters(_GivenClusters):
     ] = "a"
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ClusterLayout:
         """As the variant says."""
-        return Layout(clusters=self.clusters, similar=self.similar, as_pieces=self.variant == "b", public_is_local=True)
+        return ClusterLayout(
+            clusters=self.clusters, similar=self.similar, as_pieces=self.variant == "b", public_is_local=True
+        )
 
 
 class Aggregates(_GivenClusters):
@@ -136,9 +138,9 @@ class Aggregates(_GivenClusters):
     global_: Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")] = ()
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ClusterLayout:
         """As given."""
-        return Layout(clusters=self.clusters, similar=self.similar, local=self.local, global_=self.global_)
+        return ClusterLayout(clusters=self.clusters, similar=self.similar, local=self.local, global_=self.global_)
 
 
 class OutlyingRecords(Clustered):
@@ -156,9 +158,9 @@ class OutlyingRecords(Clustered):
     ] = 0.99
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ClusterLayout:
         """Public columns are regressed on in both."""
-        return Layout(outlier_quantile=self.outlier_quantile, public_is_local=True)
+        return ClusterLayout(outlier_quantile=self.outlier_quantile, public_is_local=True)
 
 
 class Clusters(_GivenClusters):
@@ -211,9 +213,9 @@ class Clusters(_GivenClusters):
         return self.group_size
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ClusterLayout:
         """As given."""
-        return Layout(
+        return ClusterLayout(
             clusters=self.clusters,
             similar=self.similar,
             local=self.local,

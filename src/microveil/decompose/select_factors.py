@@ -21,7 +21,7 @@ Criterion = Literal["all", "loads_on_sensitive", "not_on_public", "more_sensitiv
 THRESHOLDED = ("loads_on_sensitive", "not_on_public")
 
 
-class Factors(Selection):
+class FactorSelection(Selection):
     """Choose the factors to perturb, after turning them so that few of them speak for the sensitive columns.
 
     What the paper calls public are here the other confidential columns: they are protected less, not released as they

@@ -8,9 +8,9 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import regression_slopes
 from microveil.core.moments import Moments, is_wide
-from microveil.core.table import Table
+from microveil.core.table import Microdata
 from microveil.decompose import Centre
-from microveil.engines.rows import Task
+from microveil.engines.rows import ColumnTask
 from microveil.methods import Plan
 
 HIGH_LEVERAGE = 0.5
@@ -24,7 +24,7 @@ MOST_WITH_HOLES = 2_000
 """Columns of a wide table with missing cells, at most: every pair of columns has rows of its own then."""
 
 
-def check_holes(table: Table) -> None:
+def check_holes(table: Microdata) -> None:
     """Refuse tables with missing cells that are too wide for matrices of all pairs of columns."""
     count, width = table.count, len(table.names)
     if is_wide(count, width) and width > MOST_WITH_HOLES:
@@ -35,7 +35,7 @@ def check_holes(table: Table) -> None:
         )
 
 
-def has_own_moments(task: Task) -> bool:
+def has_own_moments(task: ColumnTask) -> bool:
     """Are the scores as free as their number says?
 
     If there are more scores than dimensions, those that stay determine all the others, and exact moments of the scores
@@ -45,7 +45,7 @@ def has_own_moments(task: Task) -> bool:
     return task.axes.count <= task.axes.columns.size + noise
 
 
-def check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -> None:
+def check_sensitive(table: Microdata, sensitive: list[int], determined: list[int]) -> None:
     """A sensitive column must have something of its own."""
     for j in sensitive:
         if j in determined:
@@ -54,7 +54,7 @@ def check_sensitive(table: Table, sensitive: list[int], determined: list[int]) -
             )
 
 
-def check_determined(table: Table, determined: list[int]) -> None:
+def check_determined(table: Microdata, determined: list[int]) -> None:
     """A column that the public ones leave nothing of would be released as it is."""
     if determined:
         names = ", ".join(f"'{table.confidential_names[j]}'" for j in determined)
@@ -64,7 +64,7 @@ def check_determined(table: Table, determined: list[int]) -> None:
         )
 
 
-def check_noise(task: Task) -> None:
+def check_noise(task: ColumnTask) -> None:
     """Noise that is uncorrelated with the data needs rows enough to be so."""
     table, noise = task.table, task.axes.noise
     columns = task.axes.columns.size
@@ -75,7 +75,7 @@ def check_noise(task: Task) -> None:
         )
 
 
-def check_room(plan: Plan, task: Task) -> None:
+def check_room(plan: Plan, task: ColumnTask) -> None:
     """Exact moments tie the perturbed scores to all that stays; what is left must be more than a change of sign."""
     table, untouched = task.table, task.axes.count - len(task.selected)
     if plan.exact and table.count - 1 - table.public - untouched < max(len(task.selected), 2):
@@ -85,7 +85,7 @@ def check_room(plan: Plan, task: Task) -> None:
         )
 
 
-def high_leverage(table: Table, centre: Centre, summary: Moments) -> int:
+def high_leverage(table: Microdata, centre: Centre, summary: Moments) -> int:
     """How many records are so far out in the public columns that the fit follows them."""
     public = table.public
     if public == 0:

@@ -17,8 +17,8 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
-from microveil.core.table import Groups, Matrix, Table, rows_by_group
-from microveil.decompose import Clustered, Layout, Levels, Parts, crossed, fit_levels, outlying
+from microveil.core.table import Groups, Matrix, Microdata, rows_by_group
+from microveil.decompose import Clustered, ClusterLayout, Levels, Parts, crossed, fit_levels, outlying
 from microveil.engines.checks import ALONE, HIGH_LEVERAGE
 from microveil.engines.pipeline import Progress, Spectrum
 from microveil.methods import Plan
@@ -45,7 +45,7 @@ class Layers:
 
 
 def clustered(
-    plan: Plan, table: Table, streams: Streams, stratum: int, progress: Progress
+    plan: Plan, table: Microdata, streams: Streams, stratum: int, progress: Progress
 ) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components of what was replaced."""
     if not isinstance(plan.decompose, Clustered):
@@ -94,7 +94,7 @@ def _centred(columns: Array) -> tuple[Array, Array]:
     return columns - means, means
 
 
-def _layers(layout: Layout, table: Table, streams: Streams, stratum: int) -> Layers:
+def _layers(layout: ClusterLayout, table: Microdata, streams: Streams, stratum: int) -> Layers:
     """The clusters and their regressions, as the layout says."""
     told = table.clustering
     groups = told.clusters or _found_clusters(layout, table, streams, stratum)
@@ -134,7 +134,7 @@ def _one_cluster(count: int) -> Groups:
     return Groups(np.zeros(count, dtype=np.intp), ("all records",))
 
 
-def _found_clusters(layout: Layout, table: Table, streams: Streams, stratum: int) -> Groups:
+def _found_clusters(layout: ClusterLayout, table: Microdata, streams: Streams, stratum: int) -> Groups:
     """Clusters that no column makes: similar records, ordinary and outlying ones, or all records in one."""
     if layout.outlier_quantile is not None:
         values = np.column_stack(table.confidential.columns)
@@ -158,7 +158,7 @@ def _drawn(shape: tuple[int, int], streams: Streams, stratum: int) -> Array:
     return np.column_stack([streams.stream("clusters", stratum, j).normal(shape[0]) for j in range(shape[1])])
 
 
-def _check(layers: Layers, layout: Layout, own: Parts, table: Table, given: bool) -> int:
+def _check(layers: Layers, layout: ClusterLayout, own: Parts, table: Microdata, given: bool) -> int:
     """Is there anything to replace, everywhere? Returns how many records stand far out in what is regressed on."""
     names = table.confidential_names
     fitted = [names[j] for j in np.flatnonzero(~own.residuals.any(axis=0))]
@@ -187,7 +187,7 @@ def _check(layers: Layers, layout: Layout, own: Parts, table: Table, given: bool
     return int(np.count_nonzero(leverage > HIGH_LEVERAGE))
 
 
-def _check_solved(layers: Layers, layout: Layout, new: NewResiduals) -> None:
+def _check_solved(layers: Layers, layout: ClusterLayout, new: NewResiduals) -> None:
     """Were there residuals with the covariances asked for, in every cluster?"""
     if new.short:
         raise DataError(
@@ -205,13 +205,13 @@ def _check_solved(layers: Layers, layout: Layout, new: NewResiduals) -> None:
         )
 
 
-def _remark(layout: Layout, new: NewResiduals | None) -> str:
+def _remark(layout: ClusterLayout, new: NewResiduals | None) -> str:
     if new is None or new.alpha is None or layout.alpha is not None or new.alpha in (0.0, 1.0):
         return ""
     return f"of what was drawn between clusters alpha = {new.alpha:.6g} was taken, as clusters have no room for more"
 
 
-def _found(layers: Layers, layout: Layout, new: NewResiduals | None) -> dict[str, float]:
+def _found(layers: Layers, layout: ClusterLayout, new: NewResiduals | None) -> dict[str, float]:
     """How many clusters there are, the smallest of them and of their pieces, and alpha with its limit."""
     sizes, pieces = np.bincount(layers.groups.numbers), np.bincount(layers.pieces)
     if layout.as_pieces:
@@ -224,7 +224,7 @@ def _found(layers: Layers, layout: Layout, new: NewResiduals | None) -> dict[str
     return found
 
 
-def _spectrum(plan: Plan, table: Table, own: Parts, stream: Any) -> Spectrum:
+def _spectrum(plan: Plan, table: Microdata, own: Parts, stream: Any) -> Spectrum:
     """The components of what was replaced, over all records."""
     residuals = moments(Matrix.from_array(own.residuals).piece, table.count)
     variance = moments(table.confidential.piece, table.count).variance

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
-from microveil.core.shelf import BYTES, DiskColumn, Shelf, on_disk
 from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, draw_buckets, shuffle_bucket, shuffled
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import in_threads, rows_per_piece, worker_count
-from microveil.engines.scale import FarTable
+from microveil.engines.out_of_core import RemoteTable
 from microveil.engines.scores import Told
+from microveil.storage.disk_columns import BYTES, DiskColumn, Shelf, on_disk
 
 Said = TypeVar("Said")
 
@@ -26,7 +26,7 @@ SHARE = 4
 
 
 @dataclass(frozen=True, repr=False)
-class DiskTable(FarTable):
+class DiskTable(RemoteTable):
     """A table on a disk."""
 
     shelf: Shelf = field(kw_only=True)

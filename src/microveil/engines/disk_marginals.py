@@ -14,11 +14,11 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.rng import Stream, Streams
-from microveil.core.shelf import BYTES, DiskColumn
 from microveil.engines.disk import DiskTable
+from microveil.engines.out_of_core import FarOutcome, StoredColumns
 from microveil.engines.pipeline import Progress
-from microveil.engines.scale import Beside, FarOutcome
 from microveil.restore import Marginals
+from microveil.storage.disk_columns import BYTES, DiskColumn
 
 COPIES = 6
 """Columns of the size of one that sorting and smoothing it take."""
@@ -50,7 +50,7 @@ def with_marginals(
             column.write(0, values)
         else:
             _map_by_sample(step, own[number], column, rows, child)
-    released = replace(found.released, perturbed=Beside(table.values.shape[1], len(columns)))
+    released = replace(found.released, perturbed=StoredColumns(table.values.shape[1], len(columns)))
     remark = "" if table.count <= rows else _doubt(rows)
     return replace(found, table=table.with_columns(columns), released=released, remark=remark)
 

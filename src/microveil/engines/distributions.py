@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.dependence import LinearRule
 from microveil.core.moments import moments
-from microveil.core.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
 from microveil.core.rng import Stream
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
+from microveil.measures.utility import pil, propensity_3
+from microveil.measures.utility.propensity import MOST_COLUMNS
 from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
-from microveil.utility import pil, propensity_3
-from microveil.utility.propensity import MOST_COLUMNS
+from microveil.rules.linear_rules import LinearRule
+from microveil.rules.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
 
 UNSETTLED = 0.1
 """Difference of correlations from which on it is asked whether the columns would be better left free."""
@@ -48,7 +48,7 @@ class Restored:
 
 def restored(
     step: Marginals,
-    table: Table,
+    table: Microdata,
     perturbed: Callable[[], list[Array]],
     allowed: Callable[[list[Array]], list[Array]],
     present: Mask | None,
@@ -84,7 +84,7 @@ def restored(
 
 def _mapped(
     step: Marginals,
-    table: Table,
+    table: Microdata,
     perturbed: Callable[[], list[Array]],
     present: Mask | None,
     stream: Stream,
@@ -97,7 +97,7 @@ def _mapped(
     return Restored(without_gaps(found, rules), settled)
 
 
-def _marginals(step: Marginals, table: Table, present: Mask | None, stream: Stream) -> list[Marginal]:
+def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: Stream) -> list[Marginal]:
     """The values each released column will have."""
     return [
         step.of(column, None if present is None else present[:, j], stream.child(f"smooth {j}"))
@@ -109,7 +109,7 @@ def _unsettled(way: Restored) -> bool:
     return way.settled is not None and max(way.settled.correlation, way.settled.rank_correlation) > UNSETTLED
 
 
-def _loss(table: Table, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
+def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
     """What can be told from the original, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
     original, released = table.confidential, Matrix(columns)
     told, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
@@ -117,6 +117,6 @@ def _loss(table: Table, columns: Sequence[Array], owed: Sequence[LinearRule]) ->
     return told + lost + max((before - after for before, after in shares), default=0.0)
 
 
-def _shares_met(table: Table, columns: Sequence[Array], rule: LinearRule) -> tuple[float, float]:
+def _shares_met(table: Microdata, columns: Sequence[Array], rule: LinearRule) -> tuple[float, float]:
     """In what share of the rows a rule holds, before and after."""
     return share_met(table.confidential.columns, rule), share_met(columns, rule)

@@ -9,7 +9,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Moments
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.engines.rows import map_rows
 from microveil.restore import correction, on_grid
 
@@ -24,7 +24,7 @@ class Gridding:
     public: int
     remark: str
 
-    def of_columns(self, table: Table, columns: list[Array]) -> list[Array]:
+    def of_columns(self, table: Microdata, columns: list[Array]) -> list[Array]:
         """Columns that are held."""
         beside = Matrix([*table.values.columns[: self.public], *columns])
         new = np.empty((len(columns), table.count))
@@ -44,7 +44,7 @@ class Gridding:
         return new
 
 
-def gridding(table: Table, summary: Moments, lowest: Array, highest: Array) -> Gridding:
+def gridding(table: Microdata, summary: Moments, lowest: Array, highest: Array) -> Gridding:
     """What brings columns with exact moments to the grid; `summary` and the extremes are of the original."""
     if table.weights is not None and not isinstance(table.weights, np.ndarray):
         raise ParameterError("exact: 'rounded' does not go with weights on Spark", "use engine='stream'")

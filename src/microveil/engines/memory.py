@@ -14,21 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.dependence import Dependence, LinearRule, dependence_among, in_order
-from microveil.core.domain import Domain
 from microveil.core.errors import DataError, MicroveilError
-from microveil.core.knowledge import Knowledge
 from microveil.core.moments import moments, pair_moments
-from microveil.core.ratios import RatioRule
+from microveil.core.profile import Scan, scan
 from microveil.core.rng import Streams
-from microveil.core.scan import Scan, scan
-from microveil.core.table import Matrix, Table, rows_by_group
+from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.checks import check_holes
 from microveil.engines.clusters import clustered
 from microveil.engines.distributions import Restored, restored
 from microveil.engines.gridding import gridding
-from microveil.engines.mixing import Whole
+from microveil.engines.mixing import RebuildMap
 from microveil.engines.pipeline import Progress, Spectrum, protected
 from microveil.methods import Plan
 from microveil.restore import (
@@ -43,8 +39,12 @@ from microveil.restore import (
     recalibrated,
     with_means,
 )
+from microveil.rules.column_rules import ColumnRules
+from microveil.rules.domain import Domain
+from microveil.rules.linear_rules import Dependence, LinearRule, dependence_among, in_order
+from microveil.rules.ratios import RatioRule
 
-NOTHING_KNOWN = Knowledge()
+NOTHING_KNOWN = ColumnRules()
 
 ROUND_OFF = 1e-12
 """Distance from a column's step, over the size of the terms it is added up from, that is round-off."""
@@ -91,12 +91,12 @@ class Outcome:
 
 def run(
     plan: Plan,
-    table: Table,
+    table: Microdata,
     look: Scan,
     streams: Streams,
     *,
     sensitive: Sequence[int] = (),
-    known: Knowledge = NOTHING_KNOWN,
+    known: ColumnRules = NOTHING_KNOWN,
     progress: Progress = lambda *_: None,
 ) -> Outcome:
     """Protect a table, stratum by stratum if it has strata. `look` is the scan of the whole table."""
@@ -121,7 +121,7 @@ def run(
 
 
 def _joined(
-    table: Table, look: Scan, members: list[NDArray[np.intp]], parts: list[Outcome | None], known: Knowledge
+    table: Microdata, look: Scan, members: list[NDArray[np.intp]], parts: list[Outcome | None], known: ColumnRules
 ) -> Outcome:
     """The strata in one: only rules of the whole table are told of, and a column is constant if it is everywhere."""
     columns = [np.array(column) for column in table.confidential.columns]
@@ -164,12 +164,12 @@ def _spectrum(parts: Sequence[Spectrum], sizes: Sequence[int]) -> Spectrum:
 
 def _run_stratum(
     plan: Plan,
-    table: Table,
+    table: Microdata,
     look: Scan,
     streams: Streams,
     stratum: int,
     sensitive: Sequence[int],
-    known: Knowledge,
+    known: ColumnRules,
     progress: Progress,
 ) -> Outcome | None:
     """Set aside, protect, put back; None if nothing varies.
@@ -244,7 +244,7 @@ def _run_stratum(
     )
 
 
-def _variance(table: Table, look: Scan) -> Array:
+def _variance(table: Microdata, look: Scan) -> Array:
     """The variance of each confidential column, over the cells present."""
     known = look.moments.variance[table.public :].copy()
     for j in np.flatnonzero(np.isnan(known)).tolist():
@@ -254,14 +254,14 @@ def _variance(table: Table, look: Scan) -> Array:
     return np.nan_to_num(known)
 
 
-def _whole(dependence: Dependence, names: Sequence[str]) -> Whole:
+def _whole(dependence: Dependence, names: Sequence[str]) -> RebuildMap:
     """All columns that vary, in the order of the table, as combinations of those that are perturbed."""
     made = dict(zip(dependence.independent, np.eye(len(dependence.independent)), strict=True))
     for rule in in_order(dependence.rules, made.keys())[0]:
         made[rule.column] = np.sum([c * made[j] for j, c in rule.terms.items()], axis=0)
     order = sorted(made)
     here = [order.index(j) for j in dependence.independent]
-    return Whole(tuple(names[j] for j in order), np.column_stack([made[j] for j in order]), here)
+    return RebuildMap(tuple(names[j] for j in order), np.column_stack([made[j] for j in order]), here)
 
 
 def altered_variance(spectrum: Spectrum, dependence: Dependence, width: int) -> Array:
@@ -276,7 +276,7 @@ def altered_variance(spectrum: Spectrum, dependence: Dependence, width: int) -> 
     return altered
 
 
-def _holes(table: Table, look: Scan) -> Mask | None:
+def _holes(table: Microdata, look: Scan) -> Mask | None:
     """Where confidential cells are missing; None when none is (known from the scan, without another pass)."""
     if not look.missing():
         return None
@@ -284,7 +284,7 @@ def _holes(table: Table, look: Scan) -> Mask | None:
     return np.isnan(np.column_stack(table.confidential.columns))
 
 
-def _dependence(plan: Plan, table: Table, look: Scan, holes: Mask | None, known: Knowledge) -> Dependence:
+def _dependence(plan: Plan, table: Microdata, look: Scan, holes: Mask | None, known: ColumnRules) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
     ratios = {rule.column for rule in known.ratios}
     varying = [j - table.public for j in look.varying() if j >= table.public and j - table.public not in ratios]
@@ -311,7 +311,7 @@ def places_of(
     return [place[j] for j in dict.fromkeys(wanted)]
 
 
-def _filled(core: Table, present: Mask, streams: Streams, stratum: int) -> Table:
+def _filled(core: Microdata, present: Mask, streams: Streams, stratum: int) -> Microdata:
     """The perturbed columns without holes."""
     values, known = core.beside_public(core.confidential.columns, present)
     filled = completed(values, known, core.weights, streams, stratum)
@@ -338,7 +338,7 @@ class _Totals:
         return Sums(np.vstack([np.zeros((public, self.constant.size)), self.matrix]), self.constant)
 
 
-def _totals(table: Table, dependence: Dependence, holes: Mask) -> _Totals:
+def _totals(table: Microdata, dependence: Dependence, holes: Mask) -> _Totals:
     """The columns that are rebuilt, where cells of theirs or of what they are made of are missing."""
     chosen = dependence.independent
     made = dict(zip(chosen, np.eye(len(chosen)), strict=True))
@@ -359,7 +359,7 @@ def _totals(table: Table, dependence: Dependence, holes: Mask) -> _Totals:
 
 
 def _with_moments(
-    plan: Plan, core: Table, present: Mask | None, columns: list[Array], totals: _Totals | None, *, mapped: bool
+    plan: Plan, core: Microdata, present: Mask | None, columns: list[Array], totals: _Totals | None, *, mapped: bool
 ) -> list[Array]:
     """The released columns with the moments that are promised, where the pipeline has not given them yet.
 
@@ -386,14 +386,14 @@ def _with_moments(
     return list(np.ascontiguousarray(restored[:, core.public :].T))
 
 
-def _extremes(core: Table) -> tuple[Array, Array]:
+def _extremes(core: Microdata) -> tuple[Array, Array]:
     """The least and the largest value of each column."""
     both = [(column.min(), column.max()) for column in core.values.columns]
     lowest, highest = np.array(both).T
     return lowest, highest
 
 
-def _calibrated(core: Table, columns: list[Array]) -> list[Array]:
+def _calibrated(core: Microdata, columns: list[Array]) -> list[Array]:
     """Exact moments by a linear map, twice: the second takes away what the round-off of the first has left."""
     for _ in range(2):
         if not calibrate(columns, core):
@@ -401,7 +401,7 @@ def _calibrated(core: Table, columns: list[Array]) -> list[Array]:
     return columns
 
 
-def _domains(table: Table, chosen: Sequence[int], known: Knowledge, *, mapped: bool) -> list[Domain]:
+def _domains(table: Microdata, chosen: Sequence[int], known: ColumnRules, *, mapped: bool) -> list[Domain]:
     """The domains to enforce on the perturbed columns, with the share of zeros they have in this stratum."""
     domains = known.domains(mapped=mapped)
     columns = table.confidential.columns
@@ -409,7 +409,7 @@ def _domains(table: Table, chosen: Sequence[int], known: Knowledge, *, mapped: b
 
 
 def _in_order(
-    released: list[Array], dependence: Dependence, known: Knowledge, holes: Mask | None, weights: Array | None
+    released: list[Array], dependence: Dependence, known: ColumnRules, holes: Mask | None, weights: Array | None
 ) -> tuple[list[Array], Enforcement | None]:
     """Orders with a column that was rebuilt: kept by the other one, unless something was made of it, too; the cost."""
     chosen = dependence.independent
@@ -433,7 +433,7 @@ def _worst(ways: Sequence[Restored | None]) -> Restored | None:
 
 
 def _put_back(
-    table: Table, dependence: Dependence, known: Knowledge, columns: list[Array], holes: Mask | None
+    table: Microdata, dependence: Dependence, known: ColumnRules, columns: list[Array], holes: Mask | None
 ) -> list[Array]:
     """Perturbed, rebuilt and constant columns in the order of the table."""
     new = dict(zip(dependence.independent, columns, strict=True))
@@ -445,7 +445,7 @@ def _put_back(
     return [new[j] if j in new else np.array(column) for j, column in enumerate(table.confidential.columns)]
 
 
-def _varying(table: Table, dependence: Dependence, known: Knowledge, columns: list[Array]) -> Matrix:
+def _varying(table: Microdata, dependence: Dependence, known: ColumnRules, columns: list[Array]) -> Matrix:
     """Perturbed and rebuilt columns, as a release would have them if it had no holes."""
     rebuilt = {rule.column for rule in dependence.rules} | {rule.column for rule in known.ratios}
     whole = _put_back(table, dependence, known, columns, None)

@@ -18,8 +18,8 @@ from microveil.core.rng import Streams
 from microveil.core.threads import in_threads
 from microveil.decompose import fit_centre
 from microveil.engines.rows import (
+    ColumnTask,
     Source,
-    Task,
     join_rows,
     made_uncorrelated,
     refined,
@@ -33,7 +33,7 @@ from microveil.restore import correction
 
 
 @dataclass(frozen=True, repr=False)
-class Whole:
+class RebuildMap:
     """All columns that vary, in their order: `matrix` makes them of those that are here, which stand at `here`."""
 
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class Blend:
     remark: str = ""
 
 
-def blended(plan: Plan, mixture: Mixture, task: Task, whole: Whole, streams: Streams, stratum: int) -> Blend:
+def blended(plan: Plan, mixture: Mixture, task: ColumnTask, whole: RebuildMap, streams: Streams, stratum: int) -> Blend:
     """The released columns: the kept scores and fresh ones, each with their loadings."""
     table, public = task.table, task.table.public
     scores, loadings = _orthonormal(task)
@@ -74,7 +74,7 @@ def blended(plan: Plan, mixture: Mixture, task: Task, whole: Whole, streams: Str
     return Blend(list(buffer[: task.width]), retained, mixed.found, mixed.remark)
 
 
-def other_task(plan: Plan, task: Task, streams: Streams, stratum: int) -> Task:
+def other_task(plan: Plan, task: ColumnTask, streams: Streams, stratum: int) -> ColumnTask:
     """The other masker's columns on the same way: the public columns' fit taken off them, and axes of their own."""
     table = task.table
     if table.other is None:
@@ -88,10 +88,10 @@ def other_task(plan: Plan, task: Task, streams: Streams, stratum: int) -> Task:
         raise DataError("other: it is constant or follows from the public columns, so it has no scores", "give another")
     stream = streams.stream("other", stratum)
     axes = plan.decompose.fit(centre.centred.select(free), lambda most: np.empty((0, most)), stream)
-    return Task(other, centre, widened(axes, free, task.width), list(range(axes.count)))
+    return ColumnTask(other, centre, widened(axes, free, task.width), list(range(axes.count)))
 
 
-def other_scores(plan: Plan, task: Task, count: int, streams: Streams, stratum: int) -> Array:
+def other_scores(plan: Plan, task: ColumnTask, count: int, streams: Streams, stratum: int) -> Array:
     """The first scores of the other masker's output: as many as the data's own."""
     other = other_task(plan, task, streams, stratum)
     if other.axes.count < count:
@@ -103,14 +103,14 @@ def other_scores(plan: Plan, task: Task, count: int, streams: Streams, stratum: 
     return scores_of(Source(other.table, other.centre, other.axes.projection), buffer)[:count]
 
 
-def _orthonormal(task: Task) -> tuple[Array, Array]:
+def _orthonormal(task: ColumnTask) -> tuple[Array, Array]:
     """Scores that are uncorrelated at unit variance to the last digit, and their loadings."""
     scores = np.empty((task.axes.count, task.table.count))
     scores_of(Source(task.table, task.centre, task.axes.projection), scores)
     return scores, made_uncorrelated(scores, task.table.weights) @ task.axes.loadings
 
 
-def _check_room(task: Task, kept: int, fresh: int) -> None:
+def _check_room(task: ColumnTask, kept: int, fresh: int) -> None:
     """Fresh scores need directions of their own."""
     table = task.table
     needed = 1 + table.public + kept + fresh

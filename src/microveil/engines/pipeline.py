@@ -18,7 +18,7 @@ from microveil.core.errors import DataError
 from microveil.core.linalg import inverse_square_root, rank_of, regression_slopes, sorted_eigen
 from microveil.core.moments import Moments, Room, moments
 from microveil.core.rng import Stream, Streams
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads, segments
 from microveil.decompose import Axes, Centre, Offer, fit_centre
 from microveil.engines.checks import (
@@ -29,16 +29,17 @@ from microveil.engines.checks import (
     has_own_moments,
     high_leverage,
 )
-from microveil.engines.mixing import Whole, blended, other_scores
+from microveil.engines.mixing import RebuildMap, blended, other_scores
 from microveil.engines.rows import (
+    ColumnTask,
     Source,
-    Task,
     centre_off,
     centred,
     refined,
     spread_out,
 )
-from microveil.engines.scores import HeldScores, Scores, Turn
+from microveil.engines.scores import ComponentTask, HeldScores, Scores
+from microveil.measures.risk import expected_near_returns
 from microveil.methods import Plan
 from microveil.perturb import (
     CarryingPerturbation,
@@ -49,7 +50,6 @@ from microveil.perturb import (
     OtherScores,
 )
 from microveil.restore import Correction, correction
-from microveil.risk import expected_near_returns
 
 Progress = Callable[[str, float], None]
 PutBack = Callable[[list[Array]], Matrix]
@@ -135,13 +135,13 @@ class Spectrum:
 
 def protected(
     plan: Plan,
-    table: Table,
+    table: Microdata,
     summary: Moments,
     sensitive: list[int],
     streams: Streams,
     stratum: int,
     progress: Progress,
-    whole: Callable[[], Whole] | None = None,
+    whole: Callable[[], RebuildMap] | None = None,
     put_back: PutBack = Matrix,
 ) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components behind them.
@@ -152,7 +152,7 @@ def protected(
     if isinstance(plan.perturb, Mixture):
         progress("mixing scores", 0.3)
         here, names = list(range(task.width)), table.confidential_names
-        all_of_them = Whole(names, np.eye(task.width), here) if whole is None else whole()
+        all_of_them = RebuildMap(names, np.eye(task.width), here) if whole is None else whole()
         blend = blended(plan, plan.perturb, task, all_of_them, streams, stratum)
         spectrum = spectrum.with_remark(blend.remark)
         return blend.columns, replace(spectrum, retained=blend.retained, found=blend.found)
@@ -167,13 +167,13 @@ def protected(
 
 def prepared(
     plan: Plan,
-    table: Table,
+    table: Microdata,
     summary: Moments,
     sensitive: list[int],
     streams: Streams,
     stratum: int,
     put_back: PutBack = Matrix,
-) -> tuple[Task, Spectrum, Stream]:
+) -> tuple[ColumnTask, Spectrum, Stream]:
     """What is to be done to which components, with everything checked that can be before a row is touched."""
     if not plan.perturb.regresses_itself:
         table, summary = spread_out(table, summary)
@@ -190,7 +190,7 @@ def prepared(
     if isinstance(plan.perturb, Mixture):
         selected = plan.perturb.touched(axes.count)
     plan.perturb.check(table.count, len(selected))
-    task = Task(table, centre, axes, selected)
+    task = ColumnTask(table, centre, axes, selected)
     check_noise(task)
     check_room(plan, task if has_own_moments(task) else task.on_principal_components())
     leverage = high_leverage(table, centre, summary)
@@ -207,13 +207,15 @@ def prepared(
 class Perturbed:
     """What is left to do with perturbed scores: join them on the axes of the goal, through a correction if any."""
 
-    goal: Task
+    goal: ColumnTask
     fix: Correction | None
     notes: dict[int, str]
     """What there is to say of single components."""
 
 
-def perturbed(plan: Plan, task: Task, scores: Scores, streams: Streams, stratum: int, progress: Progress) -> Perturbed:
+def perturbed(
+    plan: Plan, task: ColumnTask, scores: Scores, streams: Streams, stratum: int, progress: Progress
+) -> Perturbed:
     """Scores perturbed, and given back their moments but for the last correction."""
     exact = plan.exact or task.axes.sets_moments
     goal = task if not exact or has_own_moments(task) else task.on_principal_components()
@@ -241,7 +243,7 @@ def perturbed(plan: Plan, task: Task, scores: Scores, streams: Streams, stratum:
     )
 
 
-def _near_returns(plan: Plan, task: Task, scores: Array) -> float | None:
+def _near_returns(plan: Plan, task: ColumnTask, scores: Array) -> float | None:
     """Expected near-returns, where the method's paper asks for leakage, and every component changes places."""
     swapped = plan.perturb.permutes and not plan.maps_values and len(task.selected) == task.axes.count
     if not (plan.decompose.reports_near_returns and swapped):
@@ -249,7 +251,9 @@ def _near_returns(plan: Plan, task: Task, scores: Array) -> float | None:
     return expected_near_returns(scores.T, NEAR).expected
 
 
-def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: list[int], put_back: PutBack) -> Offer:
+def _offer(
+    table: Microdata, centre: Centre, axes: Axes, shares: Array, sensitive: list[int], put_back: PutBack
+) -> Offer:
     """What the selection chooses from, with a look at the columns without some components, rebuilt ones among them."""
 
     def without(components: list[int]) -> Matrix:
@@ -268,7 +272,7 @@ def _offer(table: Table, centre: Centre, axes: Axes, shares: Array, sensitive: l
     return Offer(axes, shares, table.confidential_names, sensitive, without)
 
 
-def _axes(plan: Plan, table: Table, centre: Centre, stream: Stream) -> Axes:
+def _axes(plan: Plan, table: Microdata, centre: Centre, stream: Stream) -> Axes:
     """The axes of the residuals."""
 
     def sample(most: int) -> Array:
@@ -282,7 +286,7 @@ def _axes(plan: Plan, table: Table, centre: Centre, stream: Stream) -> Axes:
     return plan.decompose.fit(centre.centred, sample, stream)
 
 
-def _source(task: Task, stream: Stream) -> Source:
+def _source(task: ColumnTask, stream: Stream) -> Source:
     """Where the scores come from: the columns, and beside them noise where the axes ask for it.
 
     Noise joins the table as columns of its own, and its moments with the others are measured. To make it uncorrelated
@@ -308,7 +312,7 @@ def _source(task: Task, stream: Stream) -> Source:
     return Source(wide, centre, projection)
 
 
-def _target(goal: Task, scores: Scores | None) -> Moments:
+def _target(goal: ColumnTask, scores: Scores | None) -> Moments:
     """The moments to give back, of public columns and scores; the scores are found here where they are not given."""
     if scores is not None:
         measured = scores.moments(goal)
@@ -322,7 +326,7 @@ def _target(goal: Task, scores: Scores | None) -> Moments:
     return goal.table.measure(beside_public)
 
 
-def _as_set(goal: Task, measured: Moments) -> Moments:
+def _as_set(goal: ColumnTask, measured: Moments) -> Moments:
     """Moments of scores that are uncorrelated with each other and with public columns, whatever they were before."""
     public, scores = goal.table.public, slice(goal.table.public, None)
     comoment = measured.comoment.copy()
@@ -334,7 +338,7 @@ def _as_set(goal: Task, measured: Moments) -> Moments:
 
 def _perturb(
     plan: Plan,
-    task: Task,
+    task: ColumnTask,
     scores: Scores,
     measured: Moments | None,
     streams: Streams,
@@ -367,7 +371,7 @@ def _perturb(
     return {selected[0]: "; ".join(said)} if said else {}
 
 
-def _dominated(plan: Plan, task: Task, scores: Scores) -> list[int]:
+def _dominated(plan: Plan, task: ColumnTask, scores: Scores) -> list[int]:
     """Components that are drawn anew instead, because a few records have most of their variance.
 
     Sums of fourth powers over squared sums of squares are 1 over the number of records, were these all that is not 0.
@@ -382,16 +386,21 @@ def _dominated(plan: Plan, task: Task, scores: Scores) -> list[int]:
 
 
 def _turn(
-    task: Task, measured: Moments | None, streams: Streams, address: tuple[int, int], position: int, component: int
-) -> Turn:
+    task: ColumnTask,
+    measured: Moments | None,
+    streams: Streams,
+    address: tuple[int, int],
+    position: int,
+    component: int,
+) -> ComponentTask:
     """What a perturbation is told of a component."""
     place = task.table.public + component
     known = None if measured is None else (float(measured.mean[place]), float(measured.sd[place]))
     stream = streams.stream("perturb", *address, component)
-    return Turn(component, position, stream, known, free=task.table.count - 1 - task.table.public)
+    return ComponentTask(component, position, stream, known, free=task.table.count - 1 - task.table.public)
 
 
-def _exact(plan: Plan, task: Task, scores: Scores, target: Moments, progress: Progress) -> Correction:
+def _exact(plan: Plan, task: ColumnTask, scores: Scores, target: Moments, progress: Progress) -> Correction:
     """The correction that gives the scores back their moments; all but the last are applied at once."""
     progress("restoring moments", 0.75)
     for _ in range(CORRECTIONS):

@@ -10,7 +10,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.linalg import rank_of, sorted_eigen, triangular_root
 from microveil.core.moments import Moments, Pieces, Room, moments
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads, segments
 from microveil.decompose import Axes, Centre, standard_axes
 from microveil.restore import Correction
@@ -24,10 +24,10 @@ MENDINGS = 3
 
 
 @dataclass(frozen=True, repr=False)
-class Task:
+class ColumnTask:
     """Columns on their way: what is taken off them, the components of what is left, and which of these to perturb."""
 
-    table: Table
+    table: Microdata
     centre: Centre
     axes: Axes
     selected: list[int]
@@ -37,7 +37,7 @@ class Task:
         """The number of confidential columns."""
         return int(self.centre.slopes.shape[1])
 
-    def on_principal_components(self) -> Task:
+    def on_principal_components(self) -> ColumnTask:
         """The same with the principal components of the columns for axes, all of them perturbed."""
         free = self.axes.columns.tolist()
         axes = widened(standard_axes(self.centre.centred.select(free)), free, self.width)
@@ -48,12 +48,12 @@ class Task:
 class Source:
     """Where scores come from: columns, what is taken off them, and the projection of what is left."""
 
-    table: Table
+    table: Microdata
     centre: Centre
     projection: Array
 
 
-def spread_out(table: Table, summary: Moments) -> tuple[Table, Moments]:
+def spread_out(table: Microdata, summary: Moments) -> tuple[Microdata, Moments]:
     """The table with public columns that are far from collinear, and its moments.
 
     Where they are nearly collinear, uncorrelated scores that span the same take their place: nothing else matters to a
@@ -99,7 +99,7 @@ def made_uncorrelated(scores: Array, weights: Array | None) -> Array:
     return whole
 
 
-def refined(table: Table, centre: Centre, summary: Moments) -> Centre:
+def refined(table: Microdata, centre: Centre, summary: Moments) -> Centre:
     """The centre with its residuals measured on the rows: from moments alone, a good fit leaves them few digits."""
     if centre.is_sharp(summary):
         return centre
@@ -113,7 +113,7 @@ def centred(centre: Centre, cells: Array, rows: slice) -> Array:  # noqa: ARG001
     return room
 
 
-def centre_off(table: Table, centre: Centre, piece: slice, room: Array) -> Array:
+def centre_off(table: Microdata, centre: Centre, piece: slice, room: Array) -> Array:
     """The piece with its means and, from the confidential columns, the fit taken off; the residuals are returned."""
     return _less_fit(centre, table.values.less(piece, centre.shift, room))
 
@@ -160,7 +160,7 @@ def scores_of(source: Source, buffer: Array) -> Array:
     return scores
 
 
-def score_moments(task: Task, scores: Array) -> Moments:
+def score_moments(task: ColumnTask, scores: Array) -> Moments:
     """Moments of public columns and scores: measured, as eigenvalues are blurred where variances differ much."""
     return moments(with_public(task, scores), task.table.count, weights=task.table.weights)
 
@@ -170,7 +170,7 @@ def rows_of(scores: Array) -> Pieces:
     return lambda piece: scores[:, piece]
 
 
-def with_public(task: Task, scores: Array) -> Pieces:
+def with_public(task: ColumnTask, scores: Array) -> Pieces:
     """Pieces of centred public columns and scores, one above the other."""
     table, public = task.table, task.table.public
     if public == 0:
@@ -188,14 +188,14 @@ def with_public(task: Task, scores: Array) -> Pieces:
     return pieces
 
 
-def join_rows(task: Task, buffer: Array, loadings: Array, fix: Correction | None) -> None:
+def join_rows(task: ColumnTask, buffer: Array, loadings: Array, fix: Correction | None) -> None:
     """The identity data = centre + scores @ loadings, over the scores in the first rows of the buffer."""
     onto_data, constant, shift = joining(task, loadings, fix)
     pieces = with_public(task, buffer[: loadings.shape[0]])
     map_rows(pieces, buffer[: task.width], onto_data, constant, shift)
 
 
-def joining(task: Task, loadings: Array, fix: Correction | None) -> tuple[Array, Array, Array]:
+def joining(task: ColumnTask, loadings: Array, fix: Correction | None) -> tuple[Array, Array, Array]:
     """The matrix from public columns and scores to data, a constant, and the shift that is added last."""
     public, centre, count = task.table.public, task.centre, loadings.shape[0]
     matrix = np.vstack([np.zeros((public, count)), np.eye(count)]) if fix is None else fix.matrix

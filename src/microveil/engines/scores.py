@@ -17,7 +17,16 @@ from microveil.core.arrays import Array
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.core.threads import in_threads
-from microveil.engines.rows import Source, Task, join_rows, map_rows, rows_of, score_moments, scores_of, with_public
+from microveil.engines.rows import (
+    ColumnTask,
+    Source,
+    join_rows,
+    map_rows,
+    rows_of,
+    score_moments,
+    scores_of,
+    with_public,
+)
 from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation
 from microveil.restore import Correction
 
@@ -29,7 +38,7 @@ Told = Callable[[float], None]
 
 
 @dataclass(frozen=True, repr=False)
-class Turn:
+class ComponentTask:
     """A component whose turn it is: its number and place among those perturbed, its stream, and what is known of it."""
 
     component: int
@@ -60,7 +69,7 @@ class Scores(ABC):
         return held is not None and np.array_equal(before, held)
 
     @abstractmethod
-    def moments(self, task: Task) -> Moments:
+    def moments(self, task: ColumnTask) -> Moments:
         """Moments of the public columns and the scores."""
 
     @abstractmethod
@@ -68,15 +77,15 @@ class Scores(ABC):
         """Sums of the squares and of the fourth powers of each component."""
 
     @abstractmethod
-    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
+    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[ComponentTask], told: Told) -> list[list[str]]:
         """Perturb components each by itself; what is returned are the notes on each."""
 
     @abstractmethod
-    def turned(self, goal: Task, onto: Array) -> None:
+    def turned(self, goal: ColumnTask, onto: Array) -> None:
         """Scores on other axes: those of the goal."""
 
     @abstractmethod
-    def corrected(self, task: Task, fix: Correction) -> None:
+    def corrected(self, task: ColumnTask, fix: Correction) -> None:
         """Scores through a correction."""
 
 
@@ -86,7 +95,7 @@ class HeldScores(Scores):
     The release overwrites them piece by piece, so the whole takes the size of the input and little more beside it.
     """
 
-    def __init__(self, task: Task, source: Source) -> None:
+    def __init__(self, task: ColumnTask, source: Source) -> None:
         self.source, self.weights = source, task.table.weights
         self.count = task.axes.count
         self.buffer = np.empty((max(task.width, self.count), task.table.count))
@@ -105,7 +114,7 @@ class HeldScores(Scores):
         """The scores as they were before anything was done to them."""
         self.count = scores_of(self.source, self.buffer).shape[0]
 
-    def moments(self, task: Task) -> Moments:
+    def moments(self, task: ColumnTask) -> Moments:
         """Moments of the public columns and the scores."""
         return score_moments(task, self.values)
 
@@ -114,10 +123,10 @@ class HeldScores(Scores):
         squares = [np.square(score) for score in self.values]
         return np.array([s.sum() for s in squares]), np.array([s @ s for s in squares])
 
-    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[Turn], told: Told) -> list[list[str]]:
+    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[ComponentTask], told: Told) -> list[list[str]]:
         """Perturb components each by itself, in threads."""
 
-        def one(turn: Turn) -> list[str]:
+        def one(turn: ComponentTask) -> list[str]:
             column = turn.column(self.buffer[turn.component], self.weights)
             self.buffer[turn.component] = perturb.apply(column)
             return column.notes
@@ -125,23 +134,23 @@ class HeldScores(Scores):
         tasks = [partial(one, turn) for turn in turns]
         return in_threads(tasks, lambda done: told(done / len(turns)), small=self.values.size <= SMALL)
 
-    def perturb_together(self, perturb: JointPerturbation, task: Task, stream: Stream) -> list[str]:
+    def perturb_together(self, perturb: JointPerturbation, task: ColumnTask, stream: Stream) -> list[str]:
         """Perturb the chosen components all at once; what is returned are notes on them."""
         beside = with_public(task, self.values)(slice(0, task.table.count))[: task.table.public]
         columns = Columns(self.buffer[task.selected], stream, beside, self.weights)
         self.buffer[task.selected] = perturb.apply_together(columns)
         return columns.notes
 
-    def turned(self, goal: Task, onto: Array) -> None:
+    def turned(self, goal: ColumnTask, onto: Array) -> None:
         """Scores on other axes: those of the goal."""
         scores, self.count = self.values, goal.axes.count
         map_rows(rows_of(scores), self.values, onto, np.zeros(self.count))
 
-    def corrected(self, task: Task, fix: Correction) -> None:
+    def corrected(self, task: ColumnTask, fix: Correction) -> None:
         """Scores through a correction."""
         map_rows(with_public(task, self.values), self.values, fix.matrix, fix.constant)
 
-    def joined(self, task: Task, fix: Correction | None) -> list[Array]:
+    def joined(self, task: ColumnTask, fix: Correction | None) -> list[Array]:
         """The columns that the scores add up to; the scores are gone then."""
         join_rows(task, self.buffer, task.axes.loadings, fix)
         return list(self.buffer[: task.width])

@@ -12,21 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.dependence import Dependence, dependence_among
 from microveil.core.errors import DataError
-from microveil.core.evidence import Comparison, Evidence
-from microveil.core.knowledge import Knowledge
+from microveil.core.profile import Scan, scan
 from microveil.core.rng import ROWS_PER_BLOCK
-from microveil.core.roles import Roles
-from microveil.core.scan import Scan, scan
-from microveil.core.shelf import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
-from microveil.data.blocks import BlockSource, Labels
-from microveil.data.dictionary import Dictionary, declared_rules, watched_rules
-from microveil.data.frames import SAMPLE
-from microveil.data.intake import Intake, Rules, dictionary_for
-from microveil.data.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.engines.disk import SHARE, DiskTable
-from microveil.engines.far_checks import (
+from microveil.engines.out_of_core import FarOutcome
+from microveil.engines.out_of_core_checks import (
     check_columns,
     check_count,
     check_declares_sums,
@@ -35,8 +26,17 @@ from microveil.engines.far_checks import (
     public_codes,
 )
 from microveil.engines.pipeline import Progress
-from microveil.engines.scale import FarOutcome
+from microveil.engines.release_check import Evidence, RemoteComparison
+from microveil.intake.intake import Intake, Rules, dictionary_for
+from microveil.intake.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
+from microveil.intake.roles import Roles
+from microveil.io.blocks import BlockSource, Labels
+from microveil.io.dictionary import Dictionary, declared_rules, watched_rules
+from microveil.io.frames.dataframes import SAMPLE
 from microveil.methods import Plan
+from microveil.rules.column_rules import ColumnRules
+from microveil.rules.linear_rules import Dependence, dependence_among
+from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,14 +130,14 @@ def _weights(columns: Mapping[str, DiskColumn], name: str | None) -> Array | Non
     return scaled
 
 
-def _known(dictionary: Dictionary, table: DiskTable) -> Knowledge:
+def _known(dictionary: Dictionary, table: DiskTable) -> ColumnRules:
     """Sums that were declared; what else a dictionary can declare needs whole columns."""
     check_declares_sums(dictionary)
     columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
-    return Knowledge(sums=declared_rules(dictionary, columns), watched=watched_rules(dictionary, columns))
+    return ColumnRules(sums=declared_rules(dictionary, columns), watched=watched_rules(dictionary, columns))
 
 
-def dependence_of(plan: Plan, table: DiskTable, look: Scan, known: Knowledge) -> Dependence:
+def dependence_of(plan: Plan, table: DiskTable, look: Scan, known: ColumnRules) -> Dependence:
     """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
     varying = [j - table.public for j in look.varying() if j >= table.public]
     # A rule is about rows: each counts once.
@@ -181,7 +181,7 @@ def write_blocks(
     batches = [slice(start, min(start + rows, table.count)) for start in range(0, table.count, rows)]
     unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
     sink = source.sink(file, names)
-    comparison = Comparison(table, intake.look.moments)
+    comparison = RemoteComparison(table, intake.look.moments)
     watching = Watching(table, comparison, np.arange(table.count) if comparison.of_rows else sampled)
 
     short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
@@ -229,7 +229,7 @@ class Watching:
     """Looks at released rows as they pass."""
 
     table: DiskTable
-    comparison: Comparison
+    comparison: RemoteComparison
     sampled: NDArray[np.intp]
 
     def see(self, made: Array, piece: slice) -> Seen:

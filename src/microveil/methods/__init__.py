@@ -6,7 +6,7 @@ from microveil.decompose import (
     Cholesky,
     Clusters,
     FactorAnalysis,
-    Factors,
+    FactorSelection,
     Identity,
     IndependentComponents,
     InvariantCoordinates,
@@ -58,7 +58,7 @@ METHODS: dict[str, Method] = {
             reference="Calviño, A., Aldeguer, P. and Domingo-Ferrer, J. (2017), Factor analysis for anonymization, "
             "eq. 2 and §IV",
             decompose=FactorAnalysis,
-            select=Factors,
+            select=FactorSelection,
             # One column has nothing in common with others.
             minimum_columns=2,
         ),

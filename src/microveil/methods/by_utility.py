@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from microveil.core.errors import did_you_mean
-from microveil.core.measure import Gauge, Measure
 from microveil.core.table import Matrix
 from microveil.decompose import Offer, Selection
+from microveil.measures.base import Measure, MeasureSpec
+from microveil.measures.utility import MEASURES
 from microveil.opinion import Link, predicted_mos, read_link, told
-from microveil.utility import MEASURES
 
-USABLE: dict[str, Gauge] = {
+USABLE: dict[str, MeasureSpec] = {
     name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither" and not gauge.takes("sensitive")
 }
 """Measures with a better direction; not those that ask which columns are sensitive, for they count change as a gain."""

@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, one_of
-from microveil.core.strict import Strict, checked, read_strictly
 from microveil.core.threads import single_threaded_blas
+from microveil.io.config_files import Strict, checked, read_strictly
 from microveil.opinion.ratings import SCALE, Kind
 from microveil.opinion.score import CONFIDENCE, Opinion, OpinionScores
 
@@ -112,13 +112,13 @@ class Link(Strict):
         return {"link": {**self.model_dump(), "at_bound": list(self.at_bound)}}
 
 
-class _File(Strict):
+class _LinkFile(Strict):
     link: Link
 
 
 def read_link(source: Mapping[str, Any] | str | Path) -> Link:
     """A link from its file, or from a dict of the same shape."""
-    return read_strictly(_File, "link", source, HINT).link
+    return read_strictly(_LinkFile, "link", source, HINT).link
 
 
 def fit_link(scores: OpinionScores, predictor: str = "ssim") -> Link:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from microveil.core.measure import Gauge, Measure, Reading, gauge
 from microveil.core.table import Matrix
+from microveil.measures.base import Estimate, Measure, MeasureSpec, gauge
+from microveil.measures.utility import psnr, ssim
 from microveil.opinion.link import Link
-from microveil.utility import psnr, ssim
 
-MEASURED: dict[str, Gauge] = {"ssim": ssim, "psnr": psnr}
+MEASURED: dict[str, MeasureSpec] = {"ssim": ssim, "psnr": psnr}
 
 
-def predicted_mos(link: Link) -> Gauge:
+def predicted_mos(link: Link) -> MeasureSpec:
     """The measure `mos_predicted`, by this link."""
 
     @gauge(
@@ -22,7 +22,7 @@ def predicted_mos(link: Link) -> Gauge:
         cost="fast",
         paired=True,
     )
-    def mos_predicted(original: Matrix, released: Matrix) -> Reading:
+    def mos_predicted(original: Matrix, released: Matrix) -> Estimate:
         """What observers would say of the release as a picture, by a link from a measure of pictures.
 
         The interval is where the score of one more stimulus would lie, by the residuals of the link.
@@ -32,7 +32,7 @@ def predicted_mos(link: Link) -> Gauge:
         notes = [f"predicted by a link fitted to {link.source}", *link.caveats]
         if not link.covers(value):
             notes.append(f"{link.predictor} is outside of the range that the link was fitted on")
-        return Reading(link.predict(value), low, high, note="; ".join(notes), parts={link.predictor: value})
+        return Estimate(link.predict(value), low, high, note="; ".join(notes), parts={link.predictor: value})
 
     return mos_predicted
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.atomic import shown
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
 from microveil.opinion.session import Session
+from microveil.storage.atomic import shown
 
 SCALE = 100.0
 """Ratings go from 0 to this."""

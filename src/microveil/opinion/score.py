@@ -10,7 +10,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.measure import plain
+from microveil.measures.base import plain
 from microveil.opinion.ratings import Kind, Ratings
 from microveil.opinion.screening import FEWEST, Screening, screen
 from microveil.opinion.session import Stimulus

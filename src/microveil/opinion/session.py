@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from microveil.core.arrays import Mask
-from microveil.core.atomic import shown
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
-from microveil.core.strict import Strict, checked, read_strictly
+from microveil.io.config_files import Strict, checked, read_strictly
 from microveil.opinion.files import Id
+from microveil.storage.atomic import shown
 
 SESSION_VERSION = 1
 HINT = "`microveil mos session` writes one"
@@ -78,14 +78,14 @@ class Observer(Strict):
     reference: Annotated[tuple[Side, ...], Field(strict=False)]
 
 
-class _Header(Strict):
+class _SessionHeader(Strict):
     name: Id
     version: int
     simulated: bool = False
 
 
-class _File(Strict):
-    session: _Header
+class _SessionFile(Strict):
+    session: _SessionHeader
     stimuli: Annotated[tuple[Stimulus, ...], Field(strict=False, min_length=1)]
     observers: Annotated[tuple[Observer, ...], Field(strict=False, min_length=1)]
 
@@ -138,7 +138,7 @@ class Session:
 
 def read_session(source: Mapping[str, Any] | str | Path) -> Session:
     """A session from its file, or from a dict of the same shape."""
-    return _session(read_strictly(_File, "session", source, HINT))
+    return _session(read_strictly(_SessionFile, "session", source, HINT))
 
 
 def make_session(
@@ -183,7 +183,7 @@ def make_session(
             for person, order, on_left in zip(people, orders, left, strict=True)
         ],
     }
-    return _session(checked(_File, "session", content, HINT))
+    return _session(checked(_SessionFile, "session", content, HINT))
 
 
 def balanced_orders(stimuli: int, observers: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
@@ -219,7 +219,7 @@ class _Listed(Strict):
     stimuli: Annotated[tuple[Stimulus, ...], Field(strict=False, min_length=1)]
 
 
-def _session(found: _File) -> Session:
+def _session(found: _SessionFile) -> Session:
     return Session(found.session.name, found.stimuli, found.observers, found.session.simulated)
 
 

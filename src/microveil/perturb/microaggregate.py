@@ -141,7 +141,7 @@ def best_sizes(line: Array, group_size: int) -> Numbers:
     if rows * group_size <= SHORT:
         shortest_path(line.tolist(), group_size, spread, first)
     else:
-        from microveil.perturb import _line_kernels as kernels  # numba is slow to import: only for long lines
+        from microveil.perturb.kernels import _line_kernels as kernels  # numba is slow to import: only for long lines
 
         starts = np.array(first, dtype=np.int64)
         kernels.shortest_path(line, group_size, np.array(spread), starts)
@@ -246,7 +246,7 @@ def _plainly(values: Array, group_size: int) -> Numbers:
 
 def _by_tree(values: Array, group_size: int) -> Numbers:
     """The same by a compiled search that knows from bounds where not to look."""
-    from microveil.perturb import _mdav_kernels as kernels  # numba is slow to import: only for large tables
+    from microveil.perturb.kernels import _mdav_kernels as kernels  # numba is slow to import: only for large tables
 
     standard, mean, weight = _standardised(values)
     axis = _first_axis(standard)

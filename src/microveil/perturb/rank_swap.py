@@ -75,7 +75,9 @@ def partners(rows: int, window: int, stream: Stream) -> NDArray[np.int64]:
         partner = [-1] * rows
         walk(luck.tolist(), window, partner, [0] * room, [0] * rows)
         return np.array(partner, dtype=np.int64)
-    from microveil.perturb import _rank_swap_kernels as kernels  # numba is slow to import: only for large columns
+    from microveil.perturb.kernels import (
+        _rank_swap_kernels as kernels,  # numba is slow to import: only for large columns
+    )
 
     found = np.full(rows, -1, dtype=np.int64)
     kernels.walk(luck, window, found, np.empty(room, dtype=np.int64), np.empty(rows, dtype=np.int64))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from microveil.core.atomic import atomic_targets
 from microveil.core.errors import ParameterError, one_of
 from microveil.report import plots
 from microveil.report.internal import internal_contents
@@ -21,6 +20,7 @@ from microveil.report.material import Compared, Material, strict
 from microveil.report.public import public_contents
 from microveil.report.study import map_picture, study_report
 from microveil.report.tables import ReportedTable, table_report
+from microveil.storage.atomic import atomic_targets
 
 NO_PICTURES = "altair and vl-convert-python, which draw pictures, are not installed"
 

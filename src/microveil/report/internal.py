@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from microveil.core.assessment import Assessment
-from microveil.core.results import EXACTLY, Audit, Release
-from microveil.core.strict import toml_text
-from microveil.core.typed import protect_words
+from microveil.assessment.assessment import Assessment
+from microveil.io.config_files import toml_text
+from microveil.release.release import EXACTLY, Audit, Release
 from microveil.report import portrait
+from microveil.report.command_line import protect_words
 from microveil.report.material import (
     KIND_MEANING,
     Material,

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
-from microveil.core.assessment import Assessment, Entry
-from microveil.core.measure import plain
-from microveil.core.results import Audit, Release
+from microveil.assessment.assessment import Assessment, MeasureInfo
 from microveil.core.table import Matrix
+from microveil.measures.base import plain
+from microveil.release.release import Audit, Release
 from microveil.report import portrait
 from microveil.report.portrait import Row
 
@@ -36,7 +36,7 @@ class Compared(Protocol):
         """What was measured on each release of each method."""
 
     @property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, MeasureInfo]:
         """What is known of the measures."""
 
     @property
@@ -62,7 +62,7 @@ class File:
 
 
 @dataclass(frozen=True, repr=False)
-class View:
+class ThinnedPair:
     """Two tables side by side, thinned for pictures."""
 
     names: Sequence[str]
@@ -105,11 +105,11 @@ class Material:
     """Why there are no tables, where there are none."""
 
     @cached_property
-    def view(self) -> View | None:
+    def view(self) -> ThinnedPair | None:
         """Both tables as far as pictures need them."""
         if self.before is None or self.after is None:
             return None
-        return View(self.names, portrait.thinned(self.before), portrait.thinned(self.after))
+        return ThinnedPair(self.names, portrait.thinned(self.before), portrait.thinned(self.after))
 
 
 def heading(audience: str) -> dict[str, Any]:

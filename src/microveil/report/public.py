@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from microveil.core.assessment import Assessment
-from microveil.core.results import Release
+from microveil.assessment.assessment import Assessment
+from microveil.release.release import Release
 from microveil.report import portrait
 from microveil.report.material import (
     KIND_MEANING,

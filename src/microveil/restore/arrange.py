@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.fewest import FEWEST_RECORDS
+from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.moments import is_wide, moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
-from microveil.core.table import Matrix, Table
+from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads, segments
 from microveil.restore.calibrate import correction
 from microveil.restore.marginals import Marginal
@@ -81,7 +81,7 @@ def mapped(columns: list[Array], marginals: Sequence[Marginal]) -> list[Array]:
 
 
 def arrange(
-    columns: list[Array], marginals: Sequence[Marginal], original: Table, present: Mask | None, stream: Stream
+    columns: list[Array], marginals: Sequence[Marginal], original: Microdata, present: Mask | None, stream: Stream
 ) -> tuple[list[Array], Settled | None]:
     """The values of the marginals in an order that starts from that of the `columns`, which are used up.
 
@@ -90,7 +90,7 @@ def arrange(
     """
     if len(original.names) * ROWS_PER_COLUMN > original.count:
         return mapped(columns, marginals), None
-    search = _Search(original, present)
+    search = _ExchangeSearch(original, present)
     for number in range(ROUNDS + 1):
         if number and not calibrate(columns, original):
             break
@@ -102,7 +102,7 @@ def arrange(
     return in_threads([partial(m.in_order_of, r) for m, r in zip(marginals, ranks, strict=True)]), settled
 
 
-def calibrate(columns: Sequence[Array], original: Table) -> bool:
+def calibrate(columns: Sequence[Array], original: Microdata) -> bool:
     """Give the columns the moments of the original by a linear map, in place; False if they have become collinear."""
     public, weights, count = original.public, original.weights, original.count
     if is_wide(count, len(columns)):
@@ -119,10 +119,10 @@ def calibrate(columns: Sequence[Array], original: Table) -> bool:
     return True
 
 
-class _Search:
+class _ExchangeSearch:
     """Exchanges towards the second moments of the original, in four layers."""
 
-    def __init__(self, original: Table, present: Mask | None) -> None:
+    def __init__(self, original: Microdata, present: Mask | None) -> None:
         self.count, self.public = original.count, original.public
         weights = np.ones(original.count) if original.weights is None else original.weights
         self.weights = weights / weights.sum()

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.domain import Domain
 from microveil.core.moments import largest_gap, moments
-from microveil.core.orders import OrderRule
 from microveil.core.table import Matrix
+from microveil.rules.domain import Domain
+from microveil.rules.orders import OrderRule
 
 ROUND_OFF = 1e-12
 """A cell that moves by less, for the last digit of 0.1 + 0.2, has not been moved."""

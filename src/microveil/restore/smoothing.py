@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.domain import Domain, step_of
 from microveil.core.rng import Stream
+from microveil.rules.domain import Domain, step_of
 
 Index = NDArray[np.intp]
 

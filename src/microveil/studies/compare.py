@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from microveil import api
-from microveil.core.assessment import Assessment
+from microveil.assessment.assessment import Assessment
 from microveil.core.errors import MicroveilError, ParameterError, did_you_mean
-from microveil.core.results import Release
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
-from microveil.studies.store import Store, Writer
+from microveil.release.release import Release
+from microveil.studies.store import Store, StoreWriter
 from microveil.studies.study import LOSS, WORST, Study, is_table
 from microveil.studies.workers import begin_worker, worker_pool
 
@@ -49,7 +49,7 @@ class Cell:
 
 
 @dataclass(frozen=True, repr=False)
-class Work:
+class StudyPlan:
     """What all cells share."""
 
     data: Any
@@ -99,7 +99,7 @@ def compare(
     planned = _labelled(methods)
     ids = api.chosen_measures(measures)
     roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight, "rules": rules}
-    work = Work(data, roles, ids, sensitive)
+    work = StudyPlan(data, roles, ids, sensitive)
     study_key = _hash(api.fingerprint(data), json.dumps(_told([roles, sensitive])), sorted(ids))
     cells = [
         _cell(label, method, parameters, repeat, study_key, seed)
@@ -191,7 +191,9 @@ def _counted(tell: Progress, done: int, of: int) -> Callable[[Cell], None]:
     return lambda cell: tell(f"measuring {cell.label}", next(finished) / of)
 
 
-def _run(work: Work, cells: Sequence[Cell], writer: Writer, workers: int, told: Callable[[Cell], None]) -> None:
+def _run(
+    work: StudyPlan, cells: Sequence[Cell], writer: StoreWriter, workers: int, told: Callable[[Cell], None]
+) -> None:
     """Every cell, in processes of its own or, where that is not worth it, here."""
     if workers == 1 or len(cells) < 2:
         for cell in cells:
@@ -220,11 +222,11 @@ def _finished(pool: ProcessPoolExecutor, cells: Sequence[Cell], at_once: int) ->
             yield running.pop(future), future.result()
 
 
-_work: Work | None = None
+_work: StudyPlan | None = None
 """What this process works on, if it was started for a study."""
 
 
-def _start(work: Work, parent: int) -> None:
+def _start(work: StudyPlan, parent: int) -> None:
     """Begin a worker of a study."""
     global _work
     _work = work
@@ -237,7 +239,7 @@ def _measured_here(cell: Cell) -> dict[str, Any]:
     return _measured(_work, cell)
 
 
-def _measured(work: Work, cell: Cell) -> dict[str, Any]:
+def _measured(work: StudyPlan, cell: Cell) -> dict[str, Any]:
     """The figures of one release, or why there is none."""
     told = {"label": cell.label, "method": cell.method, "repeat": cell.repeat}
     try:
@@ -252,7 +254,7 @@ def _measured(work: Work, cell: Cell) -> dict[str, Any]:
     return {**told, "figures": _finite(figures), "chances": chances}
 
 
-def _judged(work: Work, release: Release) -> Assessment:
+def _judged(work: StudyPlan, release: Release) -> Assessment:
     """The release measured on the columns that were protected; or risk on the sensitive ones, and the rest on all."""
     if work.sensitive is None:
         return api.assess_release(work.data, release, measures=list(work.measures), sanity=False)

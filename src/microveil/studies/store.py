@@ -28,18 +28,18 @@ class Store:
         self.cells: dict[str, dict[str, Any]] = {} if path is None else _read(path)
 
     @contextmanager
-    def open(self) -> Iterator[Writer]:
+    def open(self) -> Iterator[StoreWriter]:
         """For adding cells."""
         if self.path is None:
-            yield Writer(self.cells, None)
+            yield StoreWriter(self.cells, None)
             return
         with _for_its_owner(self.path) as lines:
             if _ends_within_a_line(self.path):
                 lines.write("\n")
-            yield Writer(self.cells, lines)
+            yield StoreWriter(self.cells, lines)
 
 
-class Writer:
+class StoreWriter:
     """Adds cells to what is remembered, and to the file as soon as each is finished."""
 
     def __init__(self, cells: dict[str, dict[str, Any]], lines: IO[str] | None) -> None:

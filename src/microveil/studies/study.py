@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from microveil import api
+from microveil.assessment.assessment import MeasureInfo
 from microveil.core.arrays import Array
-from microveil.core.assessment import Entry
 from microveil.core.errors import ParameterError, did_you_mean
 
 RESAMPLES = 2_000
@@ -64,7 +64,7 @@ class Study:
     methods: Mapping[str, tuple[str, Mapping[str, Any]]]
     figures: Mapping[str, Sequence[Mapping[str, float]]]
     chances: Mapping[str, Mapping[str, float]]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, MeasureInfo]
     failed: Mapping[str, str] = field(default_factory=dict)
     make_frame: Callable[[Mapping[str, list[Any]]], Any] = dict
     asked: Sequence[str] = ()

@@ -29,7 +29,7 @@ HIDDEN = -2
 """Stands for an unknown that was hidden, once it is in the basis: it is neither primary nor ever leaves again."""
 
 
-class Columns(NamedTuple):
+class SparseColumns(NamedTuple):
     """Sparse columns, one after the other."""
 
     start: Numbers
@@ -53,7 +53,7 @@ class Steps(NamedTuple):
     next: Numbers
 
 
-class Work(NamedTuple):
+class Workspace(NamedTuple):
     """Room to work in: a column, the slots that were touched, and steps waiting their turn in a heap."""
 
     column: Numbers
@@ -114,7 +114,7 @@ def _pop(heap: Numbers, size: int) -> int:
 
 
 @njit(nogil=True)
-def _await(work: Work, size: int, steps: Steps, slot: int, after: int) -> int:
+def _await(work: Workspace, size: int, steps: Steps, slot: int, after: int) -> int:
     """Let the first step at a slot that comes after another wait its turn."""
     step = steps.first[slot]
     while step >= 0 and step <= after:
@@ -126,7 +126,7 @@ def _await(work: Work, size: int, steps: Steps, slot: int, after: int) -> int:
 
 
 @njit(nogil=True)
-def _touch(work: Work, count: int, slot: int) -> int:
+def _touch(work: Workspace, count: int, slot: int) -> int:
     if not work.is_touched[slot]:
         work.is_touched[slot] = True
         work.touched[count] = slot
@@ -135,7 +135,7 @@ def _touch(work: Work, count: int, slot: int) -> int:
 
 
 @njit(nogil=True)
-def _solved(work: Work, count: int, steps: Steps, after: int, prime: int, scale: float) -> int:
+def _solved(work: Workspace, count: int, steps: Steps, after: int, prime: int, scale: float) -> int:
     """Bring the column through all steps after one; gives how many slots are touched."""
     size, column = 0, work.column
     for place in range(count):
@@ -161,7 +161,7 @@ def _solved(work: Work, count: int, steps: Steps, after: int, prime: int, scale:
 
 
 @njit(nogil=True)
-def _cleared(work: Work, count: int) -> None:
+def _cleared(work: Workspace, count: int) -> None:
     for place in range(count):
         slot = work.touched[place]
         work.column[slot] = 0
@@ -179,7 +179,7 @@ def _larger(array: Numbers, needed: int) -> Numbers:
 
 
 @njit(nogil=True)
-def _entered(steps: Steps, number: int, work: Work, count: int, pivot: int, prime: int, scale: float) -> Steps:
+def _entered(steps: Steps, number: int, work: Workspace, count: int, pivot: int, prime: int, scale: float) -> Steps:
     """A step more: the column that is being worked on enters the basis at a slot."""
     start, end = _larger(steps.start, number + 2), steps.start[number]
     slots, values = _larger(steps.slots, end + count), _larger(steps.values, end + count)
@@ -202,13 +202,13 @@ def _entered(steps: Steps, number: int, work: Work, count: int, pivot: int, prim
 
 
 @njit(nogil=True)
-def _fresh(equations: int, room: int) -> tuple[Steps, Work]:
+def _fresh(equations: int, room: int) -> tuple[Steps, Workspace]:
     none, few = np.full(equations, -1, np.int64), np.zeros(max(room, 1), np.int64)
     steps = Steps(
         np.zeros(equations + 2, np.int64), few.copy(), few.copy(), np.zeros(equations + 1, np.int64),
         np.zeros(equations + 1, np.int64), none.copy(), none.copy(), np.full(equations + 1, -1, np.int64),
     )  # fmt: skip
-    work = Work(
+    work = Workspace(
         np.zeros(equations, np.int64), np.zeros(equations, np.int64), np.zeros(equations, np.bool_),
         np.zeros(room + equations + 2, np.int64), np.zeros(room + equations + 2, np.bool_),
     )  # fmt: skip
@@ -216,7 +216,7 @@ def _fresh(equations: int, room: int) -> tuple[Steps, Work]:
 
 
 @njit(nogil=True)
-def _loaded(work: Work, columns: Columns, column: int) -> int:
+def _loaded(work: Workspace, columns: SparseColumns, column: int) -> int:
     """Start to work on a column; gives how many slots it touches."""
     count = 0
     for entry in range(columns.start[column], columns.start[column + 1]):
@@ -226,7 +226,7 @@ def _loaded(work: Work, columns: Columns, column: int) -> int:
 
 
 @njit(nogil=True)
-def _free_slot(work: Work, count: int, member: Numbers, length: Numbers) -> int:
+def _free_slot(work: Workspace, count: int, member: Numbers, length: Numbers) -> int:
     """The slot of the shortest equation that the column is in and no unknown of the basis has, -1 for none."""
     best = -1
     for place in range(count):
@@ -237,7 +237,7 @@ def _free_slot(work: Work, count: int, member: Numbers, length: Numbers) -> int:
     return best
 
 
-class Search(NamedTuple):
+class SuppressionSearch(NamedTuple):
     """Where the search for cells to hide stands.
 
     `member` is the unknown that each slot has in the basis. `waits_for` is, of each primary unknown, the cheapest
@@ -254,7 +254,7 @@ class Search(NamedTuple):
 
 
 @njit(nogil=True)
-def _appended(columns: Columns, number: int, work: Work, count: int) -> Columns:
+def _appended(columns: SparseColumns, number: int, work: Workspace, count: int) -> SparseColumns:
     """The column that is being worked on, kept behind the others."""
     start, end = _larger(columns.start, number + 2), columns.start[number]
     rows, values = _larger(columns.rows, end + count), _larger(columns.values, end + count)
@@ -264,11 +264,11 @@ def _appended(columns: Columns, number: int, work: Work, count: int) -> Columns:
             rows[end], values[end] = slot, work.column[slot]
             end += 1
     start[number + 1] = end
-    return Columns(start, rows, values)
+    return SparseColumns(start, rows, values)
 
 
 @njit(nogil=True)
-def _now_safe(search: Search, work: Work, count: int, column: int, primary: int) -> int:
+def _now_safe(search: SuppressionSearch, work: Workspace, count: int, column: int, primary: int) -> int:
     """Note for which primary unknowns a column closes the first circle; gives how many."""
     unknowns, found = search.wanted.size, 0
     for place in range(count):
@@ -282,7 +282,7 @@ def _now_safe(search: Search, work: Work, count: int, column: int, primary: int)
 
 
 @njit(nogil=True)
-def _dearest(search: Search, work: Work, count: int, kept: int) -> int:
+def _dearest(search: SuppressionSearch, work: Workspace, count: int, kept: int) -> int:
     """The slot of the dearest unknown in a column that may leave the basis, -1 if there is none."""
     dearest = -1
     for place in range(count):
@@ -294,7 +294,7 @@ def _dearest(search: Search, work: Work, count: int, kept: int) -> int:
 
 
 @njit(nogil=True)
-def _wait_anew(search: Search, work: Work, count: int, cheaper: int, primary: int) -> None:
+def _wait_anew(search: SuppressionSearch, work: Workspace, count: int, cheaper: int, primary: int) -> None:
     """Primary unknowns in a column that enters the basis wait for what leaves it, if that is cheaper."""
     for place in range(count):
         slot = work.touched[place]
@@ -307,7 +307,7 @@ def _wait_anew(search: Search, work: Work, count: int, cheaper: int, primary: in
 
 
 @njit(nogil=True)
-def _probe(probes: Numbers, steps: Steps, number: int, search: Search, draws: Numbers, prime: int) -> None:
+def _probe(probes: Numbers, steps: Steps, number: int, search: SuppressionSearch, draws: Numbers, prime: int) -> None:
     """Two vectors that tell of a column what its solution would, all but surely.
 
     The first is zero on columns of the basis and combinations of them; the second, on columns whose combination has
@@ -329,7 +329,7 @@ def _probe(probes: Numbers, steps: Steps, number: int, search: Search, draws: Nu
 
 
 @njit(nogil=True)
-def _tells_nothing(probes: Numbers, given: Columns, column: int, prime: int) -> bool:
+def _tells_nothing(probes: Numbers, given: SparseColumns, column: int, prime: int) -> bool:
     """Whether a column is a combination of the basis without a primary unknown that is in no circle yet."""
     first, second, scale = 0, 0, 1.0 / prime
     for entry in range(given.start[column], given.start[column + 1]):
@@ -341,21 +341,21 @@ def _tells_nothing(probes: Numbers, given: Columns, column: int, prime: int) -> 
 
 @njit(nogil=True)
 def _forward(
-    given: Columns,
+    given: SparseColumns,
     length: Numbers,
     primary: int,
     kept: int,
     draws: Numbers,
     prime: int,
     steps: Steps,
-    work: Work,
-    search: Search,
-) -> tuple[int, int, Steps, Columns]:
+    work: Workspace,
+    search: SuppressionSearch,
+) -> tuple[int, int, Steps, SparseColumns]:
     """Go from the cheapest unknown on until every primary one is in a circle."""
     unknowns, scale = search.wanted.size, 1.0 / prime
     probes, spent = np.zeros((2, length.size), np.int64), np.iinfo(np.int64).max // LOOK_AGAIN
     few = np.zeros(unknowns + 2, np.int64)
-    store, stored = Columns(few, few.copy(), few.copy()), 0
+    store, stored = SparseColumns(few, few.copy(), few.copy()), 0
     open_ones, number, column = 0, 0, 0
     while column < unknowns and (column < kept or open_ones > 0):
         if column >= kept:
@@ -408,9 +408,11 @@ def greedy(
     equations, unknowns, scale = length.size, start.size - 1, 1.0 / prime
     steps, work = _fresh(equations, unknowns)
     none = np.full(unknowns, -1, np.int64)
-    search = Search(np.full(equations, -1, np.int64), none.copy(), np.zeros(unknowns, np.int64), none.copy(), none)
+    search = SuppressionSearch(
+        np.full(equations, -1, np.int64), none.copy(), np.zeros(unknowns, np.int64), none.copy(), none
+    )
     end, number, steps, store = _forward(
-        Columns(start, rows, values), length, primary, kept, draws, prime, steps, work, search
+        SparseColumns(start, rows, values), length, primary, kept, draws, prime, steps, work, search
     )
     base, hidden = number - 1, np.zeros(unknowns, np.int64)
     for column in range(end - 1, kept - 1, -1):
@@ -449,7 +451,7 @@ def movement(start: Numbers, rows: Numbers, values: Numbers, length: Numbers, dr
     scale = 1.0 / prime
     steps, work = _fresh(equations, unknowns)
     member = np.full(equations, -1, np.int64)
-    columns, moves, number = Columns(start, rows, values), np.zeros(draws.shape, np.int64), 0
+    columns, moves, number = SparseColumns(start, rows, values), np.zeros(draws.shape, np.int64), 0
     for column in range(unknowns):
         count = _solved(work, _loaded(work, columns, column), steps, -1, prime, scale)
         slot = _free_slot(work, count, member, length)

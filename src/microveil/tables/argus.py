@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from microveil.core.atomic import atomic_target
 from microveil.core.errors import DataError, FileError
+from microveil.storage.atomic import atomic_target
 from microveil.tables.hierarchy import Hierarchy
 
 LEAD = "@"

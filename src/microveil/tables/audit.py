@@ -13,7 +13,7 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.errors import ParameterError, one_of
 from microveil.tables.bounds import extremes
 from microveil.tables.fill import Cell, is_whole, rows_of
-from microveil.tables.programs import Knowledge
+from microveil.tables.programs import CellBounds
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table, frame_like
@@ -131,7 +131,7 @@ def _ends(
     table: Table,
     rows: Indices,
     system: Reduced,
-    known: Knowledge,
+    known: CellBounds,
     progress: Callable[[str, float | None], None] | None,
 ) -> tuple[Array, Array]:
     """The ends of all cells; those that cannot move at all are not asked for."""
@@ -155,7 +155,7 @@ def _knowledge(
     at_least: Limits | None,
     at_most: Limits | None,
     within_percent: float | None,
-) -> Knowledge:
+) -> CellBounds:
     """The conditions of the linear programs; what the intruder takes for granted must be true."""
     point = table.inner_values[system.unknown]
     if nonnegative and (point < 0).any():
@@ -188,7 +188,7 @@ def _knowledge(
         floor.append(bound if below else -endless)
         ceiling.append(endless if below else bound)
     ends = np.concatenate(floor), np.concatenate(ceiling)
-    return Knowledge(low, high, _stacked(sums), *ends, point, np.concatenate(needed))
+    return CellBounds(low, high, _stacked(sums), *ends, point, np.concatenate(needed))
 
 
 def _stacked(sums: list[Any]) -> Any:

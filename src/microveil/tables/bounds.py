@@ -16,7 +16,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.threads import in_threads
-from microveil.tables.programs import Knowledge, Program, program
+from microveil.tables.programs import CellBounds, Program, program
 from microveil.tables.reduced import Indices, pieces
 
 SAME = 1e-9
@@ -54,7 +54,7 @@ class Reach:
         self.reached[row] = self.outer[row] = value
 
 
-def extremes(asked: Any, known: Knowledge, told: Callable[[float], None] = lambda _: None) -> tuple[Array, Array]:
+def extremes(asked: Any, known: CellBounds, told: Callable[[float], None] = lambda _: None) -> tuple[Array, Array]:
     """The lowest and the highest value of every row of `asked`, a sparse matrix of sums of the unknown cells."""
     low, high = np.zeros(asked.shape[0]), np.zeros(asked.shape[0])
     outer = _propagated(known)
@@ -70,7 +70,7 @@ def extremes(asked: Any, known: Knowledge, told: Callable[[float], None] = lambd
 
 
 def _of_part(
-    asked: Any, known: Knowledge, outer: tuple[Array, Array], rows: Indices, columns: Indices
+    asked: Any, known: CellBounds, outer: tuple[Array, Array], rows: Indices, columns: Indices
 ) -> tuple[Indices, Array, Array]:
     """The sums that have cells in this part, and the ends of what is in it."""
     here = asked[:, columns].tocsr()
@@ -121,7 +121,7 @@ def _one_by_one(asked: Any, side: Reach, both: tuple[Reach, Reach], solver: Prog
         side.close(row, float(point[cells].sum()))
 
 
-def _propagated(known: Knowledge) -> tuple[Array, Array]:
+def _propagated(known: CellBounds) -> tuple[Array, Array]:
     """Bounds of single cells, as each sum and the bounds of the others in it leave them."""
     low, high = known.low.copy(), known.high.copy()
     rows = np.repeat(np.arange(known.sums.shape[0]), np.diff(known.sums.indptr))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.errors import DataError, ParameterError, did_you_mean
-from microveil.data.frames import Frame, open_frame
+from microveil.io.frames.dataframes import Frame, open_frame
 
 Numbers = NDArray[np.int64]
 

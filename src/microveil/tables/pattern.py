@@ -9,7 +9,7 @@ import numpy as np
 
 from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
-from microveil.data.frames import open_frame
+from microveil.io.frames.dataframes import open_frame
 from microveil.tables.fill import Cell, rows_of
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table

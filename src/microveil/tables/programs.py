@@ -25,7 +25,7 @@ LARGE = 1e4
 
 
 @dataclass(frozen=True, repr=False)
-class Knowledge:
+class CellBounds:
     """Unknown cells between `low` and `high`, and `sums` of them between `floor` and `ceiling`.
 
     `point` are the true values, which are possible; `needed` says which of the sums do not follow from others.
@@ -39,18 +39,18 @@ class Knowledge:
     point: Array
     needed: Mask
 
-    def part(self, rows: Indices, columns: Indices) -> Knowledge:
+    def part(self, rows: Indices, columns: Indices) -> CellBounds:
         """What is known of these cells by these sums."""
         cells, sums = (self.low, self.high, self.point), (self.floor, self.ceiling)
         low, high, point = (side[columns] for side in cells)
         floor, ceiling = (side[rows] for side in sums)
-        return Knowledge(low, high, self.sums[rows][:, columns], floor, ceiling, point, self.needed[rows])
+        return CellBounds(low, high, self.sums[rows][:, columns], floor, ceiling, point, self.needed[rows])
 
 
 class Program(ABC):
     """Finds where a sum of cells is least or largest."""
 
-    def __init__(self, known: Knowledge) -> None:
+    def __init__(self, known: CellBounds) -> None:
         self.known = known
         size = float(np.abs(known.point).max(initial=0.0))
         self.unit = max(1.0, size / LARGE)
@@ -63,7 +63,7 @@ class Program(ABC):
 class KeptProgram(Program):
     """The program stays in HiGHS (package highspy)."""
 
-    def __init__(self, known: Knowledge) -> None:
+    def __init__(self, known: CellBounds) -> None:
         highspy: Any = importlib.import_module("highspy")
         super().__init__(known)
         self.highs = highspy.Highs()
@@ -148,7 +148,7 @@ class RepeatedProgram(Program):
         return np.asarray(found.x, dtype=np.float64) * self.unit
 
 
-def program(known: Knowledge) -> Program:
+def program(known: CellBounds) -> Program:
     """The faster of the two that there is."""
     try:
         return KeptProgram(known)

@@ -13,7 +13,7 @@ from pydantic import Field
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.parameters import Step, validated
-from microveil.data.frames import open_frame
+from microveil.io.frames.dataframes import open_frame
 from microveil.tables.elimination import System
 from microveil.tables.relations import relations
 from microveil.tables.rules import Rule

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
-from microveil.data.frames import Frame, NarwhalsFrame, open_frame
+from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
 from microveil.tables.hierarchy import Hierarchy, Numbers, codes_of, hierarchy_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,340 @@
+"""Which measures there are, which are taken, and from which random numbers.
+
+Measures, scores and sanity lines are taken here, from two tables that are ready to be compared. Every measure has
+random numbers of its own, by its id: a figure does not depend on which others are asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Kind, MeasureInfo, Sanity, worst_of
+from microveil.assessment.pairing import Pair
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix
+from microveil.io.frames.dataframes import Frame, table_like
+from microveil.measures.base import Measure, MeasureSpec
+from microveil.measures.risk import MEASURES as RISKS
+from microveil.measures.risk import records_at_risk
+from microveil.measures.risk.matches import OWN_ROW
+from microveil.measures.utility import MEASURES as UTILITIES
+from microveil.measures.utility import SCORES, Score
+
+DEFAULT = (
+    "dbrl",
+    "mahalanobis_linkage",
+    "rank_linkage",
+    "optimal_linkage",
+    "subspace_linkage",
+    "known_columns_linkage",
+    "interval_disclosure",
+    "interval_disclosure_own",
+    "extreme_disclosure",
+    "exact_matches",
+    "near_matches",
+    "membership",
+    "pil",
+    "propensity_2",
+    "propensity_3",
+    "classifier_auc",
+    "ks",
+    "correlation_difference",
+    "rank_correlation_difference",
+    "score_2",
+    "score_3",
+    "summary",
+    "worst_attack",
+)
+"""The attacks that have something to say about any file, and one measure for each thing that files are used for."""
+
+SANITY_ROWS = 1_000
+"""Original records the sanity lines are measured on; more would cost more than the figures themselves."""
+
+SANITY_SHARE = 0.4
+"""Of the work."""
+
+MANY_ROWS = 1_000_000
+
+OUT_OF_ORDER = "released records that match originals stand in other rows: the order of rows was not used"
+"""As for a table that was only sorted; but its values were changed as well."""
+
+MATCHES = "near_matches"
+BY_RANK = ("extreme_disclosure",)
+"""Attacks that count from the ends of columns: those of several releases together are other ends."""
+
+FEWEST_IN_PLACE = 0.5
+"""Share of the matches found that stand in their own row, below which the order of rows does not tell who is who."""
+
+BLIND = 1e-6
+"""A second-degree propensity below this says that second moments are kept, and nothing else."""
+
+REPORT_CELLS = 500_000
+"""Cells up to which a report has the default set, which then takes about half a minute of CPU time."""
+
+GAUGES: dict[str, MeasureSpec] = {**RISKS, **UTILITIES}
+
+Tell = Callable[[str, float], None]
+
+Figure = Callable[..., Measure]
+"""Takes one measure by its id, of two tables, with random numbers of its own; and options of the measure."""
+
+
+def entries() -> dict[str, MeasureInfo]:
+    """Every measure and score by its id: risks, utilities, scores."""
+    kinds: dict[Kind, Mapping[str, MeasureSpec]] = {"risk": RISKS, "utility": UTILITIES}
+    found = {name: _entry(gauge, kind) for kind, gauges in kinds.items() for name, gauge in gauges.items()}
+    found |= {name: _score_entry(score, found) for name, score in SCORES.items()}
+    story = inspect.cleandoc(worst_of.__doc__ or "")
+    return found | {WORST: MeasureInfo(WORST, "risk", WORST_MEANING, "low", (0.0, 1.0), "slow", False, story)}
+
+
+def _entry(gauge: MeasureSpec, kind: Kind) -> MeasureInfo:
+    story = inspect.cleandoc(gauge.function.__doc__ or "")
+    return MeasureInfo(gauge.id, kind, gauge.summary, gauge.better, gauge.range, gauge.cost, gauge.paired, story)
+
+
+def _score_entry(score: Score, known: Mapping[str, MeasureInfo]) -> MeasureInfo:
+    parts = [known[part] for part in score.parts]
+    slow, paired = any(part.cost == "slow" for part in parts), any(part.paired for part in parts)
+    return MeasureInfo(
+        score.id, "score", score.summary, "low", (0.0, 1.0), "slow" if slow else "fast", paired, parts=score.parts
+    )
+
+
+def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]:
+    """Ids, each once, and `also` those of a policy; "default" and "all" stand for many."""
+    if not isinstance(measures, str | list | tuple) or not all(isinstance(word, str) for word in measures):
+        raise ParameterError("measures: takes ids", "give 'default', 'all' or a list of ids")
+    known = [*GAUGES, *SCORES, WORST]
+    many = {"default": list(DEFAULT), "all": known}
+    found: dict[str, None] = {}
+    for word in (*([measures] if isinstance(measures, str) else measures), *also):
+        if word not in many and word not in known:
+            raise ParameterError(f"measures: there is no '{word}'", did_you_mean(word, [*many, *known]))
+        found |= dict.fromkeys(many.get(word, [word]))
+    if not found:
+        raise ParameterError("measures: none is named", "give 'default', 'all' or ids")
+    if WORST in found and not any(name in RISKS for name in found):
+        found = dict.fromkeys([*(name for name in DEFAULT if name in RISKS), *found])
+    return list(found)
+
+
+def for_report(cells: int, *, public_only: bool) -> tuple[list[str], str]:
+    """What is measured for a report of so many cells, and a word on it.
+
+    Beside the default set, what outliers risk; of large files only what is fast, and the linkage everyone asks for. A
+    public report shows utility alone.
+    """
+    known, small = entries(), cells <= REPORT_CELLS
+    ids = [*DEFAULT, "outlier_risk"] if small else [name for name in DEFAULT if _affordable(known[name])]
+    if public_only:
+        ids = [name for name in ids if known[name].kind == "utility"]
+    word = "" if small else f"The file has more than {REPORT_CELLS} cells, so only what is fast was measured; "
+    return ids, word and f"{word}`microveil assess` measures the rest."
+
+
+def _affordable(entry: MeasureInfo) -> bool:
+    return entry.id == "dbrl" or entry.cost == "fast"
+
+
+def assessment(
+    both: Pair,
+    ids: Sequence[str],
+    streams: Streams,
+    *,
+    like: Frame,
+    sanity: bool,
+    tell: Tell,
+    figure: Figure | None = None,
+) -> Assessment:
+    """The figures of a release, which can be put into a table `like` the original.
+
+    With another `figure`, that is how the release is measured, because its tables are not in memory; the sanity lines
+    are of a few records, which are.
+    """
+    share = 1.0 - SANITY_SHARE if sanity else 1.0
+    told = _part_of(tell, "", 0.0, share)
+    both, early = (both, {}) if figure is not None else in_order(both, ids, streams)
+    figures, skipped = take(both, ids, streams, told, figure, early)
+    reasons = [both.reordered] if both.reordered else []
+    if not figures:
+        name, reason = next(iter(skipped.items()))
+        raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
+    return Assessment(
+        figures=figures,
+        entries=entries(),
+        columns=both.names,
+        rows=both.rows,
+        sanity=_sanity(both, list(figures), streams, tell) if sanity else None,
+        skipped=skipped,
+        notes=[*reasons, *both.notes, *notes(figures)],
+        make_frame=partial(table_like, like),
+        find_records=None if figure is not None else partial(_records, both, seed_of("records", streams)),
+    )
+
+
+def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
+    """The records at highest risk of those columns that attacks are about."""
+    about = _sensitive_alone(both)
+    return records_at_risk(about.original, _known_of(about, "max_record_risk"), seed).to_dict(most)
+
+
+def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
+    """For the scale: the figures of the originals themselves and of a shuffle of them."""
+    rows = _some_rows(both.rows[0], streams)
+    sample = both.original.take(np.sort(rows))
+    shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
+    start, share = 1.0 - SANITY_SHARE, SANITY_SHARE / 2
+    few = replace(both, original=sample, reordered="", union=None, mean=None)
+    same, other = (replace(few, released=released) for released in (sample, shuffled))
+    identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share))
+    shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share))
+    return Sanity(identity, shuffle, rows.size, both.rows[0])
+
+
+def _some_rows(count: int, streams: Streams) -> NDArray[np.intp]:
+    """Rows for the sanity lines; numbers of all rows would take more room than anything else, were there many."""
+    generator = streams.stream("sanity rows").generator()
+    if count > MANY_ROWS:
+        return generator.choice(count, SANITY_ROWS, replace=False)
+    return generator.permutation(count)[:SANITY_ROWS]
+
+
+def _part_of(tell: Tell, of: str, start: float, share: float) -> Tell:
+    return lambda name, done: tell(f"measuring {name}{of}", start + share * done)
+
+
+def _shuffled(column: Array, streams: Streams, number: int) -> Array:
+    return streams.stream("sanity shuffle", number).generator().permutation(column)
+
+
+def take(
+    both: Pair,
+    ids: Sequence[str],
+    streams: Streams,
+    tell: Tell,
+    figure: Figure | None = None,
+    early: Mapping[str, Measure] | None = None,
+) -> tuple[dict[str, Measure], dict[str, str]]:
+    """The figures asked for, in that order; and those that these files do not allow, with the reason.
+
+    What was measured `early` is not measured again. Measures count columns; what they say of one is told with its name.
+    """
+    hidden = _sensitive_alone(both)
+    needed = parts_of(ids)
+    taken: dict[str, Measure] = {}
+    skipped: dict[str, str] = {}
+    for number, name in enumerate(needed):
+        tell(name, number / len(needed))
+        told_apart = GAUGES[name].takes("sensitive")
+        about = hidden if name in RISKS and not told_apart else both
+        released = _known_of(about, name)
+        options: dict[str, Any] = {"sensitive": both.sensitive} if told_apart else {}
+        if about.holdout is not None and GAUGES[name].takes("control"):
+            options["control"] = about.holdout
+        try:
+            if both.reordered and GAUGES[name].paired:
+                raise DataError(both.reordered)
+            found = (early or {}).get(name) or (figure or figure_of)(name, about.original, released, streams, **options)
+            taken[name] = replace(found, note=_with_names(found.note, about.names))
+        except DataError as error:
+            skipped[name] = _with_names(error.problem, about.names)
+    return with_scores(ids, taken, skipped)
+
+
+def in_order(both: Pair, ids: Sequence[str], streams: Streams) -> tuple[Pair, dict[str, Measure]]:
+    """The files with the reason why their rows are not paired, if matches are found that stand in other rows.
+
+    It is asked only where it matters: measures of pairs are asked for, and nobody knows the order.
+    """
+    paired = any(GAUGES[name].paired for name in parts_of(ids))
+    if both.order_known or both.reordered or not paired or both.rows[0] != both.rows[1]:
+        return both, {}
+    about = _sensitive_alone(both)
+    try:
+        found = figure_of(MATCHES, about.original, about.released, streams)
+    except DataError:  # nothing varies; each measure tells for itself
+        return both, {}
+    matched = found.low > (found.chance or 0.0)
+    away = matched and found.parts[OWN_ROW] < FEWEST_IN_PLACE
+    return (replace(both, reordered=OUT_OF_ORDER) if away else both), ({} if both.union else {MATCHES: found})
+
+
+def _sensitive_alone(both: Pair) -> Pair:
+    """What attacks are about."""
+    if both.sensitive is None:
+        return both
+    original, released = (table.select(both.sensitive) for table in (both.original, both.released))
+    beside = None if both.holdout is None else both.holdout.select(both.sensitive)
+    names = tuple(both.names[j] for j in both.sensitive)
+    union, mean = (None if table is None else table.select(both.sensitive) for table in (both.union, both.mean))
+    return Pair(names, original, released, both.notes, holdout=beside, union=union, mean=mean)
+
+
+def _known_of(both: Pair, name: str) -> Matrix:
+    """What an attack goes by: of several releases all records, or the mean of each; everything else by the first."""
+    known = (both.mean if GAUGES[name].paired else both.union) if name in RISKS and name not in BY_RANK else None
+    return both.released if known is None else known
+
+
+def parts_of(ids: Iterable[str]) -> list[str]:
+    """What is measured, each once, so that these are known: scores are made of other measures."""
+    return list(dict.fromkeys(part for name in ids for part in _parts(name)))
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return SCORES[name].parts if name in SCORES else () if name == WORST else (name,)
+
+
+def with_scores(
+    ids: Sequence[str], taken: Mapping[str, Measure], skipped: Mapping[str, str]
+) -> tuple[dict[str, Measure], dict[str, str]]:
+    """The figures asked for, scores among them, and the reasons for those that are not there."""
+    figures, reasons = dict(taken), dict(skipped)
+    for name in (name for name in ids if name in SCORES):
+        lacking = next((part for part in SCORES[name].parts if part in skipped), None)
+        if lacking is None:
+            figures[name] = SCORES[name](taken)
+        else:
+            reasons[name] = f"it needs {lacking}: {skipped[lacking]}"
+    if WORST in ids:
+        worst = worst_of([measure for name, measure in figures.items() if name in RISKS])
+        figures |= {} if worst is None else {WORST: worst}
+        reasons |= {WORST: "no attack with a chance level was measured"} if worst is None else {}
+    return {name: figures[name] for name in ids if name in figures}, {n: reasons[n] for n in ids if n in reasons}
+
+
+def _with_names(sentence: str, names: Sequence[str]) -> str:
+    return re.sub(r"column (\d+) \(from 0\)", lambda found: f"column '{names[int(found[1])]}'", sentence)
+
+
+def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
+    """One figure of tables in memory."""
+    return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)), **options)
+
+
+def seed_of(name: str, streams: Streams) -> int:
+    """The seed of one measure."""
+    return int(streams.stream("measure", name).generator().integers(2**63))
+
+
+def notes(figures: Mapping[str, Measure]) -> list[str]:
+    """What must be said beside some figures."""
+    blind, seeing = figures.get("propensity_2"), figures.get("classifier_auc")
+    if blind is None or blind.value >= BLIND:
+        return []
+    beside = "measure classifier_auc too" if seeing is None else f"classifier_auc is {seeing.value:.2f} (.5 is best)"
+    return [
+        "propensity_2 is 0 by construction where means, variances and covariances are kept exactly, however different "
+        f"the files are otherwise: {beside}"
+    ]

@@ -1,0 +1,130 @@
+"""Mean opinion scores: sessions for observers, their ratings, the scores that follow, and predictions from them.
+
+    from microveil.assessment import mos
+
+    session = mos.make_session(stimuli, observers=24)
+    mos.write(session, "session.toml")                         # shown to people, whose ratings come back as CSV
+    scores = mos.score(mos.read_ratings("ratings.csv", session))
+    link = mos.fit_link(scores, predictor="ssim")
+    mv.protect(data, "component_removal", utility="mos", link=link, threshold=60)
+
+This is where the room of opinions and that of files are wired together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from microveil.assessment.pairing import Pair, pair_up
+from microveil.intake.intake import Rules
+from microveil.intake.roles import Choice
+from microveil.io.config_files import checked
+from microveil.io.frames.dataframes import open_frame
+from microveil.io.tables import read_table
+from microveil.measures.base import Measure
+from microveil.measures.utility import psnr, ssim
+from microveil.opinion import (
+    Link,
+    Opinion,
+    OpinionScores,
+    Ratings,
+    Session,
+    Stimulus,
+    fit_link,
+    make_session,
+    predicted_mos,
+    ratings_from,
+    read_link,
+    read_session,
+    score,
+    screen,
+)
+from microveil.storage.atomic import atomic_target
+
+__all__ = [
+    "Link",
+    "Opinion",
+    "OpinionScores",
+    "Ratings",
+    "Session",
+    "Stimulus",
+    "fit_link",
+    "make_session",
+    "predict",
+    "predicted_mos",
+    "read_link",
+    "read_ratings",
+    "read_session",
+    "read_stimuli",
+    "score",
+    "screen",
+    "stimulus",
+    "write",
+]
+
+
+def stimulus(
+    id: str,  # noqa: A002 - what it is called everywhere else
+    original: Any,
+    processed: Any,
+    *,
+    source: str,
+    removed: int = 0,
+    confidential: Choice = None,
+    rules: Rules = "infer",
+) -> Stimulus:
+    """A stimulus for `make_session`, with the ssim and psnr of the two files, which are matched as `assess` does."""
+    both = _pair(original, processed, confidential, rules)
+    found = {gauge.id: gauge(both.original, both.released).value for gauge in (ssim, psnr)}
+    content = {"id": id, "source": source, "removed": removed, **found}
+    return checked(Stimulus, "stimulus", content, "give each stimulus a short name of its own")
+
+
+def predict(
+    original: Any, released: Any, link: Link | str | Path, *, confidential: Choice = None, rules: Rules = "infer"
+) -> Measure:
+    """The mean opinion score of a release as a link predicts it; files and columns are matched as `assess` does."""
+    curve = link if isinstance(link, Link) else read_link(link)
+    both = _pair(original, released, confidential, rules)
+    return predicted_mos(curve)(both.original, both.released)
+
+
+def read_stimuli(path: str | Path) -> list[dict[str, Any]]:
+    """Stimuli for `make_session` from a table with the columns id, source, removed, ssim and psnr."""
+    columns = _columns(Path(path), texts=("id", "source"))
+    rows = zip(*columns.values(), strict=True)
+    return [{name: cell for name, cell in zip(columns, row, strict=True) if cell is not None} for row in rows]
+
+
+def read_ratings(path: str | Path, session: Session | str | Path) -> Ratings:
+    """Ratings from a table with the columns observer, stimulus, reference and processed; or observer, stimulus, score.
+
+    Scores go from 0 to 100; an empty cell or a row that is not there is a missing rating.
+    """
+    known = session if isinstance(session, Session) else read_session(session)
+    return ratings_from(_columns(Path(path), texts=("observer", "stimulus")), known)
+
+
+def write(content: Session | Link, path: str | Path) -> None:
+    """A session or a link as a TOML file, whole or not at all."""
+    import tomli_w
+
+    with atomic_target(Path(path)) as temporary:
+        temporary.write_text(tomli_w.dumps(content.to_dict()), encoding="utf-8")
+
+
+def _pair(original: Any, released: Any, confidential: Choice, rules: Rules) -> Pair:
+    return pair_up(open_frame(original), open_frame(released), confidential=confidential, public=None, rules=rules)
+
+
+def _columns(path: Path, texts: tuple[str, ...]) -> dict[str, list[Any]]:
+    """The cells of a table by column; those of `texts` as they were written, even if they look like numbers."""
+    frame, form = read_table(path)
+    found: dict[str, list[Any]] = {name: frame[name].to_list() for name in frame.columns}
+    for name in texts:
+        if name in found:
+            written = form.dialect.originals.get(name)
+            cells = found[name] if written is None else written.text.to_list()
+            found[name] = [None if cell is None else str(cell).strip() or None for cell in cells]
+    return found

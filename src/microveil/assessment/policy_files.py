@@ -1,0 +1,100 @@
+"""Policy files, read strictly: a limit that is misspelt would never be checked, and nobody would notice.
+
+    [policy]
+    name = "research files 2025"
+    version = 1
+
+    [limits]
+    dbrl = {at_most = 0.02}
+    subspace_linkage = {at_most = 0.02, use = "high"}
+    pil = {at_most = 0.3}
+
+`use` holds an end of the interval against the limit instead of the figure: "high", "low", or "value" (the default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from microveil.assessment.assessment import MeasureInfo
+from microveil.assessment.policy import POLICY_VERSION, Limit, Policy, Use
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.io.config_files import Strict, read_toml
+
+EXAMPLE = "`microveil assess --help` shows one"
+
+
+class _PolicyHeader(Strict):
+    name: str = Field(min_length=1)
+    version: int
+
+
+class _Limit(Strict):
+    at_most: float | None = Field(None, allow_inf_nan=False)
+    at_least: float | None = Field(None, allow_inf_nan=False)
+    use: Use = "value"
+
+
+class _PolicyFile(Strict):
+    policy: _PolicyHeader
+    limits: dict[str, _Limit] = Field(min_length=1)
+
+
+def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, MeasureInfo]) -> Policy:
+    """A policy from a TOML file or a dict of the same shape; `known` are the measures there are."""
+    content = source if isinstance(source, Mapping) else read_toml(Path(source), EXAMPLE, what="policy")
+    try:
+        found = _PolicyFile.model_validate(dict(content))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+    else:
+        return _checked(found, known)
+    raise _refusal(".".join(str(part) for part in first["loc"]), first["type"], first["msg"])
+
+
+def _refusal(where: str, kind: str, message: str) -> ParameterError:
+    """What is wrong with a key, in our words where pydantic has others."""
+    section, _, key = where.rpartition(".")
+    if kind == "extra_forbidden":
+        known: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
+        return ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, known.model_fields))
+    if kind == "missing":
+        return ParameterError(f"policy: '{where}' is missing", EXAMPLE)
+    if where == "limits" and kind == "too_short":
+        return ParameterError("policy: it has no limits", EXAMPLE)
+    return ParameterError(f"policy: {where}: {message[:1].lower()}{message[1:]}", EXAMPLE)
+
+
+def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:
+    """The limits must be about measures that there are, in the direction in which less would be worse."""
+    if found.policy.version != POLICY_VERSION:
+        raise ParameterError(
+            f"policy: policy.version: {found.policy.version} is not known", f"this microveil reads {POLICY_VERSION}"
+        )
+    for name, limit in found.limits.items():
+        if name not in known:
+            raise ParameterError(f"policy: there is no measure '{name}'", did_you_mean(name, known))
+        _check_limit(known[name], limit)
+    limits = (Limit(name, limit.at_most, limit.at_least, limit.use) for name, limit in found.limits.items())
+    return Policy(found.policy.name, tuple(limits))
+
+
+def _check_limit(entry: MeasureInfo, limit: _Limit) -> None:
+    where = f"policy: limits.{entry.id}"
+    given: dict[Literal["at_most", "at_least"], float | None] = {"at_most": limit.at_most, "at_least": limit.at_least}
+    ends = {key: end for key, end in given.items() if end is not None}
+    allowed = {"low": ["at_most"], "high": ["at_least"], "neither": ["at_most", "at_least"]}[entry.better]
+    if not ends:
+        raise ParameterError(f"{where}: says no limit", f"give {' or '.join(allowed)}")
+    for key, end in ends.items():
+        if key not in allowed:
+            raise ParameterError(f"{where}: {entry.better} is better, so {key} is no protection", f"use {allowed[0]}")
+        low, high = entry.range
+        if not low <= end <= high:
+            raise ParameterError(f"{where}.{key}: is outside of the measure's range", f"it is {low:g} to {high:g}")
+    if limit.at_least is not None and limit.at_most is not None and limit.at_least > limit.at_most:
+        raise ParameterError(f"{where}: at_least is above at_most", "no figure could meet it")

@@ -1,0 +1,404 @@
+"""Tables whose rows are too many to be held: on a disk, or on a cluster.
+
+Everything a linear method does to a row is a small matrix, so the way of a row from its cells to what is released can
+be written down once and gone again whenever it is needed: to measure scores, and at last to write. Only a permutation
+needs all rows at once; an engine has a verb of its own for it. What an engine must be able to do with its rows is
+
+- reduce them to a summary that can be merged (`measure`, `total`),
+- map them (it calls the row map that `run_far` returns, wherever the rows are),
+- permute what is made of them over all rows (`permuted`).
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.moments import Moments
+from microveil.core.profile import Scan
+from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
+from microveil.core.table import Microdata, RowMap
+from microveil.decompose import Centre, Clustered
+from microveil.engines.gridding import Gridding, gridding
+from microveil.engines.pipeline import Progress, Spectrum, perturbed, prepared
+from microveil.engines.rows import ColumnTask, centred, joining
+from microveil.engines.scores import ComponentTask, Scores, Told
+from microveil.methods import Plan
+from microveil.perturb import ColumnPerturbation
+from microveil.restore import Correction
+from microveil.rules.linear_rules import Dependence, LinearRule, in_order
+
+
+class RemoteTable(Microdata):
+    """A table whose rows are elsewhere. Its columns are read by pieces only, never whole."""
+
+    @abstractmethod
+    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> Self:
+        """The table with columns beside its own: what is made of the rows, each column of it in a random order.
+
+        The order is the one that `core.shuffle.shuffled` gives with the column's stream.
+        """
+
+    @abstractmethod
+    def beside(self, other: Self) -> Self:
+        """The columns of both, for row maps that need both."""
+
+
+class Remembered(Stream):
+    """A stream that keeps the block it drew last, as rows are asked for in pieces that are smaller than a block."""
+
+    def __init__(self, entropy: int, key: tuple[int, ...]) -> None:
+        super().__init__(entropy, key)
+        object.__setattr__(self, "_last", threading.local())
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, tuple[int, ...]]]:
+        """What is kept is no part of it, and stays where it is."""
+        return type(self), (self.entropy, self.key)
+
+    def _drawn(self, fill: Fill, size: int, start: int) -> Array:
+        block, skipped = divmod(start, ROWS_PER_BLOCK)
+        if skipped + size > ROWS_PER_BLOCK:
+            return super()._drawn(fill, size, start)
+        last: threading.local = self._last  # type: ignore[attr-defined]  # a frozen class
+        if getattr(last, "block", None) != (fill.__name__, block):
+            last.values = np.empty(ROWS_PER_BLOCK)
+            fill(block, last.values)
+            last.block = fill.__name__, block
+        part: Array = last.values[skipped : skipped + size]
+        return part
+
+
+@dataclass(frozen=True, repr=False)
+class ByRows:
+    """New scores of a component, made of the old ones row by row."""
+
+    perturb: ColumnPerturbation
+    turn: ComponentTask
+    count: int
+
+    def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others read the cells
+        """The new scores of some rows."""
+        column = self.turn.column(scores, None)
+        return self.perturb.apply(replace(column, rows=rows, rows_in_all=self.count))
+
+
+@dataclass(frozen=True, repr=False)
+class StoredScores:
+    """New scores of a component that lie beside the columns of the table."""
+
+    place: int
+
+    def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others need all three
+        """The new scores of some rows."""
+        stored: Array = cells[self.place]
+        return stored
+
+
+Change = Callable[[Array, Array, slice], Array]
+"""What takes the place of a component's scores: the old ones, the cells and the numbers of some rows in."""
+
+
+@dataclass(frozen=True, repr=False)
+class RowPipeline:
+    """The way of a row: the centre taken off, turned into scores, some of them changed, and mapped since."""
+
+    centre: Centre
+    across: Array
+    changes: Mapping[int, Change] = field(default_factory=dict)
+    maps: tuple[tuple[Array, Array], ...] = ()
+    """Matrices that public columns and scores go through, and constants that are added."""
+
+    @property
+    def reads(self) -> int | None:
+        """How many columns, counted from the first, it needs of a row; None if all.
+
+        Where every score is drawn anew, the old ones need not be known: public columns are all that is read.
+        """
+        drawn = [change for change in self.changes.values() if isinstance(change, ByRows) and change.perturb.replaces]
+        return self.centre.public if len(drawn) == self.across.shape[0] else None
+
+    def scores(self, cells: Array, rows: slice) -> Array:
+        """Public columns without their means, and scores."""
+        public = self.centre.public
+        beside = np.empty((public + self.across.shape[0], rows.stop - rows.start))
+        scores = beside[public:]
+        if self.reads is None:
+            off_centre = centred(self.centre, cells[: self.centre.shift.size], rows)
+            beside[:public] = off_centre[:public]
+            np.matmul(self.across, off_centre[public:], out=scores)
+        elif public:
+            beside[:public] = cells[:public] - self.centre.shift[:public, None]
+            beside[:public] -= self.centre.offset[:public, None]
+        for component, change in self.changes.items():
+            scores[component] = change(scores[component], cells, rows)
+        for matrix, constant in self.maps:
+            beside = np.vstack([beside[:public], mapped(beside, matrix, constant)])
+        return beside
+
+    def only(self, components: Sequence[int], cells: Array, rows: slice) -> Array:
+        """The scores of some components."""
+        scores = self.scores(cells, rows)[self.centre.public :]
+        return scores[list(components)]
+
+
+def mapped(beside: Array, matrix: Array, constant: Array) -> Array:
+    """Public columns and scores through a matrix."""
+    found: Array = np.ascontiguousarray(matrix.T) @ beside
+    found += constant[:, None]
+    return found
+
+
+def _powers(way: RowPipeline, cells: Array, rows: slice) -> Array:
+    """Squares and fourth powers of the scores, added up."""
+    squares = np.square(way.scores(cells, rows)[way.centre.public :])
+    return np.stack([squares.sum(axis=1), np.square(squares).sum(axis=1)])
+
+
+class LazyScores(Scores):
+    """Scores that are made of the rows whenever they are asked for; of these, only permuted ones are stored."""
+
+    def __init__(self, task: ColumnTask) -> None:
+        if not isinstance(task.table, RemoteTable):
+            raise TypeError("scores of a table in memory are held")
+        self.table = task.table
+        self.restarted = RowPipeline(task.centre, np.ascontiguousarray(task.axes.projection.T))
+        self.way = self.restarted
+
+    def restart(self) -> None:
+        """The scores as they were before anything was done to them."""
+        self.way = self.restarted
+
+    def moments(self, task: ColumnTask) -> Moments:  # noqa: ARG002 - the way knows
+        """Moments of the public columns and the scores."""
+        return self.table.measure(self.way.scores, self.way.reads)
+
+    def powers(self) -> tuple[Array, Array]:
+        """Sums of the squares and of the fourth powers of each component."""
+        squares, fourths = self.table.total(partial(_powers, self.way))
+        return squares, fourths
+
+    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[ComponentTask], told: Told) -> list[list[str]]:
+        """Row by row, or by a permutation over all rows."""
+        if not turns:
+            return []
+        changes: dict[int, Change]
+        if perturb.by_rows:
+            streams = [Remembered(turn.stream.entropy, turn.stream.key) for turn in turns]
+            turns = [replace(turn, stream=stream) for turn, stream in zip(turns, streams, strict=True)]
+            changes = {turn.component: ByRows(perturb, turn, self.table.count) for turn in turns}
+        else:
+            first = self.table.values.shape[1]
+            chosen = partial(self.way.only, [turn.component for turn in turns])
+            self.table = self.table.permuted(chosen, [turn.stream for turn in turns], told)
+            changes = {turn.component: StoredScores(first + place) for place, turn in enumerate(turns)}
+        self.way = replace(self.way, changes={**self.way.changes, **changes})
+        return [[] for _ in turns]
+
+    def turned(self, goal: ColumnTask, onto: Array) -> None:
+        """Scores on other axes: those of the goal."""
+        matrix = np.vstack([np.zeros((self.way.centre.public, onto.shape[1])), onto])
+        self._through(matrix, np.zeros(goal.axes.count))
+
+    def corrected(self, task: ColumnTask, fix: Correction) -> None:  # noqa: ARG002 - the way knows
+        """Scores through a correction."""
+        self._through(fix.matrix, fix.constant)
+
+    def _through(self, matrix: Array, constant: Array) -> None:
+        self.way = replace(self.way, maps=(*self.way.maps, (matrix, constant)))
+
+
+@dataclass(frozen=True, repr=False)
+class Joined:
+    """The columns that the scores at the end of a way add up to."""
+
+    way: RowPipeline
+    onto_data: Array
+    constant: Array
+    shift: Array
+
+    @property
+    def reads(self) -> int | None:
+        """How many columns, counted from the first, it needs of a row; None if all."""
+        return self.way.reads
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The perturbed columns of some rows."""
+        joined = mapped(self.way.scores(cells, rows), self.onto_data, self.constant)
+        joined += self.shift[:, None]
+        return joined
+
+
+@dataclass(frozen=True, repr=False)
+class StoredColumns:
+    """Columns that lie beside those of a table, from one place on."""
+
+    first: int
+    count: int
+    reads: int | None = None
+
+    def __call__(self, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - a row map hears of its rows
+        """These columns of some rows."""
+        return cells[self.first : self.first + self.count]
+
+
+@dataclass(frozen=True, repr=False)
+class Released:
+    """The last of the way: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
+
+    perturbed: Joined | StoredColumns
+    gridding: Gridding | None
+    chosen: Sequence[int]
+    rules: Sequence[LinearRule]
+    constants: Mapping[int, float]
+
+    @property
+    def reads(self) -> int | None:
+        """How many columns, counted from the first, it needs of a row; None if all."""
+        return self.perturbed.reads
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The released confidential columns of some rows."""
+        perturbed = self.perturbed(cells, rows)
+        if self.gridding is not None:
+            perturbed = self.gridding.of_rows(cells, perturbed)
+        if not self.rules and not self.constants:
+            return perturbed
+        new = dict(zip(self.chosen, perturbed, strict=True))
+        for rule in self.rules:
+            new[rule.column] = rule.rebuilt(new)
+        new |= {j: np.full(perturbed.shape[1], value) for j, value in self.constants.items()}
+        return np.array([new[j] for j in sorted(new)])
+
+
+class MadeColumn:
+    """A released column that is made of the rows again when some of it is asked for."""
+
+    def __init__(self, made: MadeRows, number: int) -> None:
+        self.made, self.number = made, number
+        self.shape, self.size = (made.table.count,), made.table.count
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, _ = rows.indices(self.size)
+        column: Array = self.made.of(slice(start, stop))[self.number]
+        return column
+
+
+class MadeRows:
+    """Released rows; those that were made last are kept, as columns are asked for one after the other."""
+
+    def __init__(self, table: RemoteTable, released: RowMap) -> None:
+        self.table, self.released = table, released
+        self._last = threading.local()
+
+    def of(self, rows: slice) -> Array:
+        """Some rows, columns x rows."""
+        if getattr(self._last, "rows", None) != rows:
+            self._last.values = self.released(self.table.values.piece(rows), rows)
+            self._last.rows = rows
+        values: Array = self._last.values
+        return values
+
+    def columns(self, width: int) -> Sequence[Array]:
+        """The columns, as those of a table."""
+        return cast(Sequence[Array], [MadeColumn(self, number) for number in range(width)])
+
+
+@dataclass(frozen=True, repr=False)
+class FarOutcome:
+    """What was found: the table to read (with stored columns), what to make of its rows, and the components."""
+
+    table: RemoteTable
+    released: Released
+    dependence: Dependence
+    spectrum: Spectrum
+    remark: str = ""
+
+
+SHOWN = 10_000
+"""Rows that reports are drawn from."""
+
+
+def shown_rows(streams: Streams, count: int) -> NDArray[np.intp]:
+    """Rows that are kept for reports, in order."""
+    if count <= SHOWN:
+        return np.arange(count)
+    return np.sort(streams.stream("shown rows").generator().choice(count, SHOWN, replace=False, shuffle=False))
+
+
+def check_eligible(plan: Plan, engine: str) -> None:
+    """Refuse methods that need all rows at once, and name an engine that works."""
+    perturb = plan.perturb
+    reason = ""
+    if isinstance(plan.decompose, Clustered):
+        reason = "compares records with each other"
+    elif plan.maps_values and (plan.exact or plan.marginals.exchange or engine != "stream"):
+        reason = "puts the values of all records in order" + ("" if plan.exact else ", unless exchange=False")
+    elif not isinstance(perturb, ColumnPerturbation) or not (perturb.by_rows or perturb.permutes):
+        reason = f"needs all values of a component at once for perturb='{plan.parameters['perturb']}'"
+    elif plan.select.looks_at_rows:
+        reason = "measures what each choice of components would do to all rows"
+    if reason:
+        raise ParameterError(f"engine: '{engine}' cannot run {plan.method}: it {reason}", "use engine='memory'")
+    if plan.given_draws and perturb.permutes:
+        raise ParameterError(f"permutations: go with engine='memory' only, not '{engine}'", "leave them out")
+
+
+def run_far(
+    plan: Plan,
+    table: RemoteTable,
+    look: Scan,
+    dependence: Dependence,
+    streams: Streams,
+    *,
+    sensitive: list[int],
+    progress: Progress,
+) -> FarOutcome:
+    """Go the way of the pipeline with rows that are elsewhere."""
+    chosen = dependence.independent
+    core = table.keep(chosen)
+    summary = look.moments.select([*range(table.public), *(table.public + j for j in chosen)])
+    task, spectrum, _ = prepared(plan, core, summary, sensitive, streams, 0)
+    if task.axes.noise is not None:
+        raise DataError("scores='exact' needs all rows at once", "use engine='memory', or scores='regression'")
+    scores = LazyScores(task)
+    progress("finding scores", 0.2)
+    done = perturbed(plan, task, scores, streams, 0, progress)
+    spectrum = replace(spectrum, notes={**spectrum.notes, **done.notes})
+    gridded = None
+    if plan.rounded:
+        if task.table.names != core.names:
+            raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
+        chosen = [*range(table.public), *(table.public + j for j in dependence.independent)]
+        gridded = gridding(core, summary, look.minimum[chosen], look.maximum[chosen])
+        spectrum = spectrum.with_remark(gridded.remark)
+    released = _released(done.goal, scores.way, done.fix, gridded, table, look, dependence)
+    return FarOutcome(scores.table, released, dependence, spectrum)
+
+
+def _released(
+    task: ColumnTask,
+    way: RowPipeline,
+    fix: Correction | None,
+    gridded: Gridding | None,
+    table: RemoteTable,
+    look: Scan,
+    dependence: Dependence,
+) -> Released:
+    rules = in_order(dependence.rules, dependence.independent)[0]
+    told = {*dependence.independent, *(rule.column for rule in rules)}
+    width = len(table.confidential_names)
+    constants = {j: float(look.minimum[table.public + j]) for j in range(width) if j not in told}
+    joined = Joined(way, *joining(task, task.axes.loadings, fix))
+    return Released(joined, gridded, dependence.independent, rules, constants)

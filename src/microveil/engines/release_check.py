@@ -1,0 +1,222 @@
+"""What a release really kept and really changed, measured on the released values themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.moments import Moments, Room, add_up, largest_gap, moments, pair_moments
+from microveil.core.table import Matrix, Microdata, rows_by_group
+from microveil.core.threads import segments
+
+SAME = 1e-9
+"""Cells that moved by less than this share of the column's standard deviation count as unchanged."""
+
+
+@dataclass(frozen=True, repr=False)
+class Evidence:
+    """Errors are in standard deviations: the worst mean, and the worst covariance over sd x sd.
+
+    Covariances with public columns count too; `correlation` (with the original) and `changed` (share of cells) are
+    of the confidential columns. `same_records` is the share of records that came back as they were in all of these.
+    """
+
+    mean_error: float
+    covariance_error: float
+    correlation: Array
+    changed: Array
+    same_records: float
+
+
+def evidence(original: Microdata, released: Sequence[Array], present: Mask | None, before: Moments) -> Evidence:
+    """Compare released columns with the confidential ones, cell by cell and moment by moment.
+
+    `before` has the moments of the original; where cells are missing (`present`) they are found anew. With strata,
+    the moments are those of each stratum, and the errors the worst of all.
+    """
+    whole = _evidence(original, released, present, before)
+    if original.strata is None:
+        return whole
+    parts = []
+    for rows in rows_by_group(original.strata):
+        holes = None if present is None else present[rows]
+        part = original.take(rows)
+        look = moments(part.pieces, part.count, weights=part.weights)
+        parts.append(_evidence(part, [column[rows] for column in released], holes, look))
+    return replace(
+        whole,
+        mean_error=max(part.mean_error for part in parts),
+        covariance_error=max(part.covariance_error for part in parts),
+    )
+
+
+def _evidence(original: Microdata, released: Sequence[Array], present: Mask | None, before: Moments) -> Evidence:
+    if present is not None:
+        return _evidence_with_holes(original, released, present)
+    if before.deviations is not None:
+        return _evidence_of_rows(original, np.array(released), before)
+    weights, public, width = original.weights, original.public, len(original.names)
+    old_table, new_table = original.confidential, Matrix([*original.values.columns[:public], *released])
+    shift, tolerance = before.shift, SAME * before.sd[public:, None]
+
+    def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
+        same, firsts, second = 0.0, np.zeros((3, width - public)), np.zeros((width - public, width))
+        rooms = [Room(rows, pieces) for rows in (width - public, width, width - public)]
+        for piece in pieces:
+            old = old_table.less(piece, shift[public:], rooms[0].of(piece))
+            new = new_table.less(piece, shift, rooms[1].of(piece))
+            weight = None if weights is None else weights[piece]
+            parts = _compared(old, new, tolerance, weight, rooms[2].of(piece))
+            same, firsts, second = same + parts[0], firsts + parts[1], second + parts[2]
+        return same, firsts, second
+
+    sums_of_all = add_up([partial(sums, pieces) for pieces in segments(original.count, width)])
+    return _concluded(original, before, *sums_of_all)
+
+
+def _evidence_of_rows(original: Microdata, released: Array, before: Moments) -> Evidence:
+    """The same for a wide table, whose covariances are too many to be held; `released` has columns x rows."""
+    public, sd = original.public, before.sd
+    columns = Matrix([*original.values.columns[:public], *released])
+    after = moments(columns.piece, original.count, weights=original.weights, shift=before.shift)
+    if before.deviations is None or after.deviations is None:
+        raise TypeError("rows are compared where they stand for products")
+    across = np.einsum("ij,ij->i", before.deviations[public:], after.deviations[public:]) / before.weight
+    gap = np.abs(released - original.confidential.piece(slice(0, original.count)))
+    moved = gap > SAME * sd[public:, None]
+    mean, correlation = _scaled((after.offset - before.offset)[public:], sd, after.sd, across, public)
+    covariance = largest_gap(after, before, sd)
+    return Evidence(mean, covariance, correlation, moved.mean(axis=1), float(np.mean(~moved.any(axis=0))))
+
+
+@dataclass(frozen=True, repr=False)
+class RemoteComparison:
+    """The same for rows that are elsewhere: sums over some rows, which can be added up, and what all of them say."""
+
+    original: Microdata
+    before: Moments
+
+    @property
+    def of_rows(self) -> bool:
+        """Are there fewer rows than columns, so that all of them serve better than sums of their products?"""
+        return self.before.deviations is not None
+
+    def sums(self, cells: Array, made: Array, rows: slice) -> Array:
+        """What the cells of some rows and the released confidential ones that were `made` of them add."""
+        odd = [np.count_nonzero(made < 0, axis=1), np.count_nonzero(made != np.round(made), axis=1)]
+        if self.of_rows:
+            return np.concatenate(odd).astype(np.float64)
+        public, shift = self.original.public, self.before.shift[:, None]
+        old, new = cells[public:] - shift[public:], np.vstack([cells[:public], made]) - shift
+        weights = None if self.original.weights is None else self.original.weights[rows]
+        tolerance = SAME * self.before.sd[public:, None]
+        same, firsts, second = _compared(old, new, tolerance, weights, np.empty_like(old))
+        return np.concatenate([[same], firsts.ravel(), second.ravel(), *odd])
+
+    def conclusion(self, sums: Array, made: Array | None = None) -> tuple[Evidence, Array]:
+        """The evidence, and for each confidential column how many new cells are below zero and how many not whole.
+
+        Comparisons `of_rows` need all that was `made`, columns x rows.
+        """
+        width = len(self.original.names)
+        own = width - self.original.public
+        if self.of_rows and made is not None:
+            return _evidence_of_rows(self.original, made, self.before), sums.reshape(2, own)
+        same, firsts, second, odd = np.split(sums, np.cumsum([1, 3 * own, own * width]))
+        found = _concluded(self.original, self.before, same[0], firsts.reshape(3, own), second.reshape(own, width))
+        return found, odd.reshape(2, own)
+
+
+def _compared(
+    old: Array, new: Array, tolerance: Array, weights: Array | None, room: Array
+) -> tuple[float, Array, Array]:
+    """Some rows before and after, both less a shift: records that came back, sums per column, and products.
+
+    Public columns come first in `new`. They are the same before and after: only what the others share with them can
+    have changed.
+    """
+    own = new[new.shape[0] - old.shape[0] :]
+    gap = np.abs(np.subtract(own, old, out=room), out=room)
+    moved = gap > tolerance
+    same, changed = float(np.count_nonzero(~moved.any(axis=0))), np.count_nonzero(moved, axis=1)
+    weighted = own if weights is None else np.multiply(own, weights, out=room)
+    firsts = np.array([weighted.sum(axis=1), np.einsum("ij,ij->i", weighted, old), changed])
+    return same, firsts, weighted @ new.T
+
+
+def _concluded(original: Microdata, before: Moments, same: float, firsts: Array, second: Array) -> Evidence:
+    """What the sums over all rows say."""
+    public = original.public
+    offset, earlier = firsts[0] / before.weight, before.offset[public:]
+    across = firsts[1] / before.weight - offset * earlier
+    after = before.covariance.copy()
+    after[public:] = second / before.weight - np.outer(offset, np.concatenate([before.offset[:public], offset]))
+    after[:public, public:] = after[public:, :public].T
+    changed = firsts[2] / original.count
+    return _judged(offset - earlier, before.covariance, after, across, changed, same / original.count, public)
+
+
+def _judged(
+    mean_gap: Array, before: Array, after: Array, across: Array, changed: Array, same: float, public: int
+) -> Evidence:
+    """The worst errors; `before` and `after` have public columns first, the others are of confidential ones alone."""
+    sd, sd_after = np.sqrt(np.diagonal(before)), np.sqrt(np.clip(np.diagonal(after), 0, None))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.abs(after - before) / np.outer(sd, sd)
+    worst_mean, correlation = _scaled(mean_gap, sd, sd_after, across, public)
+    return Evidence(worst_mean, _worst(gap), correlation, changed, same)
+
+
+def _scaled(mean_gap: Array, sd: Array, sd_after: Array, across: Array, public: int) -> tuple[float, Array]:
+    """The worst error of a mean, and the correlations with the original."""
+    own, own_after = sd[public:], sd_after[public:]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.where(own_after > 0, across / (own * own_after), 0.0)
+        return _worst(np.abs(mean_gap) / own), correlation
+
+
+def _worst(errors: Array) -> float:
+    """The largest; constant columns, and pairs without a common row, have no standard deviation to measure by."""
+    return float(errors[np.isfinite(errors)].max(initial=0.0))
+
+
+def _evidence_with_holes(original: Microdata, released: Sequence[Array], present: Mask) -> Evidence:
+    public, weights = original.public, original.weights
+    before, known = original.beside_public(original.confidential.columns, present)
+    after, _ = original.beside_public(released, present)
+    width = before.shape[1]
+    both = pair_moments(np.hstack([before, after]), np.hstack([known, known]), weights=weights)
+    old, new = both.covariance[:width, :width], both.covariance[width:, width:]
+    moved = np.where(known, np.abs(after - before) > SAME * both.sd[:width], False)
+    changed = moved.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    mean_gap = both.mean[width:] - both.mean[:width]
+    across = np.diagonal(both.covariance[:width, width:])
+    same = float(np.mean(present.any(axis=1) & ~moved[:, public:].any(axis=1)))
+    return _judged(mean_gap[public:], old, new, across[public:], changed[public:], same, public)
+
+
+def mean_error_within(groups: NDArray[np.intp], original: Sequence[Array], released: Sequence[Array]) -> float:
+    """The largest difference of a group's mean, in standard deviations of the column; all cells must be there."""
+    sizes = np.bincount(groups)
+    worst = 0.0
+    for old, new in zip(original, released, strict=True):
+        spread = float(old.std())
+        gap = np.abs(np.bincount(groups, weights=new - old) / sizes).max()
+        worst = max(worst, float(gap) / spread if spread > 0 else 0.0)
+    return worst
+
+
+def covariance_error_within(groups: NDArray[np.intp], original: Sequence[Array], released: Sequence[Array]) -> float:
+    """The largest difference of a covariance inside a group, in standard deviations of the columns over all."""
+    spread = np.array([column.std() for column in original])
+    spread = np.where(spread > 0, spread, 1.0)
+    worst = 0.0
+    for rows in rows_by_group(groups):
+        old, new = (np.cov(np.array([column[rows] for column in those]), bias=True) for those in (original, released))
+        worst = max(worst, float((np.abs(new - old) / np.outer(spread, spread)).max()))
+    return worst

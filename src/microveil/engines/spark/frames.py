@@ -1,0 +1,289 @@
+"""Spark DataFrames and Parquet datasets in and out of the Spark engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, FileError, ParameterError
+from microveil.core.threads import rows_per_piece
+from microveil.engines.out_of_core import FarOutcome
+from microveil.engines.spark.rows import RECORD, FarColumn, Making, Packing, RecordLayout, Releasing
+from microveil.engines.spark.table import SparkMatrix, SparkRecords, SparkTable, far_columns, on_disks, on_workers
+from microveil.intake.derivable import Counts, codes_in, judged
+from microveil.intake.intake import Rules
+from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
+from microveil.rules.derivable import spread_rows
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+RECORDS_AT_ONCE = 16
+"""Records that Spark hands to a worker's Python process in one batch."""
+
+FIRST_ROWS = 1_000
+
+FILE, ROW = "_metadata.file_path", "_metadata.row_index"
+"""What Spark knows of a row of a Parquet file: it says the same whatever task reads the row."""
+
+
+@dataclass(frozen=True, repr=False)
+class SparkSource:
+    """Rows to protect: a DataFrame, or what was read of a Parquet dataset.
+
+    Rows of a dataset are numbered by the names of its files and their places in these, whatever the partitions. Rows
+    of a DataFrame are numbered in the order in which `collect` gives them.
+    """
+
+    frame: DataFrame
+    from_files: bool = False
+
+    @classmethod
+    def opened(cls, source: Any, session: SparkSession | None = None) -> SparkSource:
+        """A DataFrame as it is, or the path of a Parquet file or of a folder of these."""
+        if hasattr(source, "mapInArrow"):
+            if not hasattr(source, "_jdf"):
+                raise ParameterError("data: DataFrames of Spark Connect are not supported", "use a classic session")
+            return cls(source)
+        from pyspark.errors import AnalysisException
+
+        session = session or _session()
+        try:
+            return cls(session.read.parquet(str(source)), from_files=True)
+        except AnalysisException:
+            raise FileError(f"Spark cannot read '{source}' as Parquet", "check the path and the format") from None
+
+    def head(self) -> pl.DataFrame:
+        """Some rows with all columns, to see what kind of columns they are."""
+        import polars as pl
+
+        return pl.DataFrame(pl.from_arrow(self.frame.limit(FIRST_ROWS).toArrow()))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return list(self.frame.columns)
+
+    @property
+    def numeric(self) -> dict[str, bool]:
+        """Which columns are numbers."""
+        from pyspark.sql.types import NumericType
+
+        return {field.name: isinstance(field.dataType, NumericType) for field in self.frame.schema.fields}
+
+    @property
+    def single(self) -> set[str]:
+        """Columns of single precision, which they keep."""
+        from pyspark.sql.types import FloatType
+
+        return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, FloatType)}
+
+    def told_in_clear(self, confidential: Sequence[str], rules: Rules) -> list[str]:
+        """Refuse confidential columns that follow from columns in clear; warnings of those that mostly do."""
+        clear = [name for name, is_number in self.numeric.items() if is_number and name not in set(confidential)]
+        if not clear:
+            return []
+        count, names = self.frame.count(), [*clear, *confidential]
+        wanted = spread_rows(count, len(clear)).size
+        share = min(2 * wanted / max(count, 1), 1.0)  # twice as many, as Spark draws rows one by one
+        some = self._cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(wanted).toArrow()
+        sample = {name: _numbers(some.column(f"cell{j}")) for j, name in enumerate(names)}
+
+        def counted(of: Counts, own: Sequence[str]) -> Iterable[tuple[int, int]]:
+            counting = _Counting(of, tuple(own))
+            rows = self._cells(own).mapInArrow(counting, "broken long, rows long").collect()
+            return [(row["broken"], row["rows"]) for row in rows]
+
+        return judged(sample, len(clear), codes_in(sample, rules, self.names), counted)
+
+    def _cells(self, names: Sequence[str]) -> DataFrame:
+        return self.frame.select(*(_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(names)))
+
+    def table(self, confidential: Sequence[str], public: Sequence[str] = (), weight: str | None = None) -> SparkTable:
+        """The rows gathered into records on the workers' disks, as a table."""
+        if len({name.lower() for name in self.names}) < len(self.names):
+            raise DataError("data: several columns have the same name, capitals aside", "rename them")
+        self._check_held(confidential)
+        columns = [*public, *confidential, *([] if weight is None else [weight])]
+        packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files)
+        packed = on_workers(self._chosen(columns, confidential), packing, RECORD)
+        frame = _in_own_session(packed)
+        packed.persist(on_disks())
+        try:
+            layout = self._layout(frame)
+        except BaseException:
+            packed.unpersist()
+            raise
+        # Until now rows were handed over, and from now on records are, which are a thousand times as large.
+        frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(RECORDS_AT_ONCE))
+        records = SparkRecords(frame, layout, len(columns), len(columns), [packed])
+        names = (*public, *confidential)
+        values = SparkMatrix(far_columns(range(len(names)), layout.count), records=records)
+        table = SparkTable(values, names, len(public))
+        return table if weight is None else _weighted(table, weight, len(names))
+
+    def _check_held(self, confidential: Sequence[str]) -> None:
+        """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
+        from pyspark.sql import functions
+        from pyspark.sql.types import DecimalType, LongType
+
+        kinds = {field.name: field.dataType for field in self.frame.schema.fields if field.name in set(confidential)}
+        lost = {name: _column(name).cast("double").cast(kind) != _column(name) for name, kind in kinds.items()}
+        lost |= {
+            name: ~_column(name).between(-LARGEST_WHOLE, LARGEST_WHOLE)
+            for name, kind in kinds.items()
+            if isinstance(kind, LongType)
+        }
+        wide = [name for name, kind in kinds.items() if isinstance(kind, LongType | DecimalType)]
+        if wide:
+            found = self.frame.agg(
+                *(functions.max(lost[name]).alias(f"lost{j}") for j, name in enumerate(wide))
+            ).first()
+            for name, is_lost in zip(wide, found or (), strict=True):
+                check_held(name, not is_lost)
+
+    def _chosen(self, columns: Sequence[str], confidential: Sequence[str]) -> DataFrame:
+        """Where each row is, the cells, and the columns that stay, under names that need no quoting."""
+        from pyspark.sql import functions
+
+        found = [functions.spark_partition_id().alias("part")]
+        if self.from_files:
+            found += [functions.xxhash64(FILE).alias("place"), functions.col(ROW).alias("row")]
+        cells = [_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(columns)]
+        rest = [name for name in self.names if name not in set(confidential)]
+        others = [_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
+        return self.frame.select(*found, *cells, *others)
+
+    def _layout(self, frame: DataFrame) -> RecordLayout:
+        """All records: one small row of each comes to the driver."""
+        known = ["part", "at", "place", "start", "rows", "cells_check", "rest_check"]
+        found = np.array(sorted(map(tuple, frame.select(*known).collect())), dtype=np.int64).reshape(-1, len(known))
+        part, at, place, start, rows = found[:, :5].T
+        begins = self._begins(place, rows)
+        first = start + np.array([begins[where] for where in place.tolist()], dtype=np.int64)
+        layout = RecordLayout(part, at, first, rows, found[:, 5:])
+        in_order = rows[layout.by_row]
+        if not np.array_equal(np.cumsum(in_order) - in_order, first[layout.by_row]):
+            raise DataError("data: rows of the files are missing or came twice", "write the dataset anew")
+        return layout
+
+    def _begins(self, place: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[int, int]:
+        """The number of the first row of each file, by their names, or of each partition."""
+        from pyspark.sql import functions
+
+        order, inverse = np.unique(place, return_inverse=True)
+        sizes = dict(zip(order.tolist(), np.bincount(inverse, weights=rows).astype(np.int64).tolist(), strict=True))
+        if self.from_files:
+            named = self.frame.select(functions.col(FILE).alias("file"), functions.xxhash64(FILE).alias("place"))
+            sizes = {row["place"]: sizes[row["place"]] for row in sorted(named.distinct().collect())}
+        starts = np.cumsum([0, *sizes.values()]).tolist()
+        return dict(zip(sizes, starts, strict=False))
+
+    def released(self, table: SparkTable, outcome: FarOutcome) -> DataFrame:
+        """The rows as they are released: same columns, in the order in which Spark reads them."""
+        from pyspark.sql.types import DoubleType, StructField, StructType
+
+        far = cast(SparkTable, outcome.table).far
+        new, single = set(table.confidential_names), self.single
+        fields = [
+            StructField(field.name, DoubleType()) if field.name in new - single else field
+            for field in self.frame.schema.fields
+        ]
+        spots = {self.names.index(name): name in single for name in table.confidential_names}
+        made = Making(outcome.released, far.places)
+        releasing = Releasing(far.here.layout, far.here.checked, made, spots, self.names)
+        return far.here.mapped(releasing, StructType(fields), whole=True)
+
+
+@dataclass(frozen=True, repr=False)
+class _Counting:
+    """Counts on the workers, batch by batch."""
+
+    of: Counts
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """What is counted of each batch."""
+        import pyarrow as pa
+
+        for batch in batches:
+            cells = {name: _numbers(batch.column(j)) for j, name in enumerate(self.names)}
+            broken, rows = self.of(cells)
+            yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
+
+
+def _numbers(column: Any) -> Array:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def write_dataset(frame: DataFrame, target: str) -> None:
+    """Write Parquet files into a new folder, which has its name only when all of them are there."""
+    session = frame.sparkSession
+    hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # a session has one
+    goal = hadoop.Path(target)
+    files = goal.getFileSystem(session._jsc.hadoopConfiguration())
+    if files.exists(goal):
+        raise FileError(f"'{target}' exists already", "choose another name, or remove it first")
+    beside = hadoop.Path(goal.getParent() or hadoop.Path("."), f".{goal.getName()}.{uuid4().hex}")
+    try:
+        frame.write.parquet(beside.toString())
+        if not files.rename(beside, goal):
+            raise FileError(f"'{target}' cannot be written", "is there a folder to put it in?")
+    finally:
+        files.delete(beside, True)
+
+
+def _session() -> SparkSession:
+    """The session there is; else one whose workers run this Python, and which shows nothing to the network."""
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        return there
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # where pyspark looks, and nowhere else
+    builder = SparkSession.builder.appName("microveil")
+    master = os.environ.get("MICROVEIL_SPARK_MASTER")
+    builder = builder if master is None else builder.master(master)
+    return builder.config("spark.ui.enabled", "false").getOrCreate()
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions
+
+    quoted = name.replace("`", "``")
+    return functions.col(f"`{quoted}`")
+
+
+def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
+    """The table with survey weights, at a mean of one."""
+    only = SparkMatrix(far_columns([place], table.count), records=table.far.here)
+    bad, total = only.total(_weighed, [0]).tolist()
+    if bad:
+        raise DataError(f"weight: column '{name}' has cells that are missing or not above 0", "give every row a weight")
+    return replace(table, weights=cast(Array, FarColumn(place, table.count, total / table.count)))
+
+
+def _weighed(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    bad = np.count_nonzero(~(np.isfinite(cells) & (cells > 0)))
+    return np.array([bad, cells.sum()])
+
+
+def _in_own_session(frame: DataFrame) -> DataFrame:
+    """The frame in a session of our own, whose settings are for records and leave those of the user alone."""
+    session = frame.sparkSession.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    name = f"microveil_{uuid4().hex}"
+    frame.createOrReplaceGlobalTempView(name)
+    try:
+        return session.table(f"global_temp.{name}")
+    finally:
+        session.catalog.dropGlobalTempView(name)

@@ -1,0 +1,438 @@
+"""What Spark's workers do with rows: gather them into records, map these, and reduce them to summaries.
+
+A record is a run of rows in two pieces: the numbers that a method works on, as one *columns x rows* array, and all
+other columns as they came, in Arrow's own format. Spark moves a few large records about instead of many small rows.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError
+from microveil.core.moments import Moments, merged, moments
+from microveil.core.profile import Scan, scan
+from microveil.core.table import Matrix, Microdata, RowMap
+from microveil.core.threads import single_threaded_blas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECORD = (
+    "part int, at int, place long, start long, rows int, cells_check long, rest_check long, cells binary, rest binary"
+)
+"""The partition that a record is in and its place there, where its first row was found, and check sums."""
+
+SUMMARY = "part int, number long, summary binary"
+
+FOLD_EVERY = 64
+"""Summaries of records that are held before they become one."""
+
+Summary = Mapping[str, NDArray[Any]]
+Fold = Callable[[Sequence[Summary]], Summary]
+Batches = Iterator["pa.RecordBatch"]
+
+
+class FarColumn:
+    """A column whose cells are on the workers. Where a row map runs, the rows at hand can be read by their numbers."""
+
+    at_hand: tuple[slice, Array] | None = None
+    """The rows that a worker has before it, with all their cells; a worker's process does one thing at a time."""
+
+    def __init__(self, place: int, rows: int, unit: float = 1.0) -> None:
+        self.place, self.size, self.shape, self.unit = place, rows, (rows,), unit
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice) -> Array:
+        if FarColumn.at_hand is None:
+            raise DataError("engine: 'spark' cannot bring all rows to one place", "use engine='memory'")
+        there, cells = FarColumn.at_hand
+        return self.of(cells)[rows.start - there.start : rows.stop - there.start]
+
+    def of(self, cells: Array) -> Array:
+        """The column in a record's cells."""
+        column: Array = cells[self.place]
+        return column if self.unit == 1.0 else column / self.unit
+
+
+@dataclass(frozen=True, repr=False)
+class RecordLayout:
+    """All records of a table, by partition and place: the number of the first row of each, its rows, its check sums."""
+
+    part: NDArray[np.int64]
+    at: NDArray[np.int64]
+    first: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    checks: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return int(self.rows.sum())
+
+    @cached_property
+    def by_row(self) -> NDArray[np.int64]:
+        """The records in the order of their rows."""
+        return np.argsort(self.first, kind="stable")
+
+    @property
+    def parts(self) -> int:
+        """The number of partitions, empty ones at the end apart."""
+        return int(self.part.max(initial=-1)) + 1
+
+    def number(self, part: int, at: int) -> int:
+        """The number of a record."""
+        begin, end = np.searchsorted(self.part, [part, part + 1]).tolist()
+        if not begin <= begin + at < end:
+            raise _moved()
+        return int(begin) + at
+
+    def numbers(self, number: int) -> slice:
+        """The numbers of the rows of a record."""
+        first = int(self.first[number])
+        return slice(first, first + int(self.rows[number]))
+
+    def checked(self, number: int, which: int, content: memoryview) -> None:
+        """Has the record what it had when it was first seen?"""
+        if zlib.crc32(content) != int(self.checks[number, which]):
+            raise _moved()
+
+
+def _moved() -> DataError:
+    return DataError(
+        "Spark has read the rows once more, and they came in another order or changed",
+        "write them to Parquet, and protect that; or sort them by a key",
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Packing:
+    """Rows to records. A batch has its partition, perhaps the file and the row in it, the cells, and the rest."""
+
+    width: int
+    rows: int
+    from_files: bool
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Records of so many rows; a new one begins where the rows of a file do not go on."""
+        held: list[pa.RecordBatch] = []
+        part = at = place = start = length = seen = 0
+        for batch in batches:
+            part = int(batch.column(0)[0].as_py()) if batch.num_rows else part
+            for piece in self._runs(batch):
+                where, row = self._found(piece) if self.from_files else (part, seen)
+                seen += piece.num_rows
+                if held and (where != place or row != start + length):
+                    yield self._record(part, at, place, start, held)
+                    held, at = [], at + 1
+                while piece.num_rows:
+                    if not held:
+                        place, start, length = where, row, 0
+                    held.append(piece.slice(0, self.rows - length))
+                    taken = held[-1].num_rows
+                    length, row, piece = length + taken, row + taken, piece.slice(taken)
+                    if length == self.rows:
+                        yield self._record(part, at, place, start, held)
+                        held, at = [], at + 1
+        if held:
+            yield self._record(part, at, place, start, held)
+
+    def _runs(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Parts of a batch in which rows of one file follow each other."""
+        if not self.from_files:
+            yield batch
+            return
+        places, rows = batch.column(1).to_numpy(), batch.column(2).to_numpy()
+        breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(places) != 0)) + 1
+        ends = [*breaks.tolist(), batch.num_rows]
+        for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+            yield batch.slice(begin, end - begin)
+
+    @staticmethod
+    def _found(piece: pa.RecordBatch) -> tuple[int, int]:
+        return (piece.column(1)[0].as_py(), piece.column(2)[0].as_py()) if piece.num_rows else (0, 0)
+
+    def _record(self, part: int, at: int, place: int, start: int, held: list[pa.RecordBatch]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        own = 3 if self.from_files else 1
+        rows = sum(piece.num_rows for piece in held)
+        cells = np.empty((self.width, rows))
+        for j in range(self.width):
+            np.concatenate([piece.column(own + j).to_numpy(zero_copy_only=False) for piece in held], out=cells[j])
+        others = list(range(own + self.width, held[0].num_columns))
+        rest = _as_bytes(pa.Table.from_batches([piece.select(others) for piece in held])) if others else b""
+        content = cells.tobytes()
+        columns = [part, at, place, start, rows, zlib.crc32(content), zlib.crc32(rest), content, rest]
+        return _one_row(columns, RECORD)
+
+
+def _as_bytes(table: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue()
+
+
+def _one_row(values: Sequence[Any], schema: str) -> pa.RecordBatch:
+    return batch_of([[value] for value in values], schema)
+
+
+def batch_of(columns: Sequence[Any], schema: str) -> pa.RecordBatch:
+    """A batch of a schema in Spark's words."""
+    import pyarrow as pa
+
+    types = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
+    fields = [pa.field(name, types[kind]) for name, kind in (word.split() for word in schema.split(", "))]
+    arrays = [
+        values if isinstance(values, pa.Array) else pa.array(values, field.type)
+        for values, field in zip(columns, fields, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+@dataclass(frozen=True, repr=False)
+class Piece:
+    """A record before a worker: its number, the numbers of its rows, and its cells."""
+
+    number: int
+    rows: slice
+    cells: Array
+
+
+def pieces(batches: Batches, layout: RecordLayout, width: int) -> Iterator[Piece]:
+    """Records one by one, checked; batches begin with partition, place and cells. So many columns were there first."""
+    with single_threaded_blas():
+        for batch in batches:
+            for k in range(batch.num_rows):
+                part, at, content = (batch.column(j)[k] for j in range(3))
+                number = layout.number(part.as_py(), at.as_py())
+                rows = layout.numbers(number)
+                size = rows.stop - rows.start
+                bytes_ = content.as_buffer()
+                layout.checked(number, 0, memoryview(bytes_)[: 8 * width * size])
+                cells = np.frombuffer(bytes_, dtype=np.float64).reshape(-1, size)
+                FarColumn.at_hand = rows, cells
+                try:
+                    yield Piece(number, rows, cells)
+                finally:
+                    FarColumn.at_hand = None
+
+
+def chosen(cells: Array, places: Sequence[int]) -> Array:
+    """Some columns of a record; a view where they lie side by side."""
+    first = places[0] if places else 0
+    if list(places) == list(range(first, first + len(places))):
+        return cells[first : first + len(places)]
+    return cells[list(places)]
+
+
+Make = Callable[[Piece], Summary]
+
+
+@dataclass(frozen=True, repr=False)
+class Reducing:
+    """Records of a partition to one summary."""
+
+    layout: RecordLayout
+    width: int
+    make: Make
+    fold: Fold
+
+    def __call__(self, batches: Batches) -> Batches:
+        """The summary of a partition, or nothing where it is empty."""
+        held: list[Summary] = []
+        first: int | None = None
+        for piece in pieces(batches, self.layout, self.width):
+            first = piece.number if first is None else first
+            held.append(self.make(piece))
+            if len(held) == FOLD_EVERY:
+                held = [self.fold(held)]
+        if first is not None:
+            part = int(self.layout.part[first])
+            yield _one_row([part, first, packed(self.fold(held))], SUMMARY)
+
+
+@dataclass(frozen=True, repr=False)
+class Folding:
+    """Summaries of neighbouring partitions to one, in their order."""
+
+    fold: Fold
+
+    def __call__(self, batches: Batches) -> Batches:
+        """One summary for each group of partitions."""
+        group, first = None, 0
+        held: list[Summary] = []
+        for batch in batches:
+            for row in batch.to_pylist():
+                if held and row["part"] != group:
+                    yield _one_row([group, first, packed(self.fold(held))], SUMMARY)
+                    held = []
+                if not held:
+                    group, first = row["part"], row["number"]
+                held.append(unpacked(row["summary"]))
+        if held:
+            yield _one_row([group, first, packed(self.fold(held))], SUMMARY)
+
+
+def packed(summary: Summary) -> bytes:
+    """A summary as bytes."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **summary)
+    return file.getvalue()
+
+
+def unpacked(content: bytes) -> Summary:
+    """A summary from its bytes."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+@dataclass(frozen=True, repr=False)
+class Making:
+    """What is made of the rows of a record: columns by their places, weights as a column."""
+
+    of: RowMap
+    places: Sequence[int]
+    weights: Array | None = None
+
+    def made(self, piece: Piece) -> Array:
+        """The row map's result."""
+        return self.of(chosen(piece.cells, self.places), piece.rows)
+
+    def total(self, piece: Piece) -> Summary:
+        """As it is, to be added up."""
+        return {"made": np.asarray(self.made(piece), dtype=np.float64)}
+
+    def moments(self, piece: Piece) -> Summary:
+        """Its moments."""
+        made = self.made(piece)
+        weights = None if self.weights is None else self.weights[piece.rows]
+        return _as_summary(moments(lambda rows: made[:, rows], made.shape[1], weights=weights))
+
+    def look(self, piece: Piece) -> Summary:
+        """Its moments, extremes and fingerprint."""
+        made = self.made(piece)
+        weights = None if self.weights is None else self.weights[piece.rows]
+        found = scan(Microdata(Matrix(list(made)), ("",) * made.shape[0], weights=weights))
+        fingerprint = np.array(found.fingerprint, dtype=np.uint64)
+        return {
+            **_as_summary(found.moments),
+            "minimum": found.minimum,
+            "maximum": found.maximum,
+            "fingerprint": fingerprint,
+        }
+
+
+def _as_summary(found: Moments) -> Summary:
+    return {
+        "weight": np.array(found.weight),
+        "shift": found.shift,
+        "offset": found.offset,
+        "comoment": found.comoment,
+    }
+
+
+def as_moments(summary: Summary) -> Moments:
+    """The moments in a summary."""
+    return Moments(float(summary["weight"]), summary["shift"], summary["offset"], summary["comoment"])
+
+
+def as_scan(summary: Summary) -> Scan:
+    """The first look in a summary."""
+    return Scan(as_moments(summary), summary["minimum"], summary["maximum"], int(summary["fingerprint"]))
+
+
+def fold_totals(parts: Sequence[Summary]) -> Summary:
+    """Sums, added in the order given."""
+    return {"made": np.sum([part["made"] for part in parts], axis=0)}
+
+
+def fold_largest(parts: Sequence[Summary]) -> Summary:
+    """The largest of each."""
+    return {"made": np.max([part["made"] for part in parts], axis=0)}
+
+
+def fold_moments(parts: Sequence[Summary]) -> Summary:
+    """Moments of all rows together."""
+    return _as_summary(merged([as_moments(part) for part in parts]))
+
+
+def fold_looks(parts: Sequence[Summary]) -> Summary:
+    """Moments, extremes and the fingerprint of all rows together."""
+    return {
+        **fold_moments(parts),
+        "minimum": np.fmin.reduce([part["minimum"] for part in parts]),
+        "maximum": np.fmax.reduce([part["maximum"] for part in parts]),
+        "fingerprint": np.add.reduce([part["fingerprint"] for part in parts]),  # wraps around, as it should
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class Picking:
+    """What is made of some rows, for the driver: a sample."""
+
+    layout: RecordLayout
+    width: int
+    made: Making
+    wanted: NDArray[np.intp]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """The wanted rows of each record."""
+        for piece in pieces(batches, self.layout, self.width):
+            begin, end = np.searchsorted(self.wanted, [piece.rows.start, piece.rows.stop]).tolist()
+            if begin < end:
+                picked = self.made.made(piece)[:, self.wanted[begin:end] - piece.rows.start]
+                part = int(self.layout.part[piece.number])
+                yield _one_row([part, begin, packed({"made": picked})], SUMMARY)
+
+
+@dataclass(frozen=True, repr=False)
+class Releasing:
+    """Records to rows again: new values in the confidential columns, all others as they came.
+
+    Batches begin with partition, place and cells, and end with the rest.
+    """
+
+    layout: RecordLayout
+    width: int
+    made: Making
+    confidential: Mapping[int, bool]
+    """Places of the confidential columns in the table that is released, and whether they have single precision."""
+
+    names: Sequence[str]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """The released rows, a batch for each record."""
+        import pyarrow as pa
+
+        for batch in batches:
+            for k, piece in enumerate(pieces(iter([batch]), self.layout, self.width)):
+                new = self.made.made(piece)
+                others = self._others(batch.column(3)[k], piece.number)
+                own = {
+                    place: pa.array(values.astype(np.float32) if single else values)
+                    for (place, single), values in zip(self.confidential.items(), new, strict=True)
+                }
+                columns = [own[j] if j in own else next(others) for j in range(len(self.names))]
+                yield pa.RecordBatch.from_arrays(columns, names=list(self.names))
+
+    def _others(self, content: pa.Scalar, number: int) -> Iterator[pa.Array]:
+        import pyarrow as pa
+
+        rest = content.as_buffer()
+        self.layout.checked(number, 1, memoryview(rest))
+        if rest.size:
+            yield from pa.ipc.open_stream(rest).read_next_batch().columns

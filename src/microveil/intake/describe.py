@@ -1,0 +1,256 @@
+"""What can be told about the columns of a table without telling any of its values.
+
+It is what `protect` finds by itself, by the same searches: codes, domains, rules; and what it does not act on: sums
+with exceptions, orders, heaps at round numbers, columns that look like identifiers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix
+from microveil.core.threads import single_threaded_blas
+from microveil.intake.identifiers import identifier_reason
+from microveil.io.dictionary import find_codes
+from microveil.io.frames.dataframes import Frame
+from microveil.io.frames.validation import can_be_squared
+from microveil.rules.domain import Domain, learnt_domain
+from microveil.rules.heaping import heaping
+from microveil.rules.linear_rules import LinearRule, dependence_among
+from microveil.rules.near_rules import NearSum, find_near_sums
+from microveil.rules.orders import OrderRule, find_orders
+from microveil.rules.ratios import RatioRule, find_ratios
+
+_UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*$")
+UNITS = {"pct": "%", "percent": "%", "eur": "EUR", "usd": "USD", "gbp": "GBP", "kg": "kg", "km": "km", "kwh": "kWh"}
+"""Last words of a column's name that are units."""
+
+
+@dataclass(frozen=True)
+class ColumnDescription:
+    """One column. Shares are of the cells with a value; what only numbers have is None for text.
+
+    `minimum` and `maximum` are bounds that all values keep (a sign), never extremes, which are values of records.
+    """
+
+    name: str
+    kind: str
+    missing: int
+    distinct: int
+    unit: str = ""
+    integer: bool | None = None
+    step: float | None = None
+    decimals: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    zeros: float | None = None
+    zero_spike: bool = False
+    special_codes: tuple[float, ...] = ()
+    coded: int = 0
+    heaping: Mapping[int, float] = field(default_factory=dict)
+    identifier: str = ""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it holds numbers."""
+        return self.kind != "text"
+
+    def to_entry(self) -> dict[str, Any]:
+        """What the dictionary of the columns says of this one: nothing, if there is nothing to say of its values."""
+        if self.kind not in ("number", "whole", "flag") or self.identifier:
+            return {}
+        told = {
+            "unit": self.unit or None,
+            "special_codes": list(self.special_codes) or None,
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "step": self.step,
+            "zeros": self.zero_spike or None,
+        }
+        return {key: value for key, value in told.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Description:
+    """A table: its columns, and the rules between them.
+
+    `rules` hold in every row, `near_rules` but for some rows, and `orders` say which column is never above which.
+    """
+
+    rows: int
+    columns: list[ColumnDescription]
+    rules: list[str]
+    near_rules: list[dict[str, Any]]
+    orders: list[dict[str, Any]]
+    sums: list[dict[str, Any]]
+    ratios: list[dict[str, str]]
+
+    @property
+    def identifiers(self) -> dict[str, str]:
+        """The columns that look like direct identifiers, and why."""
+        return {column.name: column.identifier for column in self.columns if column.identifier}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        told = asdict(self)
+        for column, found in zip(told["columns"], self.columns, strict=True):
+            column["numeric"] = found.numeric
+            column["heaping"] = {str(base): share for base, share in found.heaping.items()}
+        return told
+
+    def to_dictionary(self) -> dict[str, Any]:
+        """The part that `protect(rules=...)` takes back, for a user to edit. What has exceptions is not enforced."""
+        entries = {column.name: entry for column in self.columns if (entry := column.to_entry())}
+        return {"columns": entries, "sums": self.sums, "ratios": self.ratios, "orders": self.orders}
+
+
+def describe_table(frame: Frame) -> Description:
+    """Look at every column, then for rules between the numeric ones."""
+    columns, numbers = [], {}
+    for name in frame.names:
+        if frame.is_numeric(name):
+            described, clean = _number_column(frame, name)
+            if described.kind in ("number", "whole", "flag"):
+                numbers[name] = clean
+        else:
+            described = _text_column(frame, name)
+        columns.append(described)
+    names = list(numbers)
+    identifiers = {names.index(column.name) for column in columns if column.identifier and column.name in numbers}
+    found = _Rules.among(Matrix(list(numbers.values())), identifiers)
+    return Description(
+        rows=frame.count,
+        columns=columns,
+        rules=[*(rule.sentence(names) for rule in found.exact), *(ratio.sentence(names) for ratio in found.ratios)],
+        near_rules=[
+            {"rule": near.rule.sentence(names), "exceptions": near.exceptions, "rows": near.rows} for near in found.near
+        ],
+        orders=[{"lower": names[o.lower], "upper": names[o.upper], "enforce": False} for o in found.orders],
+        sums=[
+            *(_as_sum(rule, names) for rule in found.exact if rule.constant == 0),
+            *({**_as_sum(n.rule, names), "exceptions": n.exceptions, "enforce": False} for n in found.near),
+        ],
+        ratios=[
+            {"ratio": names[r.column], "numerator": names[r.numerator], "denominator": names[r.denominator]}
+            for r in found.ratios
+        ],
+    )
+
+
+def _text_column(frame: Frame, name: str) -> ColumnDescription:
+    missing = frame.missing(name)
+    # The missing cells are one of the labels, but none of the values.
+    distinct = int(frame.labels(name).max(initial=-1)) + 1 - (missing > 0)
+    return ColumnDescription(name, "text", missing, distinct, identifier=identifier_reason(frame, name))
+
+
+def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
+    """The description, and the column without its codes."""
+    values = frame.numbers(name)
+    if not frame.is_held(name):
+        distinct = int(frame.labels(name).max(initial=-1)) + 1 - (frame.missing(name) > 0)
+        return ColumnDescription(name, "beyond float64", frame.missing(name), distinct), values
+    present = values[~np.isnan(values)]
+    missing = values.size - present.size
+    if present.size == 0 or np.isinf(present).any():
+        return ColumnDescription(name, "infinite" if present.size else "empty", missing, 0), values
+    codes = find_codes(values, float(present.min()), float(present.max()))
+    clean = np.where(np.isin(values, codes), np.nan, values) if codes else values
+    real = clean[~np.isnan(clean)]
+    distinct = int(np.unique(real).size)
+    if not can_be_squared(float(real.min()), float(real.max())):
+        return ColumnDescription(name, "beyond squaring", missing, distinct, special_codes=codes), clean
+    if distinct == 1:  # its step would be its value
+        return ColumnDescription(name, "constant", missing, 1, special_codes=codes), clean
+    domain = learnt_domain(clean, float(real.min()), float(real.max()))
+    integer = domain.step is not None and domain.step >= 1
+    described = ColumnDescription(
+        name,
+        "flag" if distinct == 2 else "whole" if integer else "number",
+        missing,
+        distinct,
+        unit=_unit(name),
+        integer=integer,
+        step=domain.step,
+        decimals=_decimals(domain),
+        minimum=domain.minimum,
+        maximum=domain.maximum,
+        zeros=float(np.count_nonzero(real == 0) / real.size),
+        zero_spike=domain.zeros is not None,
+        special_codes=codes,
+        coded=present.size - real.size,
+        heaping=heaping(real, domain.step),
+        identifier=identifier_reason(frame, name),
+    )
+    return described, clean
+
+
+def _decimals(domain: Domain) -> int | None:
+    """Digits behind the point; None where no step is seen."""
+    return None if domain.step is None else max(0, -round(np.log10(min(domain.step, 1.0))))
+
+
+def _unit(name: str) -> str:
+    """What stands in brackets at the end of a name, or is a last word that is a unit."""
+    if found := _UNIT.search(name):
+        return found[1]
+    words = re.findall(r"[A-Za-z]+", name)
+    return UNITS.get(words[-1].lower(), "") if len(words) > 1 else ""
+
+
+def _as_sum(rule: LinearRule, names: Sequence[str]) -> dict[str, Any]:
+    entry = {"total": names[rule.column], "parts": [names[j] for j in rule.terms]}
+    plain = set(rule.terms.values()) == {1.0}
+    return entry if plain else {**entry, "coefficients": [float(c) for c in rule.terms.values()]}
+
+
+@dataclass(frozen=True, repr=False)
+class _Rules:
+    """The rules between columns of numbers, by their places."""
+
+    exact: Sequence[LinearRule] = ()
+    near: Sequence[NearSum] = ()
+    ratios: Sequence[RatioRule] = ()
+    orders: Sequence[OrderRule] = ()
+
+    @classmethod
+    def among(cls, values: Matrix, identifiers: Collection[int]) -> _Rules:
+        """Ratios first, then exact sums of what is no ratio, then sums with exceptions of what is no total.
+
+        What numbers the records is in no order with amounts, and nearly a sum of them by accident only.
+        """
+        count, width = values.shape
+        if width < 2 or count <= width:
+            return cls()
+        holes = np.isnan(np.column_stack(values.columns))
+        missing = holes if holes.any() else None
+        with single_threaded_blas():
+            ratios = find_ratios(values)
+            made = {ratio.column for ratio in ratios}
+            plain = [j for j in range(width) if j not in made]
+            found = dependence_among(values, plain, missing)
+            stream = Streams.from_seed(0).stream("describe")  # picks the rows of large tables, the same each time
+            amounts = [j for j in found.independent if j not in identifiers]
+            near = find_near_sums(values, amounts, missing, stream)
+        exact = [rule for rule in found.rules if rule.exact]
+        orders = find_orders(values, implied_orders(values, [*exact, *(sum_.rule for sum_ in near)]))
+        told = [order for order in orders if not {order.lower, order.upper} & set(identifiers)]
+        return cls(exact, near, ratios, told)
+
+
+def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:
+    """A part of a sum is not above the total, where all parts are at least 0."""
+    least = [float(np.nanmin(column)) for column in values.columns]
+    return {
+        (part, rule.column)
+        for rule in rules
+        if all(least[j] >= 0 and c >= 1 for j, c in rule.terms.items())
+        for part in rule.terms
+    }

@@ -1,0 +1,75 @@
+"""Columns that look as if they named or numbered the records: reported, and dropped only when somebody asks for it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+
+from microveil.io.frames.dataframes import Frame
+
+FEWEST_ROWS = 10
+"""Rows from which on it says something that all cells of a column differ, or rise by the same number."""
+
+MOSTLY = 0.5
+"""Share of cells that look like an address."""
+
+SAMPLE = 1_000
+
+# Words of a column's name, whatever separates them: personId, person_id, "Person ID".
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAMES: Final = re.compile(
+    r"""ids? | [ug]uid | ssn | nif | nie | dni | siren | siret | iban | bic | vat | tin | passport | licen[cs]e | e?mail
+        | (tele)?phone | mobile | fax | (sur|last|first|fore|full)?names? | address | street""",
+    re.VERBOSE,
+)
+_JOINED: Final = re.compile(
+    r"(user|person|household|hh|firm|company|patient|record|resp|customer|utility|case)id | .*name", re.VERBOSE
+)
+_ADDRESSES: Final = {
+    "e-mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),
+    "telephone numbers": re.compile(r"\+\d[\d ()/.-]{6,}\d"),
+    "bank accounts": re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?"),
+    "universal identifiers": re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"),
+}
+
+
+def identifier_reason(frame: Frame, name: str) -> str:
+    """Why a column looks like a direct identifier; an empty text if it does not."""
+    if frame.is_numeric(name):
+        return _of_numbers(frame, name)
+    if kind := _kind_of_address(frame, name):
+        return f"its cells look like {kind}"
+    if _is_called_so(name):
+        return "its name says so"
+    if frame.count >= FEWEST_ROWS and frame.is_unique(name):
+        return "its text is different in every row"
+    return ""
+
+
+def _of_numbers(frame: Frame, name: str) -> str:
+    """Amounts may be different in every row, too: numbers are told by the column's name, or by counting the rows."""
+    values = frame.numbers(name)
+    first = values[:SAMPLE]
+    if frame.count < FEWEST_ROWS or not (first == np.round(first)).all():  # nor with a missing cell
+        return ""
+    steps = np.diff(first)
+    if steps[0] != 0 and (steps == steps[0]).all() and (np.diff(values) == steps[0]).all():
+        return "it numbers the rows"
+    return "its name says so" if _is_called_so(name) else ""
+
+
+def _is_called_so(name: str) -> bool:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return any(_NAMES.fullmatch(word) for word in words) or _JOINED.fullmatch("".join(words)) is not None
+
+
+def _kind_of_address(frame: Frame, name: str) -> str:
+    """What most of the first cells look like."""
+    rows = np.arange(min(frame.count, SAMPLE))
+    cells = [cell.strip() for cell in frame.words(name, rows)]
+    for kind, form in _ADDRESSES.items():
+        if cells and sum(form.fullmatch(cell) is not None for cell in cells) > MOSTLY * len(cells):
+            return kind
+    return ""

@@ -1,0 +1,1 @@
+"""Databases, one module each."""

@@ -1,0 +1,163 @@
+"""SQLite through the standard library: every cell has a type of its own there, which ADBC guesses by the first rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
+
+from microveil.io.databases.base import ROWS, Engine, quoted
+from microveil.io.files.header_names import check_no_pattern
+from microveil.io.frames.mixed_types import LooseColumn, to_cells
+from microveil.io.frames.validation import check_shape
+from microveil.io.locations import Database
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_TYPES: Final = {"Float32": "REAL", "Float64": "REAL", "Decimal": "REAL", "String": "TEXT", "Binary": "BLOB"}
+_WHOLE: Final = "INTEGER"
+
+_PLAIN: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9_ ]*)?(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\))?")
+_CONSTRAINTS: Final = re.compile(
+    r"\b(?:AS|ALWAYS|AUTOINCREMENT|CHECK|COLLATE|CONSTRAINT|DEFAULT|GENERATED|KEY|NOT|NULL|ON|PRIMARY|REFERENCES|UNIQUE)\b",
+    re.IGNORECASE,
+)
+_LOOKS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+
+_READS: Final = ("only reading is allowed", "ask with a SELECT")
+_REASONS: Final = {
+    sqlite3.SQLITE_AUTH: _READS,
+    sqlite3.SQLITE_READONLY: _READS,
+    sqlite3.SQLITE_NOTADB: ("it is no database of SQLite, or an encrypted one", "check the file"),
+    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "take another copy of it"),
+    sqlite3.SQLITE_BUSY: ("another program is writing to it", "wait, or close the other program"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space, or choose another disk"),
+}
+_SAID: Final = {
+    "not authorized": _READS,
+    "no such column": ("the query names a column that is not there", "check its names"),
+    "no such table": ("the query names a table that is not there", "check its names"),
+    "no such function": ("the query uses a function that is not there", "check its names"),
+    "near ": ("the query is not valid SQL", "check its words and signs"),
+    "incomplete input": ("the query is not valid SQL", "it ends too early"),
+}
+"""How messages begin that have no number of their own. The rest of them may quote cells."""
+
+
+@dataclass(frozen=True)
+class SqliteSource:
+    """By name, the type a column was declared with (which need not be one), and what is kept of it in batches."""
+
+    kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
+    columns: Mapping[str, LooseColumn] = field(default_factory=dict, repr=False, compare=False)
+    told: str = ""
+    is_plain: bool = True
+
+
+class Sqlite(Engine):
+    """A file of SQLite."""
+
+    name: ClassVar[str] = "sqlite"
+    driver: ClassVar[str] = "sqlite3"
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return sqlite3.Error, sqlite3.Warning  # which is what two statements in one were before Python 3.12
+
+    def _reason(self, error: Exception) -> tuple[str, str]:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return "a query is one statement", "write one SELECT"
+        if code in _REASONS:
+            return _REASONS[code]
+        found = [reason for beginning, reason in _SAID.items() if str(error).startswith(beginning)]
+        return found[0] if found else super()._reason(error)
+
+    def _connect(self, place: Database, *, write: bool) -> sqlite3.Connection:
+        address = f"file:{quote(str(place.file))}?mode={'rwc' if write else 'ro'}"
+        return sqlite3.connect(address, uri=True, isolation_level=None)
+
+    def _read(
+        self, connection: sqlite3.Connection, place: Database, query: str | None
+    ) -> tuple[pl.DataFrame, SqliteSource]:
+        """Rows in the order in which they are stored."""
+        import polars as pl
+
+        table = quoted(place.table)
+        asked = query or f"SELECT * FROM {table}"  # noqa: S608 - names are quoted
+        if query is not None:  # a connection that only reads can still copy the database, and make others
+            connection.set_authorizer(_reading_only)
+        with closing(connection.execute(asked)) as cursor:  # an open one holds a lock, even in an error
+            names = [entry[0] for entry in cursor.description or ()]
+            check_shape(place, len(names))
+            check_no_pattern(names)
+            cells: list[list[Any]] = [[] for _ in names]
+            while rows := cursor.fetchmany(ROWS):
+                for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
+                    column.extend(batch)
+        declared = connection.execute(f"PRAGMA table_info({table})").fetchall() if query is None else []
+        columns = {name: LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
+        kinds = {name: kind for _, name, kind, *_ in declared}
+        return pl.DataFrame([column.seen for column in columns.values()]), SqliteSource(kinds, columns)
+
+    def _insert(
+        self, connection: sqlite3.Connection, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool
+    ) -> None:
+        """One transaction around everything, also around making and dropping tables."""
+        known: SqliteSource = manner or SqliteSource()
+        table = quoted(place.table)
+        columns = [f"{quoted(name)} {_kind(frame[name], known)}".rstrip() for name in frame.columns]
+        connection.execute("BEGIN IMMEDIATE")
+        self._make_room(connection, place, replacing=replacing)
+        connection.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+        insert = f"INSERT INTO {table} VALUES ({', '.join('?' * frame.width)})"  # noqa: S608 - names are quoted
+        cells = [_cells(column, known.columns.get(column.name)) for column in frame.get_columns()]
+        for start in range(0, frame.height, ROWS):
+            batch = (column[start : start + ROWS] for column in cells)
+            connection.executemany(insert, zip(*batch, strict=True))
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def _names(self, connection: sqlite3.Connection) -> list[str]:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        return [name for (name,) in found if not name.startswith("sqlite_")]
+
+
+def _kind(column: pl.Series, manner: SqliteSource) -> str:
+    """The declared type, unless new fractions would not be kept by it."""
+    declared = manner.kinds.get(column.name)
+    was = manner.columns.get(column.name)
+    if declared is not None and was is not None and column.dtype == was.seen.dtype and _is_plain(declared):
+        return declared
+    if column.dtype.is_integer() or str(column.dtype) == "Boolean":
+        return _WHOLE
+    return _TYPES.get(column.dtype.base_type().__name__, "TEXT")
+
+
+def _is_plain(declared: str) -> bool:
+    """Whether it is a type and no more: in quotes anything can be declared, and would be read as a constraint here."""
+    return _PLAIN.fullmatch(declared) is not None and _CONSTRAINTS.search(declared) is None
+
+
+def _reading_only(action: int, _: str | None, function: str | None, *__: str | None) -> int:
+    """What a query may do: look at tables."""
+    allowed = action in _LOOKS and not (action == sqlite3.SQLITE_FUNCTION and function == "load_extension")
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+def _cells(column: pl.Series, was: LooseColumn | None) -> list[Any]:
+    """Cells that SQLite knows; it has no dates, and keeps them as text."""
+    cells = to_cells(column) if was is None else was.back(column)
+    if column.dtype.is_temporal():
+        return [None if cell is None else cell if isinstance(cell, str) else _text(cell) for cell in cells]
+    return cells
+
+
+def _text(moment: Any) -> str:
+    return moment.isoformat(" ") if isinstance(moment, dt.datetime) else str(moment)

@@ -1,0 +1,354 @@
+"""The dictionary of the columns: codes that are not values, the values a column can have, rules between columns.
+
+Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML or JSON file:
+
+    [columns.rd_spending]
+    unit = "EUR 1,000"
+    special_codes = [-9]
+    minimum = 0
+    step = 1
+
+    [[sums]]
+    total = "turnover_total"
+    parts = ["turnover_domestic", "turnover_export"]
+
+    [[sums]]
+    total = "sales_total"
+    parts = ["sales_home", "sales_other"]
+    exceptions = 249      # rows of the original that may break it
+    enforce = true        # yet in the release no row does
+
+    [[ratios]]
+    ratio = "turnover_per_head"
+    numerator = "turnover_total"
+    denominator = "employees"
+
+    [[orders]]
+    lower = "wages"
+    upper = "turnover_total"
+
+A rule with `enforce = false` is not kept, but counted: in how many rows it does not hold, before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.sorted_columns import pieces_of
+from microveil.core.table import Matrix
+from microveil.io.config_files import Strict, checked, plain_data, read_toml_or_json
+from microveil.io.frames.validation import LARGEST
+from microveil.rules.column_rules import Rule
+from microveil.rules.domain import Domain
+from microveil.rules.linear_rules import LinearRule, in_order
+from microveil.rules.orders import OrderRule
+from microveil.rules.ratios import RatioRule, ratio_rule
+from microveil.storage.atomic import shown
+
+REPEATS = 3
+"""A code is given to several records; a lone extreme value is a value."""
+
+FAR = 2
+"""How many times as far from zero as any value a code stands, where its sign alone does not set it apart."""
+
+HINT = "`microveil describe INPUT -o FILE.toml` writes one to start from"
+
+Name = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class ColumnEntry(Strict):
+    """What is known of one column."""
+
+    unit: str = Field("", description="what its numbers count, for people")
+    special_codes: tuple[Finite, ...] = Field(
+        (), strict=False, description="numbers that stand for 'refused', 'not applicable', ..."
+    )
+    minimum: float | None = Field(None, allow_inf_nan=False, description="the least value the column can have")
+    maximum: float | None = Field(None, allow_inf_nan=False, description="the largest value the column can have")
+    step: float | None = Field(None, gt=0, allow_inf_nan=False, description="values are multiples of it: 1, 0.01, 100")
+    zeros: bool = Field(False, description="zero is a value of its own, and its share of the rows is kept")
+
+
+class SumEntry(Strict):
+    """A total that is the sum of its parts, in every row but for some exceptions."""
+
+    total: Name
+    parts: tuple[Name, ...] = Field(min_length=1, strict=False)
+    coefficients: tuple[Finite, ...] | None = Field(None, strict=False, description="of the parts, if not all are 1")
+    exceptions: int = Field(0, ge=0, description="rows of the original that may break it")
+    enforce: bool = Field(True, description="whether it holds in every row of the release, or is only counted")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it is about."""
+        return (self.total, *self.parts)
+
+
+class RatioEntry(Strict):
+    """A column that is one column over another, in every row where the other is not zero."""
+
+    ratio: Name
+    numerator: Name
+    denominator: Name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it is about."""
+        return self.ratio, self.numerator, self.denominator
+
+
+class OrderEntry(Strict):
+    """A column that is never above another, in every row but for some exceptions."""
+
+    lower: Name
+    upper: Name
+    exceptions: int = Field(0, ge=0, description="rows of the original that may break it")
+    enforce: bool = Field(True, description="whether it holds in every row of the release, or is only counted")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it is about."""
+        return self.lower, self.upper
+
+
+class Dictionary(Strict):
+    """What is known of the columns."""
+
+    columns: dict[Name, ColumnEntry] = Field(default_factory=dict)
+    sums: tuple[SumEntry, ...] = Field(default=(), strict=False)
+    ratios: tuple[RatioEntry, ...] = Field(default=(), strict=False)
+    orders: tuple[OrderEntry, ...] = Field(default=(), strict=False)
+
+    def codes(self, name: str) -> tuple[float, ...]:
+        """The special codes of a column."""
+        return self.columns[name].special_codes if name in self.columns else ()
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Every column that is spoken of must exist."""
+        rules: tuple[SumEntry | RatioEntry | OrderEntry, ...] = (*self.sums, *self.ratios, *self.orders)
+        spoken = (name for entry in rules for name in entry.columns)
+        for name in (*self.columns, *spoken):
+            if name not in names:
+                raise ParameterError(f"rules: there is no column {shown(name)}", did_you_mean(name, names))
+
+
+def read_dictionary(rules: Mapping[str, Any] | str | Path) -> Dictionary:
+    """A dictionary from a dict or from a TOML or JSON file."""
+    content = rules if isinstance(rules, Mapping) else read_toml_or_json(Path(rules), HINT, what="rules")
+    return checked(Dictionary, "rules", plain_data(content), HINT)
+
+
+def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ...]:
+    """Numbers that look like codes, by what they are, how often they occur and how far from the rest they stand.
+
+    Looked for only where an extreme of the column could be one, so a clean column costs nothing.
+    """
+    if not (_is_low_code(minimum) or _is_nines(maximum)):
+        return ()
+    present, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    often = counts >= REPEATS
+    low = next((k for k in range(present.size) if not (often[k] and _is_low_code(present[k]))), present.size)
+    high = next((k for k in range(present.size) if not (often[-1 - k] and _is_nines(present[-1 - k]))), 0)
+    rest = present[low : present.size - high]
+    if rest.size == 0:
+        return ()  # a column of codes only has no values to set apart from them
+    # Below zero, codes are told by their sign; among other negative numbers, -9 is a number, and so is what is near.
+    far = FAR * float(np.abs(rest).max())
+    below = [code for code in present[:low].tolist() if rest[0] >= 0 or (code < -far and _is_nines(-code))]
+    above = [code for code in present[present.size - high :].tolist() if code > far]
+    return (*below, *above)
+
+
+def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
+    """The same for a column that is not in memory: values are looked at from both ends, a pass or two for each."""
+    low, least = _codes_from(values, column, minimum, _is_low_code, 1)
+    high, largest = _codes_from(values, column, maximum, _is_nines, -1)
+    if not low and not high:
+        return ()
+    return find_codes(np.array([*(low + high) * REPEATS, least, largest]), minimum, maximum)
+
+
+def _codes_from(
+    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], way: int
+) -> tuple[list[float], float]:
+    """Codes from an end of a column, going up (1) or down (-1), and the first value that is none, or NaN."""
+    codes: list[float] = []
+    while is_code(value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
+        codes.append(value)
+        value = -way * float(values.largest(partial(_nearest_beyond, value, way), [column])[0])
+        value = value if np.isfinite(value) else float("nan")
+    return codes, value
+
+
+def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    return np.array([float(np.count_nonzero(cells[0] == value))])
+
+
+def _nearest_beyond(value: float, way: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    turned = way * cells[0]
+    return np.array([np.max(-turned[turned > way * value], initial=-np.inf)])
+
+
+def _is_low_code(value: float) -> bool:
+    """-7, -8, -9, -77, ..., -999, -9998, ..."""
+    if not -1e9 < value < 0 or value != round(value):
+        return False
+    text = f"{-value:.0f}"
+    return _is_nines(-value) or (text[0] in "789" and len(set(text)) == 1)
+
+
+def _is_nines(value: float) -> bool:
+    """99, 999, ...; from four digits on the last may be 6, 7 or 8."""
+    if not 10 < value < 1e9 or value != round(value):
+        return False
+    text = f"{value:.0f}"
+    return set(text[:-1]) == {"9"} and (text[-1] == "9" or (len(text) >= 4 and text[-1] in "678"))
+
+
+def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:
+    """The declared sums as rules between protected columns, after checking that they hold where all cells are."""
+    kept = [entry for entry in dictionary.sums if entry.enforce and _is_protected(entry, "sum", columns)]
+    rules = [_sum_rule(entry, columns) for entry in kept]
+    for entry, rule in zip(kept, rules, strict=True):
+        _check_holds(f"{shown(entry.total)} is not the sum of its parts", rule, entry.exceptions, columns)
+    _check_no_circle(rules, list(columns))
+    return rules
+
+
+def declared_orders(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[OrderRule]:
+    """The declared orders as rules between protected columns, after checking that they hold."""
+    kept = [entry for entry in dictionary.orders if entry.enforce and _is_protected(entry, "order", columns)]
+    rules = [_order_rule(entry, columns) for entry in kept]
+    for entry, rule in zip(kept, rules, strict=True):
+        _check_holds(f"{shown(entry.lower)} is above {shown(entry.upper)}", rule, entry.exceptions, columns)
+    return rules
+
+
+def watched_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[Rule]:
+    """Rules that are not kept, but counted."""
+    sums = [entry for entry in dictionary.sums if not entry.enforce and columns.keys() >= set(entry.columns)]
+    orders = [entry for entry in dictionary.orders if not entry.enforce and columns.keys() >= set(entry.columns)]
+    return [*(_sum_rule(entry, columns) for entry in sums), *(_order_rule(entry, columns) for entry in orders)]
+
+
+def _is_protected(entry: SumEntry | OrderEntry | RatioEntry, kind: str, columns: Mapping[str, Array]) -> bool:
+    """Are all columns of a rule protected? With none of them the rule holds as it did; some only cannot be."""
+    outside = [name for name in entry.columns if name not in columns]
+    if outside and len(outside) < len(entry.columns):
+        raise ParameterError(
+            f"rules: the {kind} of {shown(entry.columns[0])} needs {shown(outside[0])}, which is not protected",
+            f"protect all columns of a rule, or none{'' if kind == 'ratio' else ', or say enforce = false'}",
+        )
+    return not outside
+
+
+def _sum_rule(entry: SumEntry, columns: Mapping[str, Array]) -> LinearRule:
+    if len(set(entry.columns)) < len(entry.columns):
+        raise ParameterError(f"rules: the sum for {shown(entry.total)} names a column twice", "name each once")
+    coefficients = entry.coefficients or (1.0,) * len(entry.parts)
+    if len(coefficients) != len(entry.parts) or 0 in coefficients:
+        raise ParameterError(
+            f"rules: the coefficients of {shown(entry.total)} do not fit its parts", "give each part one other than 0"
+        )
+    for part, coefficient in zip(entry.parts, coefficients, strict=True):
+        most = LARGEST / max(abs(coefficient), 1.0)
+        if any((np.abs(cells) > most).any() for cells in pieces_of(columns[part])):
+            raise ParameterError(
+                f"rules: the coefficient of {shown(part)} in {shown(entry.total)} makes it too large to be squared",
+                "correct it",
+            )
+    place = {name: j for j, name in enumerate(columns)}
+    return LinearRule(place[entry.total], {place[p]: c for p, c in zip(entry.parts, coefficients, strict=True)})
+
+
+def _order_rule(entry: OrderEntry, columns: Mapping[str, Array]) -> OrderRule:
+    if entry.lower == entry.upper:
+        raise ParameterError(f"rules: {shown(entry.lower)} is below itself", "name two columns")
+    place = {name: j for j, name in enumerate(columns)}
+    return OrderRule(place[entry.lower], place[entry.upper])
+
+
+def _check_holds(problem: str, rule: LinearRule | OrderRule, exceptions: int, columns: Mapping[str, Array]) -> None:
+    """What is declared must hold, or somebody must have said in how many rows it does not."""
+    values = list(columns.values())
+    broken = rule.broken(values)
+    found = f"rules: {problem} in {broken} of {values[0].size} rows"
+    if broken == values[0].size:
+        raise DataError(found, "correct the dictionary, or take the rule out")
+    if broken > exceptions:
+        raise DataError(
+            found,
+            f"correct them, take the rule out, say exceptions = {broken} to have it in every row of the release, or "
+            "enforce = false to have it counted only",
+        )
+
+
+def declared_ratios(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[RatioRule]:
+    """The declared ratios as rules between protected columns, after checking that they hold."""
+    place = {name: j for j, name in enumerate(columns)}
+    values = list(columns.values())
+    totals = {entry.total for entry in dictionary.sums}
+    rules: list[RatioRule] = []
+    for entry in dictionary.ratios:
+        members = entry.columns
+        if not _is_protected(entry, "ratio", columns):
+            continue
+        if len(set(members)) < len(members) or entry.ratio in totals:
+            raise ParameterError(f"rules: the ratio '{entry.ratio}' is more than a ratio", "give each column one rule")
+        rule = ratio_rule(values, *(place[name] for name in members))
+        broken = rule.broken(values)
+        if broken:
+            raise DataError(
+                f"rules: '{entry.ratio}' is not the ratio of its columns in {broken} of {values[0].size} rows",
+                "correct the rows or take the ratio out of the rules",
+            )
+        rules.append(rule)
+    ratios = {rule.column for rule in rules}
+    if ratios & {j for rule in rules for j in (rule.numerator, rule.denominator)}:
+        raise ParameterError("rules: a ratio is made of another ratio", "declare it in terms of plain columns")
+    if len(ratios) < len(rules):
+        raise ParameterError("rules: a ratio is declared twice", "declare each ratio once")
+    if ratios & {place.get(part) for entry in dictionary.sums for part in entry.parts}:
+        raise ParameterError("rules: a ratio is part of a sum", "declare the sum in terms of plain columns")
+    return rules
+
+
+def declared_domain(name: str, entry: ColumnEntry | None, values: Array) -> Domain:
+    """What an entry says of a column's values; where zeros are to be kept, their share is that of the data."""
+    if entry is None:
+        return Domain()
+    domain = Domain(entry.minimum, entry.maximum, entry.step, 1.0 if entry.zeros else None)
+    least, largest = domain.bounds()
+    if least is not None and largest is not None and least > largest:
+        raise ParameterError(
+            f"rules: no value of column '{name}' is between its minimum and maximum (and a multiple of its step)",
+            "correct the dictionary",
+        )
+    if entry.zeros and ((least is not None and least > 0) or (largest is not None and largest < 0)):
+        raise ParameterError(f"rules: column '{name}' has zeros, but its bounds exclude zero", "correct the dictionary")
+    bounded = Domain(entry.minimum, entry.maximum)
+    if bounded.outside(values) == np.count_nonzero(~np.isnan(values)):
+        raise DataError(
+            f"rules: every value of column '{name}' is outside its minimum and maximum",
+            "correct the dictionary; its unit may be another than that of the data",
+        )
+    return domain.here(values)
+
+
+def _check_no_circle(rules: Sequence[LinearRule], names: Sequence[str]) -> None:
+    totals = {rule.column for rule in rules}
+    if len(totals) < len(rules):
+        raise ParameterError("rules: a total is declared twice", "declare each total once")
+    _, circular = in_order(rules, set(range(len(names))) - totals)
+    if circular:
+        name = names[circular[0].column]
+        raise ParameterError(f"rules: the sum for '{name}' goes round in a circle", "declare totals of parts")

@@ -1,0 +1,105 @@
+"""Arrow and Feather files in and out; unchanged columns come back in the very types they had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from microveil.core.errors import DataError, FileError
+from microveil.io.files.formats import Format, ReadOptions, check_table, plain_pandas_note
+from microveil.io.frames.validation import check_shape
+from microveil.storage.atomic import shown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class ArrowSource:
+    """The columns as they were, by name: as Arrow has them and as the methods see them; and what pandas notes."""
+
+    columns: Mapping[str, tuple[Any, Any, pl.Series]] = field(default_factory=dict, repr=False, compare=False)
+    pandas: bytes | None = field(default=None, repr=False)
+    notes: Mapping[str | None, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
+    told: str = ""
+    is_plain: bool = True
+
+
+class Arrow(Format):
+    """The file format of Arrow, which Feather is another name for."""
+
+    name: ClassVar[str] = "arrow"
+    default: ClassVar[ArrowSource] = ArrowSource()
+
+    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
+        """Columns of any type, nested ones included."""
+        import polars as pl
+
+        table = _read(path)
+        repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
+        if repeated:
+            names = ", ".join(shown(name) for name in repeated)
+            raise DataError(f"{shown(path)} repeats column names: {names}", "rename them apart")
+        frame = pl.DataFrame(pl.from_arrow(table))
+        check_table(frame, path)
+        columns = {name: (table.schema.field(name), table.column(name), frame[name]) for name in table.column_names}
+        noted = table.schema.metadata or {}
+        pandas = plain_pandas_note(noted.get(b"pandas"))
+        whole = {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
+        notes = {field.name: field.metadata for field in table.schema if field.metadata} | (
+            {None: whole} if whole else {}
+        )
+        return frame, ArrowSource(columns, pandas, notes)
+
+    def write(self, frame: pl.DataFrame, path: Path, manner: ArrowSource, *, shown_as: Path) -> None:
+        """Write, compressed as Feather files are; in an .arrow file as it is, to be mapped into memory."""
+        import pyarrow as pa
+
+        found = [_field_and_cells(column, manner.columns.get(column.name)) for column in frame.get_columns()]
+        fields = [kind.with_metadata(manner.notes.get(kind.name)) for kind, _ in found]
+        before = {name: seen.dtype for name, (_, _, seen) in manner.columns.items()}
+        same = dict(frame.schema) == before  # what pandas notes is about the types, too
+        noted = {b"pandas": manner.pandas} if manner.pandas is not None and same else {}
+        schema = pa.schema(fields, metadata={**noted, **manner.notes.get(None, {})})
+        table = pa.table([cells for _, cells in found], schema=schema)
+        options = pa.ipc.IpcWriteOptions(compression="lz4" if shown_as.suffix.lower() == ".feather" else None)
+        with path.open("wb") as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
+            writer.write_table(table)
+
+
+def _read(path: Path) -> Any:
+    """The table, whichever of the three formats of Arrow it is in."""
+    import pyarrow as pa
+
+    with path.open("rb") as file:
+        content = pa.py_buffer(file.read())
+    for opened in (pa.ipc.open_file, pa.ipc.open_stream):
+        try:
+            source = opened(content)
+            check_shape(path, len(source.schema))
+            return source.read_all()
+        except (pa.ArrowException, OSError):  # its errors may quote the data
+            continue
+    raise FileError(f"{shown(path)} is not an Arrow file, or is damaged", "write it again, or as a .parquet file")
+
+
+def _field_and_cells(column: pl.Series, was: tuple[Any, Any, pl.Series] | None) -> tuple[Any, Any]:
+    """A column for Arrow: the very one it was, if nothing has changed, else in the type it had."""
+    import polars as pl
+    import pyarrow as pa
+
+    cells = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if was is None:
+        return pa.field(column.name, cells.type), cells
+    kind, original, seen = was
+    if column.dtype != seen.dtype:
+        return pa.field(column.name, cells.type), cells
+    if column.equals(seen, null_equal=True):
+        return kind, original
+    try:
+        return kind, cells.cast(kind.type)
+    except pa.ArrowException:  # a dictionary of another width
+        return pa.field(column.name, cells.type), cells

@@ -1,0 +1,322 @@
+"""CSV in and out, so that what was not changed comes back as it was written.
+
+A file is read as text first, and its columns of numbers keep that text (see `numerals`). Separator, decimal sign,
+quotes and encoding are found, told to the user, and used again for the release; where two readings are possible,
+the user is asked to say which.
+
+Rows are split by Arrow rather than by polars: it refuses rows that are too short instead of filling them up, and takes
+quotes inside a cell literally, as the standard library does.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
+
+from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.io.files.encodings import Encoding, as_utf8
+from microveil.io.files.formats import Format, ReadOptions, check_flat
+from microveil.io.files.formula_injection import text_cells
+from microveil.io.files.header_names import check_names
+from microveil.io.files.numerals import Original, find_numbers, with_decimals, written_as
+from microveil.io.files.quoting import BEGINNING, Quoting, find_quoting, header_line, quoted_cells
+from microveil.io.frames.validation import check_shape
+from microveil.storage.atomic import shown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+_WORDS: Final = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
+_DECIMALS: Final = {"point": ".", "dot": ".", "comma": ","}
+
+_LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?")
+_INK: Final = re.compile(rb"\S")
+_BLOCK: Final = 2**22  # bytes Arrow splits at a time, and so the longest row; more than fits a cache is slower
+_TRIED: Final = 100  # records by which separators that split the header alike are told apart
+_END: Final = "end"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file was written. The originals are confidential, so they stay out of its printed form."""
+
+    separator: str = ","
+    line_ending: str = "\n"
+    decimal: str = "."
+    encoding: Encoding = field(default_factory=Encoding)
+    quoting: Quoting = field(default_factory=Quoting)
+    originals: Mapping[str, Original] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def told(self) -> str:
+        """`semicolon, decimal comma, cp1252`."""
+        quotes = f", {self.quoting.told}" if self.quoting.told else ""
+        word = {".": "point", ",": "comma"}[self.decimal]
+        return f"{SEPARATORS[self.separator][2:]}, decimal {word}, {self.encoding.told}{quotes}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is what everybody expects, so that nothing has to be said."""
+        return (self.separator, self.decimal, self.encoding.name) == (",", ".", "utf-8")
+
+
+@dataclass(frozen=True)
+class Header:
+    """The line with the names of the columns."""
+
+    names: list[str]
+    separator: str
+    line_ending: str
+    end: int  # bytes up to the first record
+    lines: int  # lines up to the first record
+
+
+class Csv(Format):
+    """Text in rows and columns."""
+
+    name: ClassVar[str] = "csv"
+    options: ClassVar[Sequence[str]] = ("delimiter", "decimal", "encoding")
+    default: ClassVar[Dialect] = Dialect()
+
+    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
+        """Numbers are Int64 or Float64; the rest is text, empty cells null."""
+        return read_csv(path, reading)
+
+    def write(self, frame: pl.DataFrame, path: Path, manner: Dialect, *, shown_as: Path) -> None:
+        """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
+        with path.open("wb") as file:
+            write_csv(frame, file, manner, shown_as)
+
+    def adapted(self, manner: Dialect, extension: str, target: str) -> Dialect:
+        """Tabs come and go with the extension that means them."""
+        if (extension == ".tsv") == (target == ".tsv"):
+            return manner
+        return replace(manner, separator="\t" if target == ".tsv" else ",")
+
+    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
+        """No lists, no bytes."""
+        check_flat(frame, path)
+
+
+def read_csv(path: Path, reading: ReadOptions | None = None) -> tuple[pl.DataFrame, Dialect]:
+    """The table, and how to write one like it. Numbers are Int64 or Float64; the rest is text, empty cells null."""
+    data, encoding = as_utf8(path.read_bytes(), path, (reading or ReadOptions()).encoding)
+    return parsed(data, encoding, path, reading or ReadOptions())[:2]
+
+
+def parsed(data: bytes, encoding: Encoding, path: Path, said: ReadOptions) -> tuple[pl.DataFrame, Dialect, Header]:
+    """The table in the bytes of a file, or of its beginning."""
+    separator = _meant("delimiter", said.delimiter, _WORDS, SEPARATORS)
+    decimal = _meant("decimal", said.decimal, _DECIMALS, (".", ","))
+    header = _read_header(data, path, separator)
+    check_shape(path, len(header.names))
+    check_names(header.names, path)
+    beginning = data[header.end : header.end + BEGINNING]
+    quoting = find_quoting(header.names, data[: header.end], beginning, header.separator)
+    # One more record, of words, ends the file: a quote that is never closed swallows it, and so gives itself away.
+    last = header.separator.join([_END] * len(header.names)).encode()
+    data = b"".join((memoryview(data)[header.end :], b"" if data.endswith((b"\n", b"\r")) else b"\n", last, b"\n"))
+    text = _read_text(data, header, path)
+    numbers, decimal = find_numbers(text.get_columns(), path, separator=header.separator, decimal=decimal)
+    originals = {name: Original(text[name], numbers[name]) for name in text.columns if name in numbers}
+    frame = text.with_columns(numbers.values())
+    return frame, Dialect(header.separator, header.line_ending, decimal, encoding, quoting, originals), header
+
+
+def write_csv(
+    frame: pl.DataFrame,
+    file: IO[bytes],
+    like: Dialect,
+    shown_as: Path,
+    *,
+    numbers: Sequence[str] | None = None,
+    headed: bool = True,
+) -> None:
+    """Write with the separator, line endings, missing cells and unchanged columns of the file it came from.
+
+    `numbers` names the columns of numbers, where some of them are given as the text they were; without a header line,
+    what is written goes on where another part ended.
+    """
+    import polars as pl
+
+    if numbers is None:
+        numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    cells = frame.with_columns(
+        written_as(frame[name], original, like.decimal)
+        for name, original in like.originals.items()
+        if name in frame.columns
+    )
+    cells = cells.with_columns(with_decimals(column, like.decimal) for column in cells.get_columns())
+    cells = cells.with_columns(text_cells(column) for column in cells.get_columns() if column.name not in numbers)
+    if like.quoting.told:
+        cells = quoted_cells(cells, numbers, like.quoting, like.separator)
+    elif cells.width == 1:
+        # An empty cell alone would be an empty line, which other programs skip.
+        cells = cells.select(pl.all().cast(pl.String).fill_null(""))
+    # Polars writes UTF-8; for another encoding it writes into memory first.
+    plain = like.encoding.name == "utf-8"
+    stream = file if plain else io.BytesIO()
+    header = (header_line(frame.columns, like.quoting, like.separator) + like.line_ending).encode()
+    if headed:
+        stream.write(like.encoding.bytes_of(header, shown_as) if plain else header)
+    cells.write_csv(
+        stream,
+        include_header=False,
+        separator=like.separator,
+        line_terminator=like.line_ending,
+        quote_style="never" if like.quoting.told else "necessary",
+    )
+    if isinstance(stream, io.BytesIO):
+        file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))
+
+
+def _meant(option: str, said: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
+    """What an option stands for: a sign, or the word for it."""
+    if said is None:
+        return None
+    sign = words.get(said.lower(), said)
+    if sign not in known:
+        allowed = one_of(dict.fromkeys(word for word, sign in words.items() if word.isalpha()))
+        raise ParameterError(f"--{option}: {shown(said)} is not known", f"it is {allowed}")
+    return sign
+
+
+# Rows
+
+
+def _read_header(data: bytes, path: Path, separator: str | None) -> Header:
+    """The column names, split as the user says or by whichever separator gives the most of them."""
+    if not _INK.search(data):
+        raise FileError(f"{shown(path)} is empty", "check that it is the right file")
+    # Loosely first: strictly, a quote that is not closed would rule out the right separator, and leave a wrong one.
+    loose = [_split_header(data, sign, strict=False) for sign in ([separator] if separator else SEPARATORS)]
+    headers = [header for header in loose if header]
+    if path.suffix.lower() == ".tsv":  # which says it, so a single tab will do
+        tabs = [header for header in headers if header.separator == "\t" and len(header.names) > 1]
+        headers = tabs or headers
+    most = max((len(header.names) for header in headers), default=0)
+    best = _decided([header for header in headers if len(header.names) == most], data, path) if headers else None
+    # A separator without result ran into a name too long to be one, as a wrong one does in a wide header; but with
+    # a quote left in the names, it was the right one.
+    if best and not (None in loose and '"' in "".join(best.names)) and _split_header(data, best.separator, strict=True):
+        return best
+    raise FileError(
+        f"{shown(path)} has a quote in its header line that is not closed, or is followed by text",
+        'write quotes inside a name twice ("")',
+    )
+
+
+def _decided(headers: Sequence[Header], data: bytes, path: Path) -> Header:
+    """The one separator of several that split the header alike by which the records have as many cells."""
+    if len(headers) == 1 or len(headers[0].names) == 1:
+        return headers[0]
+    fitting = [header for header in headers if _fits(header, data)]
+    if len(fitting) > 1:
+        found = one_of(SEPARATORS[header.separator] for header in fitting)
+        raise FileError(f"{shown(path)} can be split by {found}", "say which it is with --delimiter")
+    return fitting[0] if fitting else headers[0]
+
+
+def _fits(header: Header, data: bytes) -> bool:
+    """Whether the first records have a cell for each name."""
+    lines = io.StringIO(data[header.end : header.end + BEGINNING].decode(errors="ignore"), newline="")
+    reader = csv.reader(lines, delimiter=header.separator)
+    try:
+        records = [row for row in islice(reader, _TRIED) if row]
+    except csv.Error:
+        return False
+    whole = records[:-1] if len(records) > 1 else records  # the last may be cut
+    return all(len(row) == len(header.names) for row in whole)
+
+
+def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None:
+    """The first record that is not an empty line; nothing when its quotes make no sense."""
+    ends: list[int] = []
+
+    def lines() -> Iterator[str]:
+        position = 0
+        while (line := _LINE.match(data, position)) and line[0]:
+            position = line.end()
+            ends.append(position)
+            yield line[0].decode()
+
+    reader = csv.reader(lines(), delimiter=separator, strict=strict)
+    try:
+        names = next((row for row in reader if row), None)
+    except csv.Error:
+        return None
+    if names is None:
+        return None
+    end = ends[-1]
+    return Header(names, separator, "\r\n" if data[:end].endswith(b"\r\n") else "\n", end, len(ends))
+
+
+def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
+    """Every cell as text. The last record must be the one `read_csv` put there."""
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    names = header.names
+    table = None
+    with suppress(pa.ArrowInvalid):
+        table = pa_csv.read_csv(pa.BufferReader(data), **arrow_options(header, names, quotes=b'"' in data))
+    # Raised out here, so that Arrow's error, which quotes the row, is not even its context.
+    if table is None:
+        raise _fault(data, header, path)
+    frame = pl.DataFrame(pl.from_arrow(table)).rechunk()
+    if frame.row(-1) != (_END,) * len(names):
+        raise _fault(data, header, path)
+    if frame.height == 1:
+        raise DataError(f"{shown(path)} has no rows below its header", "check that it is the right file")
+    return frame.head(-1)
+
+
+def arrow_options(header: Header, wanted: Sequence[str], *, quotes: bool) -> dict[str, Any]:
+    """How Arrow splits the records below a header: some of the columns, every cell as text."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    names = header.names
+    return {
+        "read_options": pa_csv.ReadOptions(column_names=names, block_size=max(_BLOCK, 16 * header.end)),
+        # In a file of one column an empty line is an empty cell; elsewhere it is no row.
+        "parse_options": pa_csv.ParseOptions(
+            delimiter=header.separator, newlines_in_values=quotes, ignore_empty_lines=len(names) > 1
+        ),
+        "convert_options": pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=list(wanted),
+            strings_can_be_null=True,
+            null_values=[""],
+        ),
+    }
+
+
+def _fault(data: bytes, header: Header, path: Path) -> FileError:
+    """What is wrong with the rows, by line. The standard library is slow, but keeps count."""
+    lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
+    reader = csv.reader(lines, delimiter=header.separator, strict=True)
+    line = header.lines + 1
+    try:
+        for row in reader:
+            if row and len(row) != len(header.names):
+                return FileError(
+                    f"{shown(path)} has {len(row)} cells on line {line} where the header has {len(header.names)}",
+                    f"the separator is {SEPARATORS[header.separator]}; cells that contain it need quotes",
+                )
+            line = header.lines + reader.line_num + 1
+    except csv.Error:
+        return FileError(
+            f"{shown(path)} has a quote on line {line} that is not closed, or is followed by text",
+            'write quotes inside a cell twice ("")',
+        )
+    return FileError(f"{shown(path)} cannot be split into rows", "export it again; the file may be damaged")

@@ -1,0 +1,125 @@
+"""What every format of a table has: how it is read, how it is written, and what it takes to write one like it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.storage.atomic import shown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RAW = "lists and bytes need a .parquet file"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user says about how a table is to be read; what is None is found."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    query: str | None = None
+
+    @property
+    def said(self) -> list[str]:
+        """The options that were given."""
+        return [option.name for option in fields(self) if getattr(self, option.name) is not None]
+
+
+class SourceFormat(Protocol):
+    """How a table was kept where it came from, of which its writer makes one like it."""
+
+    @property
+    def told(self) -> str:
+        """What was found, for people: `semicolon, decimal comma, cp1252`; nothing when there is nothing to say."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is what everybody expects, so that nothing has to be said."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The manner of a file that knows everything about itself."""
+
+    told: str = ""
+    is_plain: bool = True
+
+
+class Format(ABC):
+    """A kind of file. A new one is a file beside this one, and a line in `files.FORMATS`."""
+
+    name: ClassVar[str]
+    options: ClassVar[Sequence[str]] = ()  # the fields of `Reading` that it knows
+    default: ClassVar[Any] = Plain()  # the manner of a table that came from elsewhere
+
+    @abstractmethod
+    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Any]:
+        """The table in a file, and its manner. Errors of the system may pass; those of libraries quote data."""
+
+    @abstractmethod
+    def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:
+        """Write into `path`, a private temporary file that is going to be `shown_as`."""
+
+    def adapted(self, manner: Any, extension: str, target: str) -> Any:
+        """The manner for a target of another extension than the source had, both of this format."""
+        return manner
+
+    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:  # noqa: B027 - some hold everything
+        """Refuse columns for which the format has no form."""
+
+
+def check_options(options: Sequence[str], reading: ReadOptions, what: str) -> None:
+    """An option that would have no effect is refused."""
+    for option in reading.said:
+        if option not in options:
+            known = one_of(f"--{name}" for name in options)
+            hint = f"it has {known}" if options else "leave it out"
+            raise ParameterError(f"--{option}: means nothing for {what}", hint)
+
+
+def plain_pandas_note(note: bytes | None) -> bytes | None:
+    """What pandas notes about its types and its index, without what its user has noted about the table."""
+    if note is None:
+        return None
+    try:
+        content = json.loads(note)
+    except ValueError:
+        return None
+    if not isinstance(content, dict):
+        return None
+    if not content.get("attributes"):
+        return note
+    return json.dumps({**content, "attributes": {}}).encode()
+
+
+def needs(package: str, extra: str, path: object) -> None:
+    """Refuse a format whose library is not installed, and say what to do about it."""
+    if importlib.util.find_spec(package) is None:
+        raise FileError(f"{shown(path)} needs {package}", f'run: pip install "microveil[{extra}]"')
+
+
+def check_table(frame: pl.DataFrame, what: object) -> None:
+    """Refuse a table without rows, or without columns."""
+    if not frame.width or not frame.height:
+        missing = "rows" if frame.width else "columns"
+        raise DataError(f"{shown(what)} has no {missing}", "check that it is the right one")
+
+
+def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bool = False) -> None:
+    """Refuse columns of lists, records or, unless `binary`, raw bytes."""
+    import polars as pl
+
+    refused = (pl.Object,) if binary else (pl.Object, pl.Binary)
+    for name, kind in frame.schema.items():
+        if kind.is_nested() or kind in refused:
+            raise FileError(f"{shown(path)} cannot hold column {shown(name)}", hint)

@@ -1,0 +1,255 @@
+"""Which columns of text are numbers, and which sign their decimals have.
+
+A column becomes numbers only when all of it can. The text is kept: '1.50', 'NA' and '007' are decisions of whoever
+wrote the file, and a released file has to show them again. The sign of decimals is one for the whole file; where two
+readings are possible, neither is taken: '1,234' is a thousand to one person and a bit more than one to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from microveil.core.errors import DataError
+from microveil.io.dictionary import find_codes
+from microveil.io.frames.number_types import LARGEST_WHOLE
+from microveil.storage.atomic import shown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
+"""Cells that count as missing in a column of numbers, with or without spaces around."""
+
+SAMPLE: Final = 1000
+"""Cells that settle the type of most columns of text."""
+
+AGREED, MOST_DECIMALS = 0.95, 6
+"""Share of cells with as many decimals from which on a column is one of so many; and the most that are filled up."""
+
+SPACES: Final = " \t"
+# '007' and '01.11' are codes (a post code, an activity) that a number would cut short.
+_LEADING_ZERO: Final = r"^[ \t]*[+-]?0[0-9]"
+_LONG: Final = r"^\s*[+-]?[0-9]{17}"
+_POINT: Final = r"[0-9]\.|\.[0-9]"
+_EITHER: Final = {mark: rf"^[ \t]*[+-]?[1-9][0-9]{{0,2}}[{mark}][0-9]{{3}}[ \t]*$" for mark in ".,"}
+_GROUPED: Final = (
+    r"^[+-]?[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?:\.[0-9]*)?|(?:\.[0-9]{3})+(?:,[0-9]*)?"
+    r"|(?:[ '\x{a0}\x{202f}\x{2019}][0-9]{3})+(?:[.,][0-9]*)?)$"
+)
+_BOTH_MARKS: Final = r"[0-9],[0-9]{3}\.|[0-9]\.[0-9]{3},"
+_PLAIN: Final = r"^[+-]?[0-9]*(?:[.,][0-9]*)?$"
+_DECIMALS: Final = r"[.,]([0-9]*)$"
+_UNGROUPED: Final = r"^[+-]?(?:[0-9]{1,3}(?:[.,][0-9]*)?|[.,][0-9]+)$"
+
+
+@dataclass(frozen=True, repr=False)
+class Original:
+    """A column of numbers as it was read, and the text it was read from (null where the cell was empty)."""
+
+    text: pl.Series
+    numbers: pl.Series
+
+
+def find_numbers(
+    columns: Sequence[pl.Series], path: Path, *, separator: str, decimal: str | None
+) -> tuple[dict[str, pl.Series], str]:
+    """The columns of text that are numbers, and their decimal sign; `decimal` says it, else it is found."""
+    found = _read_with(decimal or ".", columns)
+    rest = [column for column in columns if column.name not in found]
+    if decimal is not None:
+        _check_thousands(rest, path)
+        return found, decimal
+    with_commas = _read_with(",", rest)
+    pointed = [column for column in columns if column.name in found and found[column.name].dtype.is_float()]
+    if not with_commas:
+        if separator == ";":  # which is common where decimals have commas, and thousands points
+            _check_marks(pointed, ".", path)
+        _check_thousands(rest, path)
+        return found, "."
+    mixed = next((column.name for column in pointed if column.str.contains(_POINT).any()), None)
+    if mixed is not None:
+        first = next(iter(with_commas))
+        problem = f"{shown(path)} has decimal points in column {shown(mixed)} and commas in column {shown(first)}"
+        raise DataError(problem, "say which it is with --decimal point or --decimal comma; the other stays text")
+    _check_marks([column for column in rest if column.name in with_commas], ",", path)
+    _check_thousands([column for column in rest if column.name not in with_commas], path)
+    return {**found, **with_commas}, ","
+
+
+def to_numbers(text: pl.Series, decimal: str = ".") -> pl.Series | None:
+    """A column of text as numbers, missing cells null; nothing when a cell is no number.
+
+    A column without a single value counts as numbers too: passing it on as text would hide that it is empty.
+    """
+    import polars as pl
+
+    # A sample rules out most columns of text, and whole numbers where there are fractions.
+    sample = _parsed(text.head(SAMPLE), (pl.Int64, pl.Float64), decimal)
+    if sample is None:
+        return None
+    kinds = (pl.Int64, pl.Float64) if sample.dtype == pl.Int64 else (pl.Float64,)
+    return _parsed(text, kinds, decimal)
+
+
+def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.Series:
+    """The cells of a column of numbers, as text where they cannot be left to polars.
+
+    An unchanged column is its original text. In a changed one the missing cells are, and special codes in their
+    places; cells that were not missing before look as most of the column's missing cells do. How any other cell looks
+    follows from its value alone: a text that only unchanged cells have would tell which ones are true.
+    """
+    import polars as pl
+
+    was = original.numbers
+    if column.dtype == was.dtype and column.equals(was, null_equal=True):
+        return original.text
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    same_rows = len(column) == len(was)
+    codes = _codes_in(was) if same_rows else ()
+    written = alike(column, least_decimals(original.text), decimal)
+    if column.null_count() == 0 and not codes:
+        return written
+    missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
+    cells = pl.lit(written.cast(pl.String))
+    if same_rows:
+        missing = pl.when(was.is_null()).then(original.text).otherwise(missing)
+        coded = was.cast(pl.Float64).is_in(list(codes)) & (column == was)
+        cells = pl.when(coded).then(original.text).otherwise(cells)
+    return pl.select(pl.coalesce(cells, missing).alias(column.name)).to_series()
+
+
+def _codes_in(numbers: pl.Series) -> tuple[float, ...]:
+    """Special codes, whose cells stay as they are."""
+    import polars as pl
+
+    low, high = numbers.min(), numbers.max()
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return ()
+    return find_codes(numbers.cast(pl.Float64).to_numpy(), float(low), float(high))
+
+
+def least_decimals(text: pl.Series) -> int:
+    """The decimals that the cells of a column have at least: 2 for 12.50, 0 where whole numbers have no sign.
+
+    A few cells with fewer, such as codes, do not count where all others agree.
+    """
+    tried = text.drop_nulls().head(SAMPLE).str.strip_chars(SPACES)
+    plain = tried.filter(tried.str.contains(_PLAIN))
+    lengths = plain.str.extract(_DECIMALS).fill_null("").str.len_chars()
+    if lengths.is_empty():
+        return 1
+    found: list[int] = lengths.to_list()
+    usual: int = max(lengths.mode().to_list())
+    least = usual if found.count(usual) >= AGREED * len(found) else min(found)
+    return min(least, MOST_DECIMALS)
+
+
+def alike(column: pl.Series, least: int, decimal: str) -> pl.Series:
+    """Numbers with so many decimals at least: as text, where polars would write others."""
+    import polars as pl
+
+    if not column.dtype.is_float() or (least == 1 and decimal == "."):
+        return column
+    cells = with_decimals(column, decimal).cast(pl.String)
+    if least == 0:
+        return cells.str.replace(rf"[{decimal}]0$", "")
+    told = pl.lit(cells)
+    for length in range(1, least):
+        short = cells.str.contains(rf"^-?[0-9]+[{decimal}][0-9]{{{length}}}$")
+        told = pl.when(short).then(pl.lit(cells) + "0" * (least - length)).otherwise(told)
+    return pl.select(told.alias(cells.name)).to_series()
+
+
+def with_decimals(column: pl.Series, decimal: str) -> pl.Series:
+    """A column of fractions as text, where its decimals have commas; any other as it is."""
+    import polars as pl
+
+    if decimal == "." or not (column.dtype.is_float() or column.dtype.is_decimal()):
+        return column
+    return column.cast(pl.String).str.replace(".", decimal, literal=True)
+
+
+def _read_with(decimal: str, columns: Iterable[pl.Series]) -> dict[str, pl.Series]:
+    """The columns that are numbers with this sign of decimals."""
+    with ThreadPoolExecutor() as pool:  # polars works on one column with one thread
+        parsed = list(pool.map(lambda column: to_numbers(column, decimal), columns))
+    return {numbers.name: numbers for numbers in parsed if numbers is not None}
+
+
+def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...], decimal: str) -> pl.Series | None:
+    """The column as the first of `kinds` that takes all its cells."""
+    import polars as pl
+
+    if text.str.contains(_LEADING_ZERO).any():
+        return None
+    if decimal == ",":
+        if text.str.contains(_POINT).any():
+            return None
+        text = text.str.replace(",", ".", literal=True)  # the first: two in a cell are no decimals
+    for kind in kinds:
+        numbers = text.cast(kind, strict=False).fill_nan(None)  # polars takes 'NAN' and '-nan' too; we do not
+        if kind == pl.Float64 and _loses_digits(text, numbers):
+            return None
+        left = text.filter(numbers.is_null() & text.is_not_null()).str.strip_chars(SPACES)
+        padded = left.filter(~left.is_in(list(MISSING)))
+        if padded.is_empty():
+            return numbers
+        if padded.cast(kind, strict=False).fill_nan(None).null_count() == 0:
+            return text.str.strip_chars(SPACES).cast(kind, strict=False).fill_nan(None)
+    return None
+
+
+def _loses_digits(text: pl.Series, numbers: pl.Series) -> bool:
+    """Whether there are more digits before the point than a double has; as text, such a column is not lost."""
+    largest = numbers.abs().max()
+    return isinstance(largest, float) and largest > LARGEST_WHOLE and bool(text.str.contains(_LONG).any())
+
+
+def _usual(tokens: pl.Series) -> str | None:
+    """The commonest of a column's missing cells, the first in the alphabet of equals; none for empty cells."""
+    counts = tokens.alias("token").value_counts(name="cells").sort("cells", "token", descending=[True, False])
+    return None if counts.is_empty() else counts[0, "token"]
+
+
+def _check_marks(columns: Iterable[pl.Series], mark: str, path: Path) -> None:
+    """Refuse a file in which every such sign could stand before thousands; one cell that cannot be so is enough."""
+    doubtful = None
+    for column in columns:
+        for part in (column.head(SAMPLE), column):
+            marked = part.filter(part.str.contains(_POINT if mark == "." else ","))
+            if not marked.str.contains(_EITHER[mark]).all():
+                return
+        if not marked.is_empty():
+            doubtful = doubtful or column.name
+    if doubtful is not None:
+        problem = f"{shown(path)}: cells of column {shown(doubtful)} are like 1{mark}234, a thousand or a fraction"
+        word = {".": "point", ",": "comma"}[mark]
+        raise DataError(problem, f"say --decimal {word} if it is a fraction, else take out the thousands separators")
+
+
+def _check_thousands(columns: Iterable[pl.Series], path: Path) -> None:
+    """Refuse amounts with thousands separators, which as text would be released in clear.
+
+    Codes and telephone numbers may look the same, but all alike; amounts differ in length, or have decimals too.
+    """
+    for column in columns:
+        if _has_thousands(column.head(SAMPLE)) is not False and _has_thousands(column):
+            hint = "take them out: 1234567.5, not 1,234,567.5"
+            raise DataError(f"{shown(path)}: column {shown(column.name)} has thousands separators", hint)
+
+
+def _has_thousands(text: pl.Series) -> bool | None:
+    """Whether a column is amounts with such separators; None where its cells do not settle it."""
+    cells = text.drop_nulls().str.strip_chars(SPACES)
+    cells = cells.filter(~cells.is_in(list(MISSING)))
+    grouped = cells.str.contains(_GROUPED)
+    if not (grouped | cells.str.contains(_UNGROUPED)).all():
+        return False
+    if not grouped.any():
+        return None
+    return True if not grouped.all() or bool(cells.str.contains(_BOTH_MARKS).any()) else None

@@ -1,0 +1,1 @@
+"""Frames in memory: numpy, pandas, polars and Arrow behind one interface."""

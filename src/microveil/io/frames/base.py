@@ -1,0 +1,190 @@
+"""What a table is to the rooms further in, and the simplest one: an array."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.errors import DataError
+from microveil.io.frames.number_types import LARGEST_WHOLE, wholes_held
+
+ROWS_AT_ONCE = 8_192
+"""Rows of an array that are copied column by column: few enough that they stay in the cache from one to the next."""
+
+
+class Frame(ABC):
+    """A table as the outside world holds it."""
+
+    names: list[str]
+    count: int
+
+    @abstractmethod
+    def is_numeric(self, name: str) -> bool:
+        """Whether the column holds numbers (true/false does not count)."""
+
+    @abstractmethod
+    def is_integer(self, name: str) -> bool:
+        """Whether the column has a type of whole numbers."""
+
+    @abstractmethod
+    def looks_numeric(self, name: str) -> bool:
+        """Whether a column of text or objects seems to be meant as numbers, judged by a sample of its cells."""
+
+    @abstractmethod
+    def hides_numbers(self, name: str) -> bool:
+        """Whether a column that does not count as numeric has numbers in it by its type: as categories, in lists."""
+
+    @abstractmethod
+    def is_decimal(self, name: str) -> bool:
+        """Whether the column has a type of decimals with a fixed number of digits."""
+
+    @abstractmethod
+    def is_held(self, name: str) -> bool:
+        """Whether doubles hold the numbers of the column as they are."""
+
+    @abstractmethod
+    def is_unique(self, name: str) -> bool:
+        """Whether all cells are present and different, as those of an identifier are."""
+
+    @abstractmethod
+    def missing(self, name: str) -> int:
+        """How many cells are missing."""
+
+    @abstractmethod
+    def numbers(self, name: str) -> Array:
+        """A numeric column as float64, NaN where a cell is missing. Not to be written to."""
+
+    @abstractmethod
+    def block(self) -> Array | None:
+        """All columns as one float64 array, where that costs no copy."""
+
+    @abstractmethod
+    def labels(self, name: str) -> NDArray[np.intp]:
+        """A column as whole numbers that stand for its distinct values, in ascending order of numbers or text.
+
+        The missing cells are a group of their own, after all others.
+        """
+
+    @abstractmethod
+    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        """Some cells of a column that is released as it is, as text for a message."""
+
+    @abstractmethod
+    def as_stored(self, name: str, values: Array) -> Array:
+        """New values as the column will hold them: rounded, if it is a float32 or a float16."""
+
+    @abstractmethod
+    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
+        """A frame of the same kind with new values; cells not `changed` (None: all are) stay as they were."""
+
+
+class NumpyFrame(Frame):
+    """A two-dimensional array of numbers; its columns are called by their number."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        if isinstance(data, np.ma.MaskedArray):
+            raise DataError("data: a masked array has no NaN", "give data.filled(numpy.nan)")
+        if data.ndim != 2:
+            raise DataError(f"data: the array has {data.ndim} dimensions", "give rows x columns")
+        if data.dtype.kind not in "iufb":
+            raise DataError(f"data: the array holds {data.dtype}, not numbers", "use a frame for mixed columns")
+        self.data = data
+        self.count = data.shape[0]
+        self.names = [str(j) for j in range(data.shape[1])]
+        with np.errstate(over="ignore"):  # what a double cannot hold is infinite, and refused by name
+            self.values = np.asarray(data, dtype=np.float64)
+
+    def is_numeric(self, name: str) -> bool:
+        return True
+
+    def is_integer(self, name: str) -> bool:
+        return self.data.dtype.kind in "iub"
+
+    def looks_numeric(self, name: str) -> bool:
+        return False
+
+    def hides_numbers(self, name: str) -> bool:
+        return False
+
+    def is_decimal(self, name: str) -> bool:
+        return False
+
+    def is_held(self, name: str) -> bool:
+        column = self.data[:, int(name)]
+        if column.dtype.kind in "iu":
+            return not column.size or wholes_held(column.min(), column.max())
+        return column.dtype.itemsize <= self.values.dtype.itemsize or same_numbers(column, self.numbers(name))
+
+    def is_unique(self, name: str) -> bool:
+        column = self.data[:, int(name)]  # not the float64 of it, in which large whole numbers run together
+        return 0 < np.unique(column).size == self.count and self.missing(name) == 0
+
+    def missing(self, name: str) -> int:
+        return int(np.count_nonzero(np.isnan(self.numbers(name))))
+
+    def numbers(self, name: str) -> Array:
+        return self.values[:, int(name)]
+
+    def block(self) -> Array | None:
+        return self.values
+
+    def labels(self, name: str) -> NDArray[np.intp]:
+        return np.unique(self.data[:, int(name)], return_inverse=True)[1].ravel()
+
+    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        return [f"{cell:g}" for cell in self.numbers(name)[rows]]
+
+    def as_stored(self, name: str, values: Array) -> Array:
+        if self.data.dtype.kind != "f" or self.data.dtype == np.float64:
+            return values
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
+            return values.astype(self.data.dtype).astype(np.float64)
+
+    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
+        dtype = self.data.dtype
+        if dtype.kind != "f" and not all(fits(new, changed[name], dtype) for name, new in columns.items()):
+            dtype = np.dtype(np.float64)
+        whole = _common_buffer([columns.get(name) for name in self.names])
+        if whole is not None and dtype == np.float64 and all(changed[name] is None for name in self.names):
+            return whole.T
+        out = np.empty(self.data.shape, dtype=dtype, order="F")
+        old = [j for j, name in enumerate(self.names) if name not in columns or changed[name] is not None]
+        for start in range(0, self.count if old else 0, ROWS_AT_ONCE):
+            rows = self.data[start : start + ROWS_AT_ONCE]
+            for j in old:
+                out[start : start + ROWS_AT_ONCE, j] = rows[:, j]
+        for j, name in enumerate(self.names):
+            if name in columns:
+                mask = changed[name]
+                np.copyto(out[:, j], columns[name], where=True if mask is None else mask, casting="unsafe")
+        return out
+
+
+def fits(values: Array, changed: Mask | None, dtype: np.dtype[Any]) -> bool:
+    """Are the new cells whole numbers that an integer column can hold?"""
+    cells = values if changed is None else values[changed]
+    if dtype.kind not in "iu" or not np.isfinite(cells).all() or (cells != np.round(cells)).any():
+        return False
+    # A double can only tell whole numbers apart up to here.
+    limits = max(np.iinfo(dtype).min, -LARGEST_WHOLE), min(np.iinfo(dtype).max, LARGEST_WHOLE)
+    return bool(limits[0] <= cells.min(initial=0.0) and cells.max(initial=0.0) <= limits[1])
+
+
+def _common_buffer(columns: Sequence[Array | None]) -> Array | None:
+    """The array whose rows these columns are, in order, so that a release need not be copied."""
+    first = columns[0] if columns else None
+    base = None if first is None else first.base
+    if not isinstance(base, np.ndarray) or base.ndim != 2 or base.shape[0] != len(columns):
+        return None
+    same = all(c is not None and c.base is base and c.ctypes.data == base[j].ctypes.data for j, c in enumerate(columns))
+    return base if same else None
+
+
+def same_numbers(column: NDArray[Any], values: Array) -> bool:
+    """Are the doubles the very numbers of the column, the missing ones aside?"""
+    return bool(((column == values) | np.isnan(values)).all())

@@ -1,0 +1,342 @@
+"""Frames in, the same kind of frame out: numpy arrays, and through narwhals pandas, polars and Arrow."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.errors import DataError
+from microveil.io.files.header_names import check_no_pattern
+from microveil.io.files.numerals import MISSING
+from microveil.io.frames.base import Frame, NumpyFrame, fits, same_numbers
+from microveil.io.frames.number_types import (
+    arrow_type,
+    as_decimals,
+    as_doubles,
+    back_as_it_was,
+    decimals_held,
+    hides_numbers,
+    plain_columns,
+    wholes_held,
+)
+
+__all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "open_frame", "table_like"]
+
+KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
+
+SAMPLE: Final = 1000
+"""Cells from all over a column of text that tell whether it is meant as numbers."""
+
+_CODES: Final = 0.05  # share of cells like 007 that makes a column one of codes; fewer are slips of the pen
+_TRIMMINGS: Final = re.compile(r"[\s\u00a0\u202f\u2019'*%€$£()]|EUR|USD|GBP|CHF", re.IGNORECASE)
+_LEADING_ZERO: Final = re.compile(r"[<>]?=?\s*[+-]?0[0-9]")
+_SHORT: Final = (nw.Float32, nw.Float16)  # types that round what they hold, and keep it
+# A number as people type it: either sign of decimals, either sign of thousands, '<5' for a cell that was blurred.
+_TYPED_NUMBER: Final = re.compile(
+    r"""(?:[<>]=?\s*)? [+-]?
+        (?: [0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]*)? | [0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?
+          | [0-9]+[.,]?[0-9]* | [.,][0-9]+ )
+        (?:[eE][+-]?[0-9]+)?""",
+    re.VERBOSE,
+)
+
+
+def open_frame(data: Any) -> Frame:
+    """The frame of a table of any supported kind."""
+    if isinstance(data, np.ndarray):
+        return NumpyFrame(data)
+    headings: Any = None
+    own: dict[str, Any] = {}
+    if nw.dependencies.is_pandas_like_dataframe(data):
+        headings = data.columns
+        data, own = plain_columns(_with_text_names(data))
+    try:
+        native = nw.from_native(data, eager_only=True)
+    except TypeError:
+        lazy = type(data).__name__ == "LazyFrame"
+        hint = "collect() it first" if lazy else f"give {KINDS}"
+        raise DataError(f"data: cannot work with {type(data).__name__}", hint) from None
+    except (nw.exceptions.NarwhalsError, ValueError):
+        # narwhals refuses duplicate names while opening the frame
+        raise _duplicates(list(getattr(data, "column_names", getattr(data, "columns", [])))) from None
+    return NarwhalsFrame(native, headings, own)
+
+
+def table_like(frame: Frame, columns: Mapping[str, list[Any]]) -> Any:
+    """A small table about something else, of the kind of `frame`. Arrays have no names, so polars it is for them.
+
+    Columns hold text, or numbers and None; whole numbers are counts.
+    """
+    backend: Any = frame.native.implementation if isinstance(frame, NarwhalsFrame) else "polars"
+    schema = {name: _type_of(cells) for name, cells in columns.items()}
+    return nw.from_dict(columns, schema, backend=backend).to_native()
+
+
+def _type_of(cells: list[Any]) -> Any:
+    if any(isinstance(cell, str) for cell in cells):
+        return nw.String()
+    return nw.Int64() if cells and all(isinstance(cell, int) for cell in cells) else nw.Float64()
+
+
+def _with_text_names(data: Any) -> Any:
+    """A pandas frame whose column names are text, which numbers and the tuples of a MultiIndex are not."""
+    if all(isinstance(name, str) for name in data.columns):
+        return data
+    names = [str(name) for name in data.columns]
+    if data.columns.is_unique and len(set(names)) < len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise DataError(f"two column names both read '{twice}' as text", "rename one of them")
+    data = data.copy(deep=False)
+    data.columns = names
+    return data
+
+
+def _duplicates(names: Sequence[Any]) -> DataError:
+    twice = [str(name) for name, times in Counter(names).items() if times > 1]
+    if not twice:
+        return DataError("data: the table cannot be read", f"give {KINDS}")
+    return DataError(f"column '{twice[0]}' occurs more than once", "give every column a name of its own")
+
+
+class NarwhalsFrame(Frame):
+    """A pandas, polars or Arrow table; `headings` are the column names of pandas, which need not be text.
+
+    `own` are those of its columns, as they were, that are of a plainer type in `native`.
+    """
+
+    def __init__(
+        self, native: nw.DataFrame[Any], headings: Any = None, own: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        self.native = native
+        self.headings = headings
+        self.own = own
+        self.names = list(native.columns)
+        if len(set(self.names)) < len(self.names):
+            raise _duplicates(self.names)
+        if native.implementation.is_polars():
+            check_no_pattern(self.names)
+        self.count = len(native)
+        try:
+            self.schema = native.schema
+        except ValueError:  # narwhals knows no decimals of thousands
+            raise DataError("data: a column has decimals of a negative scale", "convert it to float64 first") from None
+
+    def is_numeric(self, name: str) -> bool:
+        # A column that is missing from end to end has no type of its own in some libraries.
+        return bool(self.schema[name].is_numeric()) or self._is_blank(name)
+
+    def _is_blank(self, name: str) -> bool:
+        return self.schema[name] in (nw.Unknown, nw.Object) and bool(self.native[name].is_null().all())
+
+    def is_integer(self, name: str) -> bool:
+        return bool(self.schema[name].is_integer())
+
+    def looks_numeric(self, name: str) -> bool:
+        if self.schema[name] not in (nw.String, nw.Object, nw.Binary):
+            return False
+        cells = self.native[name].gather_every(max(1, -(-self.count // SAMPLE))).drop_nulls().to_list()
+        return _mostly_numbers(cells)
+
+    def hides_numbers(self, name: str) -> bool:
+        return not self.is_numeric(name) and hides_numbers(self.native[name].to_native())
+
+    def is_decimal(self, name: str) -> bool:
+        return isinstance(self.schema[name], nw.Decimal)
+
+    def is_held(self, name: str) -> bool:
+        if name in self.own and not self.is_integer(name):
+            return same_numbers(np.asarray(self.own[name]), self.numbers(name))
+        if not self.is_integer(name) and not self.is_decimal(name):
+            return True
+        column = self.native[name].drop_nulls()
+        if self.is_decimal(name):
+            return decimals_held(column.to_arrow())
+        return not len(column) or wholes_held(column.min(), column.max())
+
+    def is_unique(self, name: str) -> bool:
+        column = self.native[name]
+        try:
+            start = column.head(SAMPLE)  # settles it for most columns
+            if start.n_unique() < len(start):
+                return False
+            distinct = column.n_unique()
+        except Exception:  # each library has its own error for cells that cannot be compared, such as lists
+            distinct = int(self.labels(name).max(initial=-1)) + 1
+        return 0 < distinct == self.count and self.missing(name) == 0
+
+    def missing(self, name: str) -> int:
+        if self.is_numeric(name):
+            return int(np.count_nonzero(np.isnan(self.numbers(name))))
+        return int(self.native[name].is_null().sum())
+
+    def numbers(self, name: str) -> Array:
+        return np.ascontiguousarray(self._floats(name).to_numpy(), dtype=np.float64)
+
+    def _floats(self, name: str) -> nw.Series[Any]:
+        """A numeric column as float64, in its own library."""
+        try:
+            return _as_float64(self.native[name])
+        except MemoryError:
+            raise
+        except Exception:
+            why = "cannot be turned into decimal numbers"
+        # Raised out here: the error of the library quotes the cell, so it must not even be the context of this one.
+        raise DataError(f"column '{name}' {why}", "convert it to float64 first")
+
+    def block(self) -> Array | None:
+        return None
+
+    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        if self.is_numeric(name):
+            return [f"{cell:g}" for cell in self.numbers(name)[rows]]
+        return [str(cell) for cell in self.native[name][rows.tolist()].to_list()]
+
+    def labels(self, name: str) -> NDArray[np.intp]:
+        numeric = self.is_numeric(name)
+        if numeric and self.is_held(name):
+            values = self.numbers(name)
+            return np.unique(values, return_inverse=True)[1].ravel()  # NaN comes last
+        texts, codes = _distinct_texts(self.native[name])
+        order = {text: rank for rank, text in enumerate(sorted(set(texts), key=Decimal if numeric else None))}
+        # Code -1, a missing cell, takes the last place.
+        ranks = np.array([*(order[text] for text in texts), len(order)], dtype=np.intp)[codes]
+        used = np.bincount(ranks, minlength=1) > 0  # a categorical may have values that no cell has
+        return np.cumsum(used, dtype=np.intp)[ranks] - 1
+
+    def as_stored(self, name: str, values: Array) -> Array:
+        if self.schema[name] not in _SHORT:
+            return values
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
+            return values.astype(str(self.schema[name]).lower()).astype(np.float64)
+
+    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
+        new = [self._series(name, values, changed[name]) for name, values in columns.items()]
+        native = self.native.with_columns(*new).to_native()
+        if self.own:
+            own = self.own.items()
+            native = native.assign(
+                **{name: back_as_it_was(native[name], was) if name in columns else was for name, was in own}
+            )
+        if self.headings is not None:
+            native.columns = self.headings
+        return native
+
+    def _series(self, name: str, values: Array, changed: Mask | None) -> nw.Series[Any]:
+        """New values in the column's own type, if all fit it: whole numbers and decimals; else float64."""
+        old = self.native[name]
+        decimals = self._decimals(old, values, changed) if self.is_decimal(name) else None
+        if decimals is not None:
+            return decimals if changed is None else decimals.zip_with(self._like(old, changed), old).alias(name)
+        if self.is_integer(name) and fits(values, changed, _numpy_integer(self.schema[name])):
+            whole = values if changed is None else np.where(changed, values, 0)
+            values = whole.astype(_numpy_integer(self.schema[name]))
+        elif self.schema[name] not in _SHORT:
+            old = self._floats(name)
+        new = self._like(old, values)
+        if changed is None:
+            return new
+        if np.isnan(values[changed]).any():
+            new = new.fill_nan(None)  # a ratio without a denominator is missing as the library has it
+        return new.zip_with(self._like(old, changed), old).alias(name)
+
+    def _decimals(self, column: nw.Series[Any], values: Array, changed: Mask | None) -> nw.Series[Any] | None:
+        """Values as decimals of the column's own type, if they have no more digits than it."""
+        import polars as pl
+        import pyarrow as pa
+
+        template = column.to_native()
+        kind = arrow_type(template)
+        cells = None if kind is None else as_decimals(values if changed is None else np.where(changed, values, 0), kind)
+        if cells is None:
+            return None
+        if self.native.implementation.is_pandas_like():
+            return _wrapped(type(template)(type(template.array)(cells), index=template.index, name=template.name))
+        series = pl.Series(cells) if self.native.implementation.is_polars() else pa.chunked_array([cells])
+        return _wrapped(series).alias(column.name)
+
+    def _like(self, column: nw.Series[Any], values: NDArray[Any]) -> nw.Series[Any]:
+        """Values as a series of the same library, with the same index where it has one."""
+        if not self.native.implementation.is_pandas_like():
+            dtype = nw.Boolean() if values.dtype == np.bool_ else column.dtype
+            return nw.new_series(column.name, values, dtype, backend=self.native.implementation)
+        template = column.to_native()
+        series = type(template)(values, index=template.index, name=template.name)
+        if values.dtype != np.bool_:
+            series = series.astype(template.dtype)  # nullable or Arrow-backed, as the column was
+        return _wrapped(series)
+
+
+def _numpy_integer(dtype: nw.dtypes.DType) -> np.dtype[Any]:
+    """The numpy type of an integer column: Int16 -> int16. A double tells no more apart than 64 bits do."""
+    return np.dtype(str(dtype).lower().replace("128", "64"))
+
+
+def _as_float64(column: nw.Series[Any]) -> nw.Series[Any]:
+    """The nearest float64 of every cell."""
+    import pyarrow as pa
+
+    native = column.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        return _wrapped(as_doubles(native)).alias(column.name)
+    if isinstance(getattr(native.dtype, "pyarrow_dtype", None), pa.DataType):
+        cells: Any = native.array
+        return _wrapped(type(native)(type(cells)(as_doubles(pa.array(cells))), index=native.index, name=native.name))
+    return column.cast(nw.Float64)
+
+
+def _wrapped(series: Any) -> nw.Series[Any]:
+    wrapped: nw.Series[Any] = nw.from_native(series, series_only=True)
+    return wrapped
+
+
+def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]]:
+    """The values of a column as text, and for each cell the number of its value, -1 if it is missing."""
+    import pyarrow as pa
+
+    if column.dtype != nw.Object:  # in which Arrow would make one value of 1 and 1.0, whose texts differ
+        with suppress(pa.ArrowException):  # lists, and text that is not Unicode
+            encoded = pa.chunked_array([column.to_arrow()]).dictionary_encode().unify_dictionaries().combine_chunks()
+            codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            return [str(value) for value in encoded.dictionary.to_pylist()], codes
+    numbers: dict[str, int] = {}
+    cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
+    found = (-1 if missing else numbers.setdefault(str(value), len(numbers)) for value, missing in cells)
+    codes = np.fromiter(found, dtype=np.intp, count=len(column))
+    return list(numbers), codes
+
+
+def _has_number(cell: Any) -> bool:
+    """Whether an object is a number, or one that holds some."""
+    if isinstance(cell, dict):
+        cell = list(cell.values())
+    if isinstance(cell, list | tuple | np.ndarray):
+        return any(_has_number(part) for part in cell[:10])
+    return isinstance(cell, int | float | complex | Decimal | np.number) and not isinstance(cell, bool)
+
+
+def _mostly_numbers(cells: Iterable[Any]) -> bool:
+    """Whether at least half of the cells are numbers or read like one, and hardly any like a code such as 007."""
+    present = numbers = codes = 0
+    for cell in cells:
+        if not isinstance(cell, str | bytes):
+            present += 1
+            numbers += _has_number(cell)
+            continue
+        text = (cell if isinstance(cell, str) else cell.decode(errors="replace")).strip()
+        if text in MISSING:
+            continue
+        present += 1
+        text = _TRIMMINGS.sub("", text)  # 1 234, 12.5 %, (5), 12.00 EUR
+        codes += _LEADING_ZERO.match(text) is not None
+        numbers += _TYPED_NUMBER.fullmatch(text) is not None
+    return 0 < present <= 2 * numbers and codes < _CODES * present

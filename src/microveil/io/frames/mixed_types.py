@@ -1,0 +1,74 @@
+"""Columns whose cells have types of their own, as in Excel and SQLite: what the methods see, and the way back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from microveil.io.files.numerals import MISSING
+
+LARGEST = 2**63
+"""Whole numbers from here on have no type of their own."""
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, repr=False)
+class LooseColumn:
+    """A column as the methods see it, and its cells where that does not say all; None where it does."""
+
+    seen: pl.Series
+    cells: list[Any] | None
+
+    @classmethod
+    def read(cls, name: str, cells: list[Any]) -> LooseColumn:
+        """Cells of one kind in the type for it; words for missing are missing among numbers; the rest is text."""
+        import polars as pl
+
+        missing = [cell is None or (isinstance(cell, str) and cell.strip() in MISSING) for cell in cells]
+        kinds = {type(cell) for cell, hole in zip(cells, missing, strict=True) if not hole}
+        words = any(cell is not None for cell, hole in zip(cells, missing, strict=True) if hole)
+        if kinds == {int} and any(abs(cell) >= LARGEST for cell in cells if isinstance(cell, int)):
+            kinds = {int, float}
+        for allowed, dtype in (
+            ({int}, pl.Int64),
+            ({int, float}, pl.Float64),
+            ({bool}, pl.Boolean),
+            ({dt.datetime}, pl.Datetime("us")),
+            ({dt.date}, pl.Date),
+            ({dt.time}, pl.Time),
+            ({dt.timedelta}, pl.Duration("us")),
+            ({bytes}, pl.Binary),
+        ):
+            if kinds <= allowed:
+                known = [None if hole else cell for cell, hole in zip(cells, missing, strict=True)]
+                return cls(pl.Series(name, known, dtype, strict=False), None if len(kinds) < 2 and not words else cells)
+        text = [None if cell is None else str(cell) for cell in cells]
+        return cls(pl.Series(name, text, pl.String), None if kinds <= {str} else cells)
+
+    def back(self, column: pl.Series) -> list[Any]:
+        """The cells to write: as they were if nothing has changed; missing ones as they were in any case."""
+        if self.cells is None:
+            return to_cells(column)
+        if column.dtype == self.seen.dtype and column.equals(self.seen, null_equal=True):
+            return self.cells
+        cells = to_cells(column)
+        if len(cells) != len(self.cells):
+            return cells
+        pairs = zip(cells, self.cells, strict=True)
+        return [old if new is None and isinstance(old, str) else new for new, old in pairs]
+
+
+def to_cells(column: pl.Series) -> list[Any]:
+    """A column of any type as cells that Excel and SQLite know: whole numbers, fractions, text, dates."""
+    import polars as pl
+
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    elif column.dtype.is_decimal():
+        column = column.cast(pl.Float64)
+    elif isinstance(column.dtype, pl.Enum | pl.Categorical):
+        column = column.cast(pl.String)
+    return column.to_list()

@@ -1,0 +1,142 @@
+"""Tables with columns left out, or with their rows in another order, of the kind that they were."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.io.files.formats import plain_pandas_note
+from microveil.io.frames.dataframes import open_frame
+
+
+def without_columns(data: Any, names: Sequence[str]) -> Any:
+    """The table without some columns. Columns of an array have no names but their places, and these would change."""
+    if not names:
+        return data
+    frame = open_frame(data)
+    if isinstance(data, np.ndarray):
+        raise ParameterError("drop: the columns of an array cannot be dropped", "leave them out of the array")
+    stay = [place for place, name in enumerate(frame.names) if name not in names]
+    if nw.dependencies.is_pandas_like_dataframe(data):
+        return data.iloc[:, stay]  # by place: names need not be text
+    return nw.from_native(data, eager_only=True).select([frame.names[place] for place in stay]).to_native()
+
+
+class IndexAndNotes(NamedTuple):
+    """What a table has beside its columns, as far as it is to be released; and what there is to say about it."""
+
+    index: Any = None
+    notes: Any = None
+    told: Sequence[str] = ()
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """What was asked for, as a recipe has it."""
+
+    def put_back(self, data: Any, order: NDArray[np.intp] | None) -> Any:
+        """A released table with it, the index with its rows."""
+        if self.index is not None:
+            data = data.set_axis(self.index if order is None else self.index[order], axis=0)
+        return data if self.notes is None else _with_notes(data, self.notes)
+
+
+def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool) -> tuple[Any, IndexAndNotes]:
+    """The columns of a table alone, and what else is to be released with them.
+
+    The index of pandas may name the records, so it stays behind but for the levels that are to be kept. Notes on the
+    table and its columns (`attrs` of pandas, metadata of Arrow) stay behind, too: nobody has looked at what is in them.
+    """
+    is_pandas = nw.dependencies.is_pandas_like_dataframe(data)
+    levels = _levels(data.index) if is_pandas else []
+    for name in keep:
+        if name not in levels:
+            hint = did_you_mean(str(name), levels) if levels else "only the index of a pandas frame can be kept"
+            raise ParameterError(f"keep: the index has no level '{name}'", hint)
+    told, index, notes = [], None, _notes(data) or None
+    if is_pandas and levels:
+        left = [place for place, name in enumerate(levels) if name not in keep]
+        index = data.index.droplevel(left) if 0 < len(left) < len(levels) else None if left else data.index
+        told += _about_index([levels[place] for place in left], [name for name in levels if name in keep])
+        data = data.reset_index(drop=True)
+    if notes is not None:
+        word = "released as they are" if keep_notes else "left out of the release; keep_notes keeps them"
+        told.append(f"notes on the table and its columns (attrs, metadata) are {word}")
+        data = _with_notes(data, None)
+    settings = {**({"keep": list(keep)} if keep else {}), **({"keep_notes": True} if keep_notes else {})}
+    return data, IndexAndNotes(index, notes if keep_notes else None, told, settings)
+
+
+def _levels(index: Any) -> list[str]:
+    """The names of the levels of an index that says something: not of one that counts the rows from 0."""
+    if index.nlevels > 1:
+        return [f"level_{place}" if name is None else str(name) for place, name in enumerate(index.names)]
+    if index.name is None and index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))):
+        return []
+    return ["index" if index.name is None else str(index.name)]
+
+
+def _about_index(left: Sequence[str], kept: Sequence[str]) -> list[str]:
+    said = [f"the index is left out of the release: {', '.join(left)}; name what is to stay with keep"] if left else []
+    return said + ([f"the index is released as it is, on request: {', '.join(kept)}"] if kept else [])
+
+
+def _notes(data: Any) -> Any:
+    """The `attrs` of a pandas frame, or the metadata of an Arrow table and of its columns, if there are any."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        pandas = {b"pandas": plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))}
+        own = {key: note for key, note in (data.schema.metadata or {}).items() if note != pandas.get(key)}
+        columns = {field.name: field.metadata for field in data.schema if field.metadata}
+        return (data.schema.metadata, columns) if own or columns else None
+    return dict(getattr(data, "attrs", {})) if nw.dependencies.is_pandas_like_dataframe(data) else None
+
+
+def _with_notes(data: Any, notes: Any) -> Any:
+    """A table with these notes, and no others. What pandas notes about its types and its index is none."""
+    import pyarrow as pa
+
+    if not isinstance(data, pa.Table):
+        data = data.copy(deep=False)
+        data.attrs = notes or {}
+        return data
+    pandas = plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))
+    whole, columns = notes or ({} if pandas is None else {b"pandas": pandas}, {})
+    fields = [field.with_metadata(columns.get(field.name)) for field in data.schema]
+    return pa.table(data.columns, schema=pa.schema(fields, whole))
+
+
+def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a table, in an order given. The index of pandas is numbered anew: it would tell the old order."""
+    if isinstance(data, np.ndarray):
+        return data[rows]
+    if nw.dependencies.is_pandas_like_dataframe(data):
+        return data.iloc[rows].reset_index(drop=True)
+    return nw.from_native(data, eager_only=True)[rows.tolist()].to_native()
+
+
+def manner_with_rows(manner: Any, rows: NDArray[np.intp]) -> Any:
+    """How a file was written, for a table with its rows in another order.
+
+    What is kept of its cells (the text of a number, the word for a missing one) is looked up by place. It goes with its
+    row: left where it was, it would tell which rows were there.
+    """
+    import polars as pl
+
+    if isinstance(manner, pl.Series):
+        return manner[rows.tolist()] if len(manner) == rows.size else manner
+    if isinstance(manner, list):
+        return [manner[row] for row in rows] if len(manner) == rows.size else manner
+    if isinstance(manner, Mapping):
+        return {name: manner_with_rows(kept, rows) for name, kept in manner.items()}
+    if isinstance(manner, tuple) and hasattr(manner, "_make"):
+        return manner._make(manner_with_rows(kept, rows) for kept in manner)
+    if dataclasses.is_dataclass(manner) and not isinstance(manner, type):
+        fields = [field.name for field in dataclasses.fields(manner) if field.init]
+        return dataclasses.replace(manner, **{name: manner_with_rows(getattr(manner, name), rows) for name in fields})
+    return manner

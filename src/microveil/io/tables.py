@@ -1,0 +1,258 @@
+"""Tables in and out of files and databases: the door of this room.
+
+The format is told by the extension, or by how an address begins. No message holds a data value, and none is chained
+to a library's own, which do.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from microveil.core.errors import FileError, did_you_mean, one_of
+from microveil.io.databases.base import Engine
+from microveil.io.databases.duckdb import DuckDb
+from microveil.io.databases.postgresql import PostgreSql
+from microveil.io.databases.sqlite import Sqlite
+from microveil.io.files.arrow import Arrow
+from microveil.io.files.csv import Csv, Dialect
+from microveil.io.files.excel import Excel, check_sheet
+from microveil.io.files.formats import Format, Plain, ReadOptions, SourceFormat, check_flat, check_options, check_table
+from microveil.io.files.parquet import Parquet
+from microveil.io.files.sas import DataSet, Transport
+from microveil.io.files.spss import Spss
+from microveil.io.files.stata import Stata
+from microveil.io.locations import Database, Place, Sheet, file_of, place_from
+from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "EXTENSIONS",
+    "FORMATS",
+    "FileFormat",
+    "Place",
+    "ReadOptions",
+    "atomic_target",
+    "check_place",
+    "check_target",
+    "pending_table",
+    "place_from",
+    "read_table",
+    "write_table",
+]
+
+FORMATS: Final[Mapping[str, Format]] = {
+    ".csv": Csv(),
+    ".tsv": Csv(),
+    ".txt": Csv(),
+    ".parquet": Parquet(),
+    ".pq": Parquet(),
+    ".arrow": Arrow(),
+    ".feather": Arrow(),
+    ".xlsx": Excel(),
+    ".sav": Spss(),
+    ".zsav": Spss(),
+    ".dta": Stata(),
+    ".xpt": Transport(),
+    ".sas7bdat": DataSet(),
+}
+"""Kinds of files, by their extension."""
+
+DATABASES: Final[Mapping[str, Engine]] = {"sqlite": Sqlite(), "duckdb": DuckDb(), "postgresql": PostgreSql()}
+"""Databases, by how their address begins."""
+
+EXTENSIONS: Final = {extension: kind.name for extension, kind in FORMATS.items()}
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """What it takes to write a table of the same kind as the one that was read."""
+
+    name: str
+    extension: str = ""
+    manner: SourceFormat = field(default_factory=Plain)
+
+    @property
+    def dialect(self) -> Dialect:
+        """How a CSV file was written; the usual way, if it was none."""
+        return self.manner if isinstance(self.manner, Dialect) else Dialect()
+
+    @property
+    def told(self) -> str:
+        """What was found out about the file, in one line for people."""
+        return self.manner.told
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether whoever made the file has noted something in it that is about none of its columns alone."""
+        return bool(getattr(self.manner, "notes", None))
+
+
+def read_table(place: str | Place, reading: ReadOptions | None = None) -> tuple[pl.DataFrame, FileFormat]:
+    """The table in a file or database, and the format to write one like it.
+
+    From CSV, columns in which every cell is a number or missing are Int64 or Float64; the others are text, verbatim.
+    """
+    where, said = place_from(place), reading or ReadOptions()
+    if isinstance(where, Database):
+        return _read_database(where, said)
+    path, said = (where.path, replace(said, sheet=where.sheet)) if isinstance(where, Sheet) else (where, said)
+    kind = _format_of(path)
+    check_options(kind.options, said, f"{path.suffix.lower()} files")
+    _check_source(path)
+    try:
+        frame, manner = kind.read(path, said)
+    except OSError as error:
+        raise cannot("read", path, error) from None
+    return frame, FileFormat(kind.name, path.suffix.lower(), manner)
+
+
+def write_table(
+    frame: pl.DataFrame,
+    place: str | Place,
+    like: FileFormat,
+    *,
+    into: Path | None = None,
+    replacing: bool = False,
+    keep_notes: bool = False,
+) -> None:
+    """Write `frame` in the format of the target's extension, whole or not at all.
+
+    `like` says how the table was written where it came from. Columns whose values have not changed since come back
+    as the very text they were, and missing cells as they were marked. With `into`, the caller's temporary file is
+    written, which is going to take the place of `path` together with others (see `atomic_targets`).
+    The table of a database that exists already is refused, but for `replacing`. Notes on the source (its label, its
+    metadata) are left out, but for `keep_notes`: nobody has looked at what is in them.
+    """
+    where = place_from(place)
+    if isinstance(where, Database):
+        with pending_table(frame, where, like, replacing=replacing):
+            return
+    path = where.path if isinstance(where, Sheet) else where
+    kind = _format_of(path, to_write=True)
+    kind.check_holds(frame, path)
+    manner = _manner(kind, path, like)
+    if not keep_notes and getattr(manner, "notes", None):
+        manner = replace(manner, notes={})
+    if isinstance(where, Sheet):
+        manner = replace(manner, sheet=where.sheet)
+    try:
+        with atomic_target(path) if into is None else nullcontext(into) as temporary:
+            _write(kind, frame, temporary, manner, path)
+    except OSError as error:
+        raise cannot("written", path, error) from None
+
+
+@contextmanager
+def pending_table(frame: pl.DataFrame, place: Database, like: FileFormat, *, replacing: bool = False) -> Iterator[None]:
+    """Write into a database, in a transaction that is made good when the block ends well; else nothing has happened."""
+    kind = DATABASES[place.kind]
+    with kind.writing(frame, place, like.manner if like.name == kind.name else None, replacing=replacing):
+        yield
+
+
+def check_target(
+    place: str | Place, inputs: Iterable[Place] = (), frame: pl.DataFrame | None = None, *, replacing: bool = False
+) -> None:
+    """Refuse, before the long work, a target that `write_table` could not write or that is one of the inputs."""
+    where, others = place_from(place), list(inputs)
+    if isinstance(where, Database):
+        kind = DATABASES[where.kind]
+        if any(isinstance(other, Database) and kind.is_same(where, other) for other in others):
+            raise FileError(f"{shown(where)} is one of the inputs", "give the output another name")
+        kind.check_target(where, replacing=replacing)
+        if frame is not None:
+            check_flat(frame, where, "turn its lists into columns of their own", binary=True)
+        return
+    if isinstance(where, Sheet):
+        check_sheet(where)
+    path = where.path if isinstance(where, Sheet) else where
+    kind_of_file = _format_of(path, to_write=True)
+    check_place(path, [file for file in map(file_of, others) if file is not None])
+    if frame is not None:
+        kind_of_file.check_holds(frame, path)
+
+
+def _read_database(place: Database, reading: ReadOptions) -> tuple[pl.DataFrame, FileFormat]:
+    kind = DATABASES[place.kind]
+    check_options(("query",), reading, "databases")
+    if not place.table and reading.query is None:
+        raise FileError(f"{shown(place)} names no table", f"add #TABLE, or --query; {_listed(kind, place)}")
+    if place.table and reading.query is not None:
+        raise FileError(f"{shown(place)} names a table beside the query", "give one of them")
+    if place.file is not None:
+        _check_source(place.file)
+    frame, manner = kind.read(place, reading.query)
+    check_table(frame, place)
+    return frame, FileFormat(kind.name, "", manner)
+
+
+def _listed(kind: Engine, place: Database) -> str:
+    """A hint that names the tables there are."""
+    names = kind.tables(place)
+    return f"there are: {', '.join(names[:12])}" if names else "there are none"
+
+
+def _manner(kind: Format, path: Path, like: FileFormat) -> Any:
+    """How to write: as the source was written, if it is of this kind."""
+    extension = path.suffix.lower()
+    if like.name == kind.name and isinstance(like.manner, type(kind.default)):
+        return kind.adapted(like.manner, like.extension, extension)
+    return kind.adapted(kind.default, "", extension)
+
+
+def _write(kind: Format, frame: pl.DataFrame, temporary: Path, manner: Any, path: Path) -> None:
+    """Write, and tell a full disk that polars wraps."""
+    import polars as pl
+
+    try:
+        kind.write(frame, temporary, manner, shown_as=path)
+        return
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        code = error_code(error)
+        if code is not None:
+            raise OSError(code, "") from None
+    why = f"a column's type has no place in {kind.name}"
+    raise FileError(f"{shown(path)} cannot be written: {why}", "convert it to numbers or text first")
+
+
+def _format_of(path: Path, *, to_write: bool = False) -> Format:
+    """The format an extension stands for."""
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        what = f"the extension {shown(path.suffix)}, which is not known" if path.suffix else "no extension"
+        offered = [extension for extension, known in FORMATS.items() if not (to_write and isinstance(known, DataSet))]
+        raise FileError(f"{shown(path)} has {what}", f"use {one_of(offered)}")
+    return kind
+
+
+def _check_source(path: Path) -> None:
+    """Refuse what is not a file with something in it."""
+    try:
+        info = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileError(f"there is no file {shown(path)}", _nearby(path)) from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise cannot("read", path, error) from None
+    if stat.S_ISDIR(info.st_mode):
+        raise FileError(f"{shown(path)} is a directory", "name one file in it")
+    if not stat.S_ISREG(info.st_mode):
+        raise FileError(f"{shown(path)} is a device or a pipe", "save the data to an ordinary file first")
+    if info.st_size == 0:
+        raise FileError(f"{shown(path)} is empty", "check that it is the right file")
+
+
+def _nearby(path: Path) -> str:
+    """A hint that names files in the same folder that could have been meant."""
+    try:
+        names = sorted(other.name for other in path.parent.iterdir() if other.suffix.lower() in FORMATS)
+    except OSError:
+        names = []
+    printable = [name for name in names if name.isprintable()]
+    return did_you_mean(path.name, printable) if printable else "check the path"

@@ -1,0 +1,279 @@
+"""Figures that explain themselves, how a measure is declared, and two files on one scale.
+
+A measure is a pure function of two tables. It is declared once, by a decorator that says what the figure means, its
+range, which direction is better and what it costs; the function itself gives back a `Reading`:
+
+    @gauge("share of cells that moved", better="low", range=(0, 1), cost="fast", paired=True)
+    def moved(original: Matrix, released: Matrix) -> Reading: ...
+
+and is then called as `moved(original, released)`, which checks the tables and gives back a `Measure`. The registries
+(`microveil.measures.utility.MEASURES`, `microveil.measures.risk.MEASURES`) are plain lists of such functions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError
+from microveil.core.sorted_columns import pieces_of
+from microveil.core.table import Matrix
+from microveil.core.threads import in_threads, segments, single_threaded_blas
+
+Better = Literal["low", "high", "neither"]
+Cost = Literal["fast", "slow"]
+"""`fast` grows like n log n and takes seconds for a million rows; `slow` searches, fits or simulates."""
+
+ROUND_OFF = 1e-9
+
+SMALL = 1_000_000
+"""Cells that are not worth a thread."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a measure found. Without `low` and `high` no sampling is involved, and the interval is the value itself.
+
+    `chance` is what luck alone gives: guessing, for a risk; two independent samples of one population, for a distance.
+    `parts` holds figures the value is made of, or versions of it; `note` says what a reader must know about this one.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    chance: float | None = None
+    note: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measured figure."""
+
+    id: str
+    value: float
+    low: float
+    high: float
+    chance: float | None
+    better: Better
+    range: tuple[float, float]
+    meaning: str
+    note: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def utility(self) -> float:
+        """The figure with the sign that makes more of it better: distances are turned around."""
+        return -self.value if self.better == "low" else self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON. JSON has no infinity, so it is the word "Infinity", which most languages can read."""
+        return {name: plain(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class MeasureSpec:
+    """A measure as it is declared: the function with what is to be known about it. Calling it measures.
+
+    `paired` measures compare each record with its own release, and need as many rows in both files, in one order.
+    """
+
+    id: str
+    function: Callable[..., Estimate]
+    summary: str
+    better: Better
+    range: tuple[float, float]
+    cost: Cost
+    paired: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.function.__doc__)
+
+    def takes(self, option: str) -> bool:
+        """Is there such an option?"""
+        return option in inspect.signature(self.function).parameters
+
+    @property
+    def needs_seed(self) -> bool:
+        """Does it draw random numbers?"""
+        return self.takes("seed")
+
+    def seeded(self, seed: int | None) -> dict[str, int | None]:
+        """The seed as an argument, for those that draw random numbers; nothing for the others."""
+        return {"seed": seed} if self.needs_seed else {}
+
+    def __call__(self, original: Matrix, released: Matrix, **options: Any) -> Measure:
+        """Measure."""
+        check_comparable(original, released, paired=self.paired)
+        return self.take(original, released, **options)
+
+    def take(self, original: Matrix, released: Matrix, **options: Any) -> Measure:
+        """Measure tables that were found comparable before."""
+        with single_threaded_blas():  # figures must not depend on the number of threads
+            found = self.function(original, released, **options)
+        low, high = (found.value if end is None else end for end in (found.low, found.high))
+        return Measure(
+            id=self.id,
+            value=self._inside(found.value),
+            low=self._inside(low),
+            high=self._inside(high),
+            chance=found.chance,
+            better=self.better,
+            range=self.range,
+            meaning=self.summary,
+            note=found.note,
+            parts=found.parts,
+        )
+
+    def _inside(self, value: float) -> float:
+        """Round-off may lead just out of the range; anything more is a fault, and stays to be seen."""
+        inside = min(max(value, self.range[0]), self.range[1])
+        return float(inside if abs(inside - value) <= ROUND_OFF else value)
+
+
+def gauge(
+    summary: str,
+    *,
+    better: Better,
+    range: tuple[float, float],  # noqa: A002 - the word every report uses
+    cost: Cost,
+    paired: bool = False,
+) -> Callable[[Callable[..., Estimate]], MeasureSpec]:
+    """Declare a measure; its id is the name of the function."""
+
+    def declared(function: Callable[..., Estimate]) -> MeasureSpec:
+        return MeasureSpec(
+            function.__name__, function, summary, better, (float(range[0]), float(range[1])), cost, paired
+        )
+
+    return declared
+
+
+def registry(*gauges: MeasureSpec) -> dict[str, MeasureSpec]:
+    """Measures by their id."""
+    return {entry.id: entry for entry in gauges}
+
+
+def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> None:
+    """Two tables that can be held beside each other: same columns, some rows, nothing infinite."""
+    check_shapes(original, released, paired=paired)
+    for which, table in (("original", original), ("released", released)):
+        for number, column in enumerate(table.columns):
+            if np.isinf(column).any():
+                raise DataError(f"column {number} (from 0) of the {which} file has infinite cells", "remove them")
+
+
+def check_shapes(original: Matrix, released: Matrix, *, paired: bool) -> None:
+    """Same columns, some rows; and as many, if records are compared one by one."""
+    (rows, columns), (new_rows, new_columns) = original.shape, released.shape
+    if columns != new_columns:
+        raise DataError(f"the files have {columns} and {new_columns} columns", "compare the same columns of both")
+    if not rows or not new_rows or not columns:
+        raise DataError("there is nothing to measure", "both files need rows and columns of numbers")
+    if paired and rows != new_rows:
+        raise DataError(
+            f"the files have {rows} and {new_rows} rows, and this measure compares records one by one",
+            "give both files in the same order of rows, or choose a measure that compares distributions",
+        )
+
+
+def standardised(
+    reference: Matrix, other: Matrix, rows: NDArray[np.intp] | None = None, others: NDArray[np.intp] | None = None
+) -> tuple[Array, Array]:
+    """Both files in standard deviations (divisor n) of the reference from its mean; missing cells stay NaN.
+
+    Columns that are constant in the reference have no scale, and are left out of both. Of each file some `rows` may be
+    asked for (the same of both, unless `others` are named); the scale is that of all.
+    """
+    found = scales(reference, needed=True)
+    asked = ((reference, rows), (other, rows if others is None else others))
+    first, second = (
+        np.column_stack([(_some(table, j, some) - mean) / sd for j, (mean, sd) in found.items()])
+        for table, some in asked
+    )
+    return first, second
+
+
+def _some(table: Matrix, column: int, rows: NDArray[np.intp] | None) -> Array:
+    return table.columns[column] if rows is None else table.columns[column][rows]
+
+
+def over_rows(reference: Matrix, other: Matrix, of: Callable[[Array, Array], Answer]) -> list[Answer]:
+    """What is made of the rows of two files of one length, piece by piece.
+
+    Pieces are columns x rows, in standard deviations of the reference, as `standardised` has the whole.
+    """
+    found = scales(reference, needed=True)
+    both = [table.select(list(found)) for table in (reference, other)]
+    mean, sd = (np.array(values)[:, None] for values in zip(*found.values(), strict=True))
+
+    def made(pieces: list[slice]) -> list[Answer]:
+        return [of(*((table.piece(piece) - mean) / sd for table in both)) for piece in pieces]
+
+    runs = segments(reference.shape[0], 2 * len(found))
+    return [answer for run in in_threads([partial(made, run) for run in runs]) for answer in run]
+
+
+def varying(reference: Matrix, other: Matrix) -> list[tuple[Array, Array]]:
+    """The columns of both files as they are, without those that are constant in the reference."""
+    return [(reference.columns[j], other.columns[j]) for j in scales(reference, needed=True)]
+
+
+def scales(table: Matrix, *, needed: bool = False) -> dict[int, tuple[float, float]]:
+    """Mean and standard deviation (divisor n) of each column that is not constant, by its number."""
+    looks = table.remember(
+        "scales", lambda: in_threads([partial(scale_of, c) for c in table.columns], small=_few(table))
+    )
+    found = {number: scale for number, scale in enumerate(looks) if scale is not None}
+    if needed and not found:
+        raise DataError("every column is constant", "there is nothing to measure; check the data")
+    return found
+
+
+def _few(table: Matrix) -> bool:
+    """So few cells that threads are not worth their start."""
+    return table.shape[0] * table.shape[1] < SMALL
+
+
+def scale_of(column: Array) -> tuple[float, float] | None:
+    """Mean and standard deviation (divisor n) of the cells that are there; None for a constant column."""
+    looks = [(there.size, float(there.sum()), there.min(), there.max()) for there in _present(column)]
+    if not looks:
+        return None
+    count, total = sum(look[0] for look in looks), math.fsum(look[1] for look in looks)
+    mean, low, high = total / count, float(min(look[2] for look in looks)), float(max(look[3] for look in looks))
+    if not high > low:
+        return None
+    # By the span first: squares of very small or very large numbers are no numbers any more.
+    span = high - low
+    squares = math.fsum(float(np.square((there - mean) / span).sum()) for there in _present(column))
+    return mean, span * math.sqrt(squares / count)
+
+
+def _present(column: Array) -> Iterator[Array]:
+    """The cells that are there, piece by piece."""
+    for piece in pieces_of(column):
+        there = piece[~np.isnan(piece)]
+        if there.size:
+            yield there
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value

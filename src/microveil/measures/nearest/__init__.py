@@ -1,0 +1,1 @@
+"""The search for nearest records, in memory and in blocks."""

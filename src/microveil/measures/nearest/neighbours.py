@@ -1,0 +1,262 @@
+"""The one search behind every linkage: which released record is nearest, and is it the right one?
+
+The search is exact, and goes one of two ways. A tree finds a neighbour that is near in microseconds; where the nearest
+is about as far as all others (strong masking), or long tails crowd most records into one corner, it has to look at
+nearly everything, one by one. Matrix products look at everything, too, but at many at once (`products`). Which way is
+faster cannot be told from the shape of the data: a few queries are tried both ways. Both find the same, so that nothing
+but the time depends on the choice.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.threads import in_threads, single_threaded_blas, worker_count
+from microveil.measures.nearest.distances import (
+    SAME,
+    DistanceBounds,
+    Index,
+    PreparedRecords,
+    blocks_of,
+    centre_of,
+    distances,
+    reach,
+)
+
+__all__ = ["SAME", "Index", "Links", "link", "nearest", "nearest_other", "standing"]
+
+TREE_DIMENSIONS = 6
+"""Small searches go by tree up to here: the two ways were equally fast there, over data of all kinds."""
+
+PILOT_PAIRS = 1_000_000_000
+"""From so many pairs (query, record) on, which products take a second for, a few queries are tried both ways."""
+
+PILOT_RUNS, PILOT_RUN, PILOT_SHARE = 32, 16, 32
+"""Queries tried: some runs of neighbours, because neighbours find the tree in the cache, and one of 32 at most."""
+
+GROUPS, FEWEST_IN_GROUP = 32, 64
+"""Queries go to the tree in groups with about the same distance to their own record."""
+
+FEWEST_FOR_THREADS = 1_024
+PAIRS_FOR_THREADS = 4_000_000
+"""Threads are not worth their start for smaller groups, or for products of fewer pairs."""
+
+ROUND_OFF = 1e-11
+"""Squared distances by products in double precision are off by less than this share of the squared lengths."""
+
+QUERIES_STANDING, RECORDS_STANDING = 256, 4_096
+
+Found = tuple[Index, Array, Index]
+"""The first of the nearest records, their distance, and how many there are."""
+
+
+@dataclass(frozen=True, repr=False)
+class Links:
+    """For each record tried: the first of the nearest released records, and the chance that the intruder is right.
+
+    The credit is 0 if another released record is nearer than the record's own, and 1/k if k are equally near, its own
+    among them: the intruder has to guess.
+    """
+
+    nearest: Index
+    credit: Array
+
+    @property
+    def hits(self) -> float:
+        """Expected number of right links."""
+        return float(self.credit.sum())
+
+
+def link(queries: Array, released: Array, own: Index) -> Links:
+    """Link each query to its nearest released record; `own` says which one is right."""
+    search = _NearestSearch.of(queries, released, own)
+    by_tree = _tree_is_faster(search)
+    everyone = np.arange(len(queries))
+    nearest, distance, rivals = (search.by_tree if by_tree else search.by_products)(everyone, worker_count())
+    right = search.own_distance <= reach(distance)
+    return Links(search.rows[nearest], np.where(right, 1 / np.maximum(rivals, 1), 0.0))
+
+
+@dataclass(frozen=True, repr=False)
+class _NearestSearch:
+    """Queries, and the released records without their copies, which would all be looked at to no end.
+
+    Attributes:
+        queries: the records sought.
+        records: different released records, in the order of the file.
+        rows: where each of them stands first in the file.
+        copies: how often it stands there.
+        own: which of them is each query's own.
+        own_distance: how far it is from the query.
+    """
+
+    queries: Array
+    records: Array
+    rows: Index
+    copies: Index
+    own: Index
+    own_distance: Array
+
+    @classmethod
+    def of(cls, queries: Array, released: Array, own: Index) -> _NearestSearch:
+        rows, copies, place = _distinct(released)
+        records = released if len(rows) == len(released) else released[rows]
+        own = place[own]
+        return cls(queries, records, rows, copies, own, distances(queries, records, np.arange(len(queries)), own))
+
+    @cached_property
+    def tree(self) -> Any:
+        from scipy.spatial import cKDTree
+
+        return cKDTree(self.records)
+
+    @cached_property
+    def leaf(self) -> Index:
+        """The place of each record in the tree, where neighbours stand together."""
+        return np.argsort(self.tree.indices)
+
+    @cached_property
+    def table(self) -> PreparedRecords:
+        return PreparedRecords.of(self.records, self.queries)
+
+    def by_tree(self, some: Index, workers: int) -> Found:
+        """The search for some of the queries by the tree.
+
+        The own record is near enough to look no farther; the tree takes one such bound for all it is asked at once. It
+        is asked for two records, to see whether the second is as near. Where it is, products tell how many there are.
+        """
+        nearest, gap = self.own[some], np.empty(some.size)
+        order = np.argsort(self.own_distance[some], kind="stable")
+        size = max(-(-some.size // GROUPS), FEWEST_IN_GROUP)
+        workers = workers if size >= FEWEST_FOR_THREADS else 1
+        for part in blocks_of(some.size, size):
+            group = order[part]
+            bound = self.own_distance[some[group[-1]]] * (1 + SAME) + 4 * SAME
+            group = group[np.argsort(self.leaf[nearest[group]])]
+            far, which = self.tree.query(self.queries[some[group]], k=2, distance_upper_bound=bound, workers=workers)
+            found = which[:, 0] < len(self.records)  # not, if distances are too large to be squared
+            nearest[group[found]] = which[found, 0]
+            gap[group] = far[:, 1] - far[:, 0] * (1 + SAME)
+        distance, rivals = distances(self.queries, self.records, some, nearest), self.copies[nearest]
+        unsure = np.flatnonzero(~(gap > 2 * SAME))
+        if unsure.size:
+            nearest[unsure], distance[unsure], rivals[unsure] = self.by_products(some[unsure], workers)
+        return nearest, distance, rivals
+
+    def by_products(self, some: Index, workers: int) -> Found:
+        """The search for some of the queries by products."""
+        threads = workers > 1 and some.size * len(self.records) >= PAIRS_FOR_THREADS
+        look = DistanceBounds(self.table, self.queries[some], threads=threads)
+        distance = look.nearest(1, self.own_distance[some])[1][:, 0]
+        first, rivals = look.as_near(distance, self.copies)
+        return first, distance, rivals
+
+
+def _distinct(records: Array) -> tuple[Index, Index, Index]:
+    """Rows where a record stands for the first time, its copies, and for each row of the file the number of its record.
+
+    Equal records have equal keys. Should others have the same key by accident, equal ones may be taken for different
+    ones, which costs time and nothing else.
+    """
+    keys = np.zeros(len(records))
+    for number, column in enumerate(records.T):
+        keys += np.sqrt(number + 2) * column
+    if np.diff(np.sort(keys)).all():
+        everyone = np.arange(len(records))
+        return everyone, np.ones_like(everyone), everyone
+    order = np.argsort(keys, kind="stable")
+    alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    alike = alike[(records[order[alike]] == records[order[alike + 1]]).all(axis=1)]
+    new = np.ones(order.size, dtype=bool)
+    new[alike + 1] = False
+    group = np.cumsum(new) - 1
+    in_file = np.argsort(order[new])
+    place = np.empty_like(order)
+    place[order] = np.argsort(in_file)[group]
+    return order[new][in_file], np.bincount(group)[in_file], place
+
+
+def _tree_is_faster(search: _NearestSearch) -> bool:
+    """By the number of columns if there is little to do; else by the time that both ways take for a few queries."""
+    if len(search.queries) * len(search.records) < PILOT_PAIRS:
+        return bool(search.records.shape[1] <= TREE_DIMENSIONS)
+    order = np.argsort(search.leaf[search.own], kind="stable")
+    every = max(order.size // (PILOT_RUNS * PILOT_RUN), PILOT_SHARE)
+    some = order[np.arange(order.size) // PILOT_RUN % every == 0]
+    _ = search.table  # like the tree, it is made once and no part of the trial
+    seconds = []
+    for way in (search.by_tree, search.by_products):
+        start = time.thread_time()
+        way(some, 1)
+        seconds.append(time.thread_time() - start)
+    return seconds[0] < seconds[1]
+
+
+def nearest(queries: Array, records: Array, count: int) -> tuple[Index, Array]:
+    """The `count` nearest records of each query, nearest first, and their distances.
+
+    Where there are fewer records, the rest are at an infinite distance (and the number means nothing).
+    """
+    which = np.zeros((len(queries), count), dtype=np.intp)
+    distance = np.full((len(queries), count), np.inf)
+    found = min(count, len(records))
+    if not found:
+        return which, distance
+    if records.shape[1] <= TREE_DIMENSIONS:
+        from scipy.spatial import cKDTree
+
+        told = cKDTree(records).query(queries, k=np.arange(1, found + 1), workers=worker_count())
+        distance[:, :found], which[:, :found] = told
+        return which, distance
+    threads = len(queries) * len(records) >= PAIRS_FOR_THREADS
+    which[:, :found], distance[:, :found] = DistanceBounds(
+        PreparedRecords.of(records, queries), queries, threads=threads
+    ).nearest(found)
+    return which, distance
+
+
+def nearest_other(queries: Array, records: Array, rows: Index) -> Index:
+    """The nearest record of each query that does not stand in the query's own row; there must be two records."""
+    which, _ = nearest(queries, records, 2)
+    return np.where(which[:, 0] == rows, which[:, 1], which[:, 0])
+
+
+def standing(queries: Array, released: Array, own: Index) -> tuple[Index, Index]:
+    """How many released records are nearer to each query than its own, and how many as near (its own among them)."""
+    centre = centre_of(released)
+    tasks = [
+        partial(_standing_of_block, queries[block], released, own[block], centre)
+        for block in blocks_of(len(queries), QUERIES_STANDING)
+    ]
+    with single_threaded_blas():
+        told = in_threads(tasks, small=len(queries) * len(released) < PAIRS_FOR_THREADS)
+    nearer, equal = zip(*told, strict=True)
+    return np.concatenate(nearer), np.concatenate(equal)
+
+
+def _standing_of_block(queries: Array, released: Array, own: Index, centre: Array) -> tuple[Index, Index]:
+    rows, moved = np.arange(len(queries)), queries - centre
+    sizes, own_distance = np.square(moved).sum(axis=1), distances(queries, released, rows, own)
+    nearer, equal = np.zeros(len(queries), dtype=np.intp), np.ones(len(queries), dtype=np.intp)
+    for part in blocks_of(len(released), RECORDS_STANDING):
+        others = released[part] - centre
+        squares = sizes[:, None] + np.square(others).sum(axis=1)
+        unsure = ROUND_OFF * squares + (4 * SAME * (own_distance + SAME))[:, None]
+        squares -= 2 * (moved @ others.T)
+        squares -= np.square(own_distance)[:, None]
+        here = (own >= part.start) & (own < part.stop)
+        squares[rows[here], own[here] - part.start] = np.inf  # its own is counted already
+        nearer += (squares < -unsure).sum(axis=1)
+        # Where products cannot tell, the distances themselves do.
+        who, which = np.nonzero(np.abs(squares) <= unsure)
+        distance = distances(queries, released, who, part.start + which)
+        before = distance < own_distance[who] - SAME
+        nearer += np.bincount(who[before], minlength=len(queries))
+        equal += np.bincount(who[~before & (distance <= reach(own_distance[who]))], minlength=len(queries))
+    return nearer, equal

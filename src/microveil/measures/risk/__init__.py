@@ -1,0 +1,91 @@
+"""Risk: what an intruder could do with a release, each told as an attacker's story."""
+
+from microveil.measures.base import registry
+from microveil.measures.risk.attribute_inference import attribute_inference, inference
+from microveil.measures.risk.closest import dcr_ratio, exact_matches
+from microveil.measures.risk.extremes import extreme_disclosure
+from microveil.measures.risk.interval import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
+from microveil.measures.risk.leakage import (
+    LeakageDistribution,
+    NearReturns,
+    expected_near_returns,
+    leakage_distribution,
+    near_leakage,
+)
+from microveil.measures.risk.linkability import linkability
+from microveil.measures.risk.linkage import (
+    dbrl,
+    known_columns_linkage,
+    mahalanobis_linkage,
+    optimal_linkage,
+    rank_linkage,
+)
+from microveil.measures.risk.matches import near_matches
+from microveil.measures.risk.membership import membership
+from microveil.measures.risk.outliers import outlier_risk
+from microveil.measures.risk.reconstruction import reconstruction
+from microveil.measures.risk.records import RecordRisk, max_record_risk, record_risk, records_at_risk
+from microveil.measures.risk.singling_out import singling_out
+from microveil.measures.risk.spectral_filtering import spectral_filtering
+from microveil.measures.risk.subspace import subspace_linkage
+
+# A new attack is a function with its story, and a line here.
+MEASURES = registry(
+    dbrl,
+    mahalanobis_linkage,
+    rank_linkage,
+    optimal_linkage,
+    subspace_linkage,
+    known_columns_linkage,
+    interval_disclosure,
+    interval_disclosure_own,
+    interval_disclosure_sd,
+    extreme_disclosure,
+    outlier_risk,
+    singling_out,
+    linkability,
+    inference,
+    attribute_inference,
+    reconstruction,
+    spectral_filtering,
+    dcr_ratio,
+    exact_matches,
+    near_matches,
+    membership,
+    max_record_risk,
+    near_leakage,
+)
+
+__all__ = [
+    "MEASURES",
+    "LeakageDistribution",
+    "NearReturns",
+    "RecordRisk",
+    "attribute_inference",
+    "dbrl",
+    "dcr_ratio",
+    "exact_matches",
+    "expected_near_returns",
+    "extreme_disclosure",
+    "inference",
+    "interval_disclosure",
+    "interval_disclosure_own",
+    "interval_disclosure_sd",
+    "known_columns_linkage",
+    "leakage_distribution",
+    "linkability",
+    "mahalanobis_linkage",
+    "max_record_risk",
+    "membership",
+    "near_leakage",
+    "near_matches",
+    "optimal_linkage",
+    "outlier_risk",
+    "rank_linkage",
+    "reconstruction",
+    "record_risk",
+    "records_at_risk",
+    "singling_out",
+    "spectral_filtering",
+    "subspace_linkage",
+]

@@ -1,0 +1,112 @@
+"""Extremes: what a release tells about the largest and the smallest, whom everybody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix
+from microveil.measures.base import Estimate
+from microveil.measures.risk.proportions import attack, share_of
+
+AT_EACH_END = 25
+FIRST = 5
+IN_SUMS = 10
+WITHIN = 0.05
+
+SAMPLES = 20
+"""Samples of strangers that chance is the mean of."""
+
+
+@attack(
+    "share of the 25 largest and 25 smallest values of each column that the release gives away within 5 % by their "
+    "rank, or by the sum of the first few",
+    cost="fast",
+)
+def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """Disclosure by rank, and through sums.
+
+    Everybody knows which firm is the largest, and who comes next. The intruder needs no linkage: the largest released
+    value is taken for the largest firm's, the second largest for the second's, and so on at both ends of each column.
+    Or the intruder knows the first k values but one (k from 2 to 10: the others have told them), and takes the missing
+    one for the sum of the first k released values less those: five values replaced by their mean still tell their sum.
+    It is a disclosure if either is within 5 % of the true value. A value that several records share does not belong to
+    a known one and is not counted, nor are missing cells. A release that keeps the values of a column, in whatever
+    order, scores 1. The parts tell ranks 1 to 5, ranks 6 to 25 and sums apart.
+
+    Where tails are dense, any other sample tells as much. So chance is what strangers tell: the values of another
+    sample of the population, put between the true ones at random, 20 times.
+    """
+    stream = Streams.from_seed(seed).stream("strangers")
+    total, lucky = np.zeros((2, 4)), np.zeros((2, 4))
+    for j in range(original.shape[1]):
+        for end, (true, told) in enumerate(_ends(original, released, j)):
+            total += _given_away(true[: _count(original, j) + 1], told)
+            lucky += _by_strangers(true, _count(original, j), stream.generator(2 * j + end))
+    note = "" if total[1, 0] else "every extreme value is shared by several records"
+    shares, chances = (hits / np.maximum(tries, 1.0) for hits, tries in (total, lucky))
+    parts = dict(zip(("ranks 1-5", "ranks 6-25", "sums"), map(float, shares[1:]), strict=True))
+    return share_of(float(total[0, 0]), int(total[1, 0]), chance=float(chances[0]), note=note, parts=parts)
+
+
+def _ends(original: Matrix, released: Matrix, column: int) -> Iterator[tuple[Array, Array]]:
+    """The first values from either end, more of the true ones; smallest values with their sign turned around."""
+    true, told = original.in_order(column), released.in_order(column)
+    count = _count(original, column)
+    if count:
+        deep = min(4 * AT_EACH_END, true.size - true.size // 2 + 1)
+        yield true[true.size - deep : true.size][::-1], told[max(told.size - count, 0) : told.size][::-1]
+        yield -true[:deep], -told[:count]
+
+
+def _count(original: Matrix, column: int) -> int:
+    """Values at an end: of a short column no more than half."""
+    return min(AT_EACH_END, original.in_order(column).size // 2)
+
+
+def _given_away(true: Array, told: Array) -> Array:
+    """Values told (by any way, by rank 1-5, by rank 6-25, by sums), and those that were there to be told.
+
+    Both come in descending order; of the true values there are more, to see whether the last is shared.
+    """
+    count = min(AT_EACH_END, true.size - 1)
+    apart = true[:count] != true[1 : count + 1]
+    own = apart & np.concatenate([[True], apart[:-1]])
+    true, told = true[:count], told[:count]
+    by_rank = np.zeros(count, dtype=bool)
+    by_rank[: told.size] = np.abs(told - true[: told.size]) <= WITHIN * np.abs(true[: told.size])
+    by_sum, place = _by_sums(true, told), np.arange(count)
+    groups = (by_rank | by_sum, own), (by_rank, own & (place < FIRST)), (by_rank, own & (place >= FIRST))
+    sums = (by_sum, own & (place < IN_SUMS))
+    return np.array([[(hit & asked).sum(), asked.sum()] for hit, asked in (*groups, sums)], dtype=float).T
+
+
+def _by_sums(true: Array, told: Array) -> Mask:
+    """Those whose value follows from the sum of the first few, all others of which are known."""
+    most = min(IN_SUMS, told.size, true.size)
+    found = np.zeros(true.size, dtype=bool)
+    errors = np.abs(np.cumsum(told[:most]) - np.cumsum(true[:most]))
+    for count in range(2, most + 1):
+        found[:count] |= errors[count - 1] <= WITHIN * np.abs(true[:count])
+    return found
+
+
+def _by_strangers(true: Array, count: int, generator: np.random.Generator) -> Array:
+    """The same told by another sample of the population, mean over some samples.
+
+    Of two samples of one population, whatever its distribution, it is even odds whose value comes next. So a stranger's
+    values are put between the true ones as a coin falls, evenly in their gap; above all of them as far as the first gap
+    reaches on average.
+    """
+    total, reach = np.zeros((2, 4)), true[0] - true[1]
+    for _ in range(SAMPLES):
+        strangers = generator.random(2 * true.size) < 0.5
+        above = np.cumsum(~strangers)[strangers][:count]  # true values above each of the stranger's
+        above = above[above < true.size]
+        upper = np.where(above > 0, true[above - 1], true[0] + reach * generator.exponential(size=above.size))
+        told = true[above] + generator.random(above.size) * (upper - true[above])
+        total += _given_away(true[: count + 1], np.sort(told)[::-1])
+    return total / SAMPLES

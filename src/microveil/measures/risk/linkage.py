@@ -1,0 +1,178 @@
+"""Record linkage: can an intruder who knows a record find it in the release?
+
+All attacks here have one story. The intruder holds some records with their original values (from a register, a
+newspaper, a rival's books), and looks for each of them in the release, taking the nearest record. They differ in what
+the intruder means by "near". All originals are tried, up to 200,000 of them, and a random sample if there are more (an
+attack that searches often takes one sooner); all released records compete. What becomes of missing cells is told in
+`views`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.rng import Stream, Streams
+from microveil.core.table import Matrix
+from microveil.measures.base import Estimate, standardised
+from microveil.measures.nearest.neighbours import Index, Links, link
+from microveil.measures.nearest.standardisation import (
+    StandardisedPair,
+    known_together,
+    plain_view,
+    ranked_view,
+    whitened_view,
+)
+from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, attack, sampled_rows, share_of
+
+MOST_ASSIGNED = 2_000
+"""Records matched one to one at most: the work grows with the cube."""
+
+DRAWS_PER_SIZE = 5
+MOST_SIZES = 12
+
+SHUFFLES = 200
+"""Row-permuted releases that the chance of the best of many searches is measured on."""
+
+
+@attack(
+    "share of records whose nearest released record is their own, for an intruder who knows all compared columns",
+    cost="slow",
+    paired=True,
+)
+def dbrl(original: Matrix, released: Matrix, *, seed: int | None = None, pairs: int = EXACT_PAIRS) -> Estimate:
+    """Distance-based record linkage (Pagliuca and Seri 1999; Calviño 2017, §4.1).
+
+    The intruder has the original values of a record in every column, and takes the nearest released record for
+    it (Euclidean, columns in units of the original's standard deviation). A hit is an original record to which
+    no released record is nearer than its own; of k records at the same distance each counts 1/k, as the intruder
+    has to guess. With more pairs of records than `pairs` a sample of the originals is tried.
+    """
+    return _linked(plain_view(original, released), seed, pairs)
+
+
+@attack(
+    "share of records whose nearest released record is their own, by distances that allow for the correlations",
+    cost="slow",
+    paired=True,
+)
+def mahalanobis_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """Linkage in coordinates without correlation (Mahalanobis distance; Torra, Abowd and Domingo-Ferrer 2006).
+
+    The intruder knows that turnover and profit go together, so that a difference in both counts once, and that a
+    small difference against the run of the data tells more than a large one along it. So the columns are turned into
+    principal components of the original, each brought to unit variance; components that are round-off are left out.
+    """
+    return _linked(whitened_view(original, released), seed)
+
+
+@attack(
+    "share of records whose nearest released record is their own, by the ranks of their values",
+    cost="slow",
+    paired=True,
+)
+def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """Linkage by ranks (Muralidhar and Domingo-Ferrer 2016).
+
+    The intruder does not trust the released values, but the order: the third largest firm is probably still among
+    the largest. Each value is replaced by its rank in its own file (equal values share their mean rank), so that any
+    monotone transformation and the long tails of a column are of no avail.
+    """
+    return _linked(ranked_view(original, released), seed)
+
+
+@attack(
+    "share of records that are matched to their own when all are matched one to one at the least total distance",
+    cost="slow",
+    paired=True,
+)
+def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """One-to-one linkage (Domingo-Ferrer, Muralidhar and Bras-Amorós 2020: the permutation paradigm's intruder).
+
+    The intruder holds the whole original file and knows that each of its records is in the release exactly once. So a
+    released record that fits one original perfectly is not offered to another, and the assignment with the least sum
+    of squared distances is taken. Above 2,000 records a random sample of originals is matched with *their* releases;
+    with fewer rivals the intruder does better, so the figure is then rather too high.
+    """
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
+    rows = sampled_rows(original.shape[0], seed, pairs=0, fewest=MOST_ASSIGNED)
+    # Equal costs are decided by position; in their own order the records would all be hits.
+    order = Streams.from_seed(seed).stream("order of the release").generator().permutation(rows.size)
+    before, after = standardised(original, released, rows)
+    known = known_together(before, after)
+    before, after = np.nan_to_num(before), np.nan_to_num(after)
+    _, chosen = linear_sum_assignment(cdist(before, after[order], "sqeuclidean"))
+    _, record, copies = np.unique(after, axis=0, return_inverse=True, return_counts=True)
+    right = (record[order[chosen]] == record) & known
+    hits = float((right / copies[record]).sum())
+    return share_of(hits, rows.size, chance=1 / rows.size, of=original.shape[0])
+
+
+@attack(
+    "share of records linked by an intruder who knows some of the columns, at the number of columns that tells most",
+    cost="slow",
+    paired=True,
+)
+def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """Linkage by some of the columns.
+
+    No intruder knows everything. Here one knows 1, 2, 3 ... columns of a record, and takes the released record that is
+    nearest in those. For each number of columns the share linked is the mean over five random choices of columns; the
+    parts hold the whole curve, the value its highest point. That is above a guess even if nothing is there to be found;
+    so chance is measured, as in `subspace_linkage`: the highest point in releases whose rows are permuted.
+    """
+    before, after = standardised(original, released)
+    count, width = before.shape
+    tried = sampled_rows(count, seed, pairs=PAIRS // 10)
+    streams = Streams.from_seed(seed)
+    stream = streams.stream("known columns")
+    curve, lucky = {}, []
+    for size in sorted({round(step) for step in np.linspace(1, width, min(width, MOST_SIZES))}):
+        draws = DRAWS_PER_SIZE if size < width else 1
+        generator = stream.generator(size)
+        chosen = [np.sort(generator.choice(width, size, replace=False)) for _ in range(draws)]
+        found = [links_of(before[:, columns], after[:, columns], tried) for columns in chosen]
+        curve[size] = float(np.mean([links.hits for links in found])) / tried.size
+        known = np.stack([known_together(before[:, columns], after[:, columns])[tried] for columns in chosen])
+        lucky.append(shares_by_luck(found, known, count, streams.stream("shuffles")).mean(axis=1))
+    worst = max(curve, key=lambda size: curve[size])
+    return share_of(
+        curve[worst] * tried.size,
+        tried.size,
+        chance=float(np.max(lucky, axis=0).mean()),
+        of=count,
+        note=f"highest with {worst} of {width} columns known",
+        parts={f"{size} known": share for size, share in curve.items()},
+    )
+
+
+def links_of(before: Array, after: Array, tried: Index, known: Mask | None = None) -> Links:
+    """Link the originals tried to the released records; those nothing is known of are no hits."""
+    known = known_together(before, after) if known is None else known
+    found = link(np.nan_to_num(before[tried]), np.nan_to_num(after), tried)
+    return Links(found.nearest, np.where(known[tried], found.credit, 0.0))
+
+
+def shares_by_luck(found: list[Links], known: Mask, count: int, stream: Stream) -> Array:
+    """The share linked by each search in each of many releases with permuted rows, shuffles x searches.
+
+    Neighbours stay what they are under a permutation; so no search is repeated, and it is only counted how often the
+    neighbour found happens to be the record's own (of equally near ones the first, which spreads a little more than
+    the guess among them). One stream gives the same permutations again.
+    """
+    nearest = np.stack([links.nearest for links in found])
+    generator = stream.generator()
+    shares = np.empty((SHUFFLES, len(found)))
+    for shuffle in range(SHUFFLES):
+        own = generator.choice(count, nearest.shape[1], replace=False)
+        shares[shuffle] = ((nearest == own) & known).mean(axis=1)
+    return shares
+
+
+def _linked(view: StandardisedPair, seed: int | None, pairs: int = EXACT_PAIRS) -> Estimate:
+    count = len(view.before)
+    tried = sampled_rows(count, seed, pairs=pairs)
+    hits = links_of(view.before, view.after, tried, view.known).hits
+    return share_of(hits, tried.size, chance=1 / count, of=count)

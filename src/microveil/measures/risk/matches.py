@@ -1,0 +1,201 @@
+"""Matches in any row: who is found without knowing which released record is whose?
+
+A release may come in any order, and an intruder never knows the order of the original. So what decides is how near
+*any* released record comes to somebody, beside what is usual among strangers: the other originals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix
+from microveil.measures.base import Estimate, scales
+from microveil.measures.nearest.distances import distances, reach
+from microveil.measures.nearest.neighbours import SAME, Index, nearest
+from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
+from microveil.measures.risk.proportions import PAIRS, attack, sampled_rows
+
+SHARES = np.concatenate([[0.0], np.geomspace(0.002, 0.8, 30)])
+"""Shares of strangers below a limit, at which records and strangers are compared."""
+
+NEARLY = np.array([0.01, 0.03, 0.1, 0.2])
+"""A released record that is nearer than this share of the distance to the nearest other original is a near copy."""
+
+REMOTE_ALONE = "margin of remote records"
+REMOTE = 0.1
+"""Share of records that are looked at for themselves, because they are far from all others."""
+
+FLIPS = 300
+"""Times that luck decides who is the record and who the stranger."""
+
+LIMIT = 2.9
+"""Standard errors to the ends of the interval: 95 % for the best of a dozen limits that are about independent."""
+
+FEWEST, FEWEST_COLUMNS = 4, 2
+"""Records and columns without which there is nothing to compare: on a line everybody stands between two others."""
+
+OWN_ROW = "of them, in their own row"
+
+
+@attack(
+    "share of records that stand out from strangers by how near some released record, in any row, comes to them",
+    cost="slow",
+)
+def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """Near matches, whatever the order of rows.
+
+    The intruder looks for each known record among all released ones, in three kinds of distance (as `dbrl`,
+    `mahalanobis_linkage` and `rank_linkage`). If the nearest stands out from the second nearest it is probably a match.
+    So the ratio of the two distances (`margin`) is compared with that of strangers: the same ratio among the *other
+    originals*. A record that is the nearest of several is the match of the nearest of them only. The figure is how many
+    more records than strangers have a ratio below a limit, at the limit that tells most, among all records and among
+    the tenth that is farthest from everybody. It also counts records that are `nearly copied`: the nearest released
+    record is nearer than a fifth (or less) of the distance to the nearest other original, beyond those of which the
+    opposite is true.
+
+    Another sample of the population gives 0 but for luck: chance is the mean of the best of all limits if a coin
+    decides for each record which of the two ratios is the stranger's. The interval is for the best of several. Noise
+    that hides most records among others is seen in those that stay remote, so the figure is rather too low. Where files
+    have as many rows, a part tells how many of the matches beyond those of strangers stand in their own row: about 1 if
+    rows are in the same order, and about 0 if they are not. Of many records a sample is tried.
+    """
+    found = look(original, released, seed)
+    if found is None:
+        return Estimate(0.0, chance=0.0, note="there are too few records or columns to compare")
+    tried, count = found.rows.size, original.shape[0]
+    parts = {name: float(tell.gains.mean(axis=0).max()) for name, tell in found.tells.items()}
+    best = found.best
+    each = best.gains[:, best.limit]
+    value, margin = float(each.mean()), LIMIT * float(each.std()) / np.sqrt(tried)
+    if original.shape[0] == released.shape[0]:
+        parts[OWN_ROW] = _in_own_row(best, value)
+    notes = [f"an estimate from {tried} of {count} records, drawn at random"] * (tried < count)
+    notes += [f"best by {best.name}"] * (value > 0)
+    return Estimate(
+        max(value, 0.0),
+        max(value - margin, 0.0),
+        min(max(value + margin, 0.0), 1.0),
+        found.luck(seed),
+        note="; ".join(notes),
+        parts=parts,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Tell:
+    """One way to tell matches.
+
+    `ratio` has a number per record, small for a match, and `usual` the same of its stranger; `gains` what each limit
+    (a column) finds of it beyond its stranger; `own` says whether the nearest released record is that of its row.
+    """
+
+    name: str
+    ratio: Array
+    usual: Array
+    gains: Array
+    limits: Array
+    own: Mask
+
+    @property
+    def limit(self) -> int:
+        """The number of the limit that finds most."""
+        return int(self.gains.mean(axis=0).argmax())
+
+
+@dataclass(frozen=True, repr=False)
+class MatchAttempt:
+    """The records tried, and what each way tells of them."""
+
+    rows: Index
+    tells: dict[str, Tell]
+
+    @property
+    def best(self) -> Tell:
+        """The way that finds most."""
+        return max(self.tells.values(), key=lambda tell: float(tell.gains.mean(axis=0).max()))
+
+    def luck(self, seed: int | None) -> float:
+        """E max(0, the most that any limit finds) if record and stranger are exchanged at random."""
+        signs = Streams.from_seed(seed).stream("flips").generator().choice([-1.0, 1.0], (FLIPS, self.rows.size))
+        best = np.max([(signs @ tell.gains).max(axis=1) for tell in self.tells.values()], axis=0)
+        return float(best.clip(0.0).mean() / self.rows.size)
+
+
+def look(
+    original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = SAME
+) -> MatchAttempt | None:
+    """Every record tried beside its nearest released records and its nearest other originals; None of too few.
+
+    The `floor` is added to distances: what is nearer than the data are precise is as near as can be.
+    """
+    tried = sampled_rows(original.shape[0], seed, pairs=pairs)
+    empty = np.all([np.isnan(column[tried]) for column in original.columns], axis=0)
+    tried = tried[~empty]
+    if tried.size < FEWEST or released.shape[0] < FEWEST or original.shape[0] < FEWEST:
+        return None
+    if all(np.isnan(column).all() for column in released.columns) or len(scales(original)) < FEWEST_COLUMNS:
+        return None
+    tells: dict[str, Tell] = {}
+    for name, view_of in VIEWS.items():
+        tells |= _tells(name, view_of(original, released), tried, floor)
+    return MatchAttempt(tried, tells)
+
+
+def _tells(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, Tell]:
+    records = view.before[tried]
+    which, near = nearest(records, view.after, 2)
+    those, others = nearest(records, view.before, 3)
+    stranger, others = np.where(those[:, 1] == tried, those[:, 0], those[:, 1]), others[:, 1:]  # but for itself
+    first, second = _first_claim(which[:, 0], near[:, 0]), _first_claim(stranger, others[:, 0])
+    own = np.zeros(tried.size, dtype=bool)
+    if len(view.after) == len(view.before):  # else there is no own row
+        own = distances(records, view.after, np.arange(tried.size), tried) <= reach(near[:, 0])
+    margins = np.where(first, _ratio(near.T, floor), 1.0), np.where(second, _ratio(others.T, floor), 1.0)
+    beside = near[:, 0], others[:, 0]
+    copies = np.where(first, _ratio(beside, floor), 1.0), np.where(second, _ratio(beside[::-1], floor), 1.0)
+    # Who is far from everybody in both files: chosen alike for record and stranger, so that neither has an advantage.
+    apart = np.minimum(near[:, 1], others[:, 1])
+    alone = apart >= np.quantile(apart, 1 - REMOTE)
+    remote = np.where(alone, margins[0], 1.0), np.where(alone, margins[1], 1.0)
+    told = {
+        f"margin by {name}": (*margins, np.quantile(margins[1], SHARES)),
+        f"{REMOTE_ALONE} by {name}": (*remote, np.quantile(margins[1][alone], SHARES)),
+        f"nearly copied by {name}": (*copies, NEARLY),
+    }
+    return {
+        way: Tell(way, ratio, usual, _gains(ratio, usual, limits), limits, own)
+        for way, (ratio, usual, limits) in told.items()
+    }
+
+
+def _first_claim(which: Index, distance: Array) -> Mask:
+    """Those who are nearer than all others whose nearest record is the same one: it can be the match of one only."""
+    order = np.lexsort((distance, which))
+    same = np.append(which[order[1:]] == which[order[:-1]], False)
+    first = np.ones(order.size, dtype=bool)
+    first[order[1:]] = ~same[:-1]
+    tied = same & (np.append(distance[order[1:]], np.inf) <= reach(distance[order]))
+    first[order[tied]] = False  # nobody is nearest
+    return first
+
+
+def _ratio(distances: Sequence[Array] | Array, floor: float) -> Array:
+    """Of the first to the second; 1 where there is no distance at all: what many share is nobody's."""
+    ratio: Array = (distances[0] + floor) / (distances[1] + floor)
+    return ratio
+
+
+def _gains(ratio: Array, usual: Array, limits: Array) -> Array:
+    below: Array = (ratio[:, None] < limits).astype(float) - (usual[:, None] < limits)
+    return below
+
+
+def _in_own_row(best: Tell, value: float) -> float:
+    """Of the matches beyond strangers' the share that stand in their own row."""
+    matched = best.ratio < best.limits[best.limit]
+    return min(float((matched & best.own).mean()) / value, 1.0) if value > 0 else 0.0

@@ -1,0 +1,235 @@
+"""Membership: was this person in the file at all?
+
+To be in a file may be the secret itself: the patients of a clinic, the clients of a bank. And who was not in it cannot
+be found in it. No pairing is needed for this attack, nor the order of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix
+from microveil.measures.base import Estimate, check_comparable, gauge, standardised
+from microveil.measures.nearest.neighbours import SAME, Index, nearest
+from microveil.measures.risk.control import expected_best
+from microveil.measures.risk.proportions import CONFIDENCE, PAIRS, sampled_rows
+
+NEIGHBOURS = 5
+"""The distance to the last of so many control records says how dense the population is around a record."""
+
+SMALLEST_GAP = 1e-4
+"""Standard deviations that are added to a gap, so that one copied value does not outweigh all other columns."""
+
+FALSE_ALARMS = 0.01
+
+FEWEST = 3
+"""Records without which nobody has a neighbour but one."""
+
+Scores = dict[str, Array]
+"""For each attack, a number per record: the less, the more it looks like a member."""
+
+
+@gauge(
+    "probability that a record of the file looks more like one of its members than a stranger does, by the best attack",
+    better="low",
+    range=(0.5, 1),
+    cost="slow",
+)
+def membership(
+    original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
+) -> Estimate:
+    """Membership inference without training (Shokri et al. 2017; Hilprecht et al. 2019; van Breugel et al. 2023).
+
+    The intruder has somebody's record, and the release, and asks whether that person was in the file. Four scores tell:
+
+    - `nearest`: the distance to the nearest released record (columns in standard deviations of the original);
+    - `density`: that distance over the distance to the fifth nearest record of the control file (without one: over the
+      distance to the nearest other original);
+    - `margin`: that distance over the distance to the second nearest released record;
+    - `gaps`: column by column the distance to the nearest released *value*, mean of the logarithms. It finds what the
+      others cannot: values that were moved a little, or not at all, and dealt out to other records.
+
+    The figure is the area under the curve of the best, members against strangers, ties counting one half; the parts
+    have all areas, and the share of members found where one stranger of a hundred is taken for a member.
+
+    Strangers are the records of a control file of the same population, if there is one. Without one, each original is
+    its own stranger: its score against the release is compared with its score against the *other originals*, which is
+    what a stranger gets from a file that was released as it is. That is right if the release is as dense as the
+    original. It is too low if the release is spread more widely, as with added noise or normal draws (`margin`, which
+    does not depend on the spread, then sees most of it), and a little too high if it is more concentrated.
+
+    Chance is the mean of the best of the areas, raised to one half, if members and strangers do not differ, with the
+    covariances of the areas as measured (DeLong et al. 1988); the interval is that of one of so many. Of many records a
+    sample is tried.
+    """
+    from scipy.special import ndtri
+
+    standard = _Standard.of(original, released, control, seed)
+    if standard is None:
+        return Estimate(0.5, chance=0.5, note="there are too few records to tell members from strangers")
+    members, strangers = standard.scores()
+    areas = {name: Area.of(members[name], strangers[name], paired=control is None) for name in members}
+    best = max(areas, key=lambda name: areas[name].value)
+    luck = expected_best(_covariance(list(areas.values())), Streams.from_seed(seed).stream("luck"))
+    tail = 1 - (1 - CONFIDENCE) / 2 / len(areas)
+    value, margin = max(areas[best].value, 0.5), float(ndtri(tail)) * areas[best].error
+    tried = {"": len(members[best]), "control ": 0 if control is None else len(strangers[best])}
+    counts = {"": original.shape[0], "control ": 0 if control is None else control.shape[0]}
+    sampled = [f"{tried[of]} of {counts[of]} {of}records" for of in tried if tried[of] < counts[of]]
+    notes = [f"an estimate from {' and '.join(sampled)}, drawn at random"] if sampled else []
+    notes += [f"best by {best}"] if areas[best].value > 0.5 else []
+    return Estimate(
+        value,
+        max(value - margin, 0.5),
+        min(value + margin, 1.0),
+        min(0.5 + luck, 1.0),
+        note="; ".join(notes),
+        parts={name: area.value for name, area in areas.items()}
+        | {f"{name}, found at 1 % false alarms": area.found for name, area in areas.items()},
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Area:
+    """The area under the curve of one attack, with what every record adds to it.
+
+    `members` has for each member the share of strangers that look less like one; `strangers` for each stranger the
+    share of members that look more like one; `found` is the share of members told at few false alarms.
+    """
+
+    members: Array
+    strangers: Array
+    found: float
+    paired: bool
+
+    @classmethod
+    def of(cls, members: Array, strangers: Array, *, paired: bool) -> Area:
+        """From scores, which are less for those who look like members; paired if the strangers are the same records."""
+        inside, outside = np.sort(members), np.sort(strangers)
+        limit = outside[int(FALSE_ALARMS * outside.size)]
+        found = float((inside < limit).mean())
+        return cls(1 - _below(outside, members), _below(inside, strangers), found, paired)
+
+    @property
+    def value(self) -> float:
+        """The area itself."""
+        return float(self.members.mean())
+
+    @property
+    def error(self) -> float:
+        """Its standard error."""
+        return float(np.sqrt(_covariance([self])[0, 0]))
+
+
+def _below(ordered: Array, values: Array) -> Array:
+    """The share of ordered numbers below each value, equal ones counting one half."""
+    share: Array = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2
+    return share / ordered.size
+
+
+def _covariance(areas: Sequence[Area]) -> Array:
+    """Of the areas of several attacks on the same records (DeLong, DeLong and Clarke-Pearson 1988).
+
+    Where each original is its own stranger, what it adds as the one hangs together with what it adds as the other.
+    """
+    members, strangers = (
+        np.stack([side - side.mean() for side in sides])
+        for sides in ([area.members for area in areas], [area.strangers for area in areas])
+    )
+    sides = [members + strangers] if areas[0].paired else [members, strangers]
+    total: Array = np.sum([side @ side.T / side.shape[1] ** 2 for side in sides], axis=0)
+    return total
+
+
+@dataclass(frozen=True, repr=False)
+class _Standard:
+    """Both files and the control in standard deviations of the original, without records that have no cells."""
+
+    before: Array
+    after: Array
+    beside: Array | None
+    tried: Index
+    asked: Index
+    sorted_before: list[Array]
+    sorted_after: list[Array]
+
+    @classmethod
+    def of(cls, original: Matrix, released: Matrix, control: Matrix | None, seed: int | None) -> _Standard | None:
+        before, after = (_present(side) for side in standardised(original, released))
+        beside, asked = None, np.arange(0)
+        if control is not None:
+            check_comparable(original, control, paired=False)
+            beside = _present(standardised(original, control)[1])
+            asked = sampled_rows(max(len(beside), 1), seed, pairs=PAIRS)
+        if not len(after) or len(before) < FEWEST or (beside is not None and len(beside) < FEWEST):
+            return None
+        tried = sampled_rows(len(before), seed, pairs=PAIRS)
+        in_order = [[np.sort(column[~np.isnan(column)]) for column in side.T] for side in (before, after)]
+        return cls(before, after, beside, tried, asked, *in_order)
+
+    def scores(self) -> tuple[Scores, Scores]:
+        """Of members, and of strangers."""
+        members = self.before[self.tried]
+        to_released = _distances(members, self.after, 2)
+        gaps = _log_gaps(members, self.sorted_after)
+        if self.beside is None:
+            to_others = _distances(members, self.before, 3)[:, 1:]  # the nearest is the record itself
+            own = _log_gaps(members, self.sorted_before, among=True)
+            # Each file is the reference of the other, so that neither has an advantage if they are alike.
+            return _scores(to_released, to_others[:, 0], gaps), _scores(to_others, to_released[:, 0], own)
+        strangers = self.beside[self.asked]
+        dense = _distances(members, self.beside, NEIGHBOURS)[:, -1]
+        others = _distances(strangers, self.beside, NEIGHBOURS + 1)[:, -1]
+        outside = _log_gaps(strangers, self.sorted_after)
+        return (
+            _scores(to_released, dense, gaps),
+            _scores(_distances(strangers, self.after, 2), others, outside),
+        )
+
+
+def _present(side: Array) -> Array:
+    return side[~np.isnan(side).all(axis=1)]
+
+
+def _distances(queries: Array, records: Array, count: int) -> Array:
+    """To the nearest records, as many as there are; missing cells are in the middle of their column."""
+    found = nearest(np.nan_to_num(queries), np.nan_to_num(records), min(count, len(records)))[1]
+    return np.pad(found, ((0, 0), (0, count - found.shape[1])), mode="edge")
+
+
+def _scores(near: Array, dense: Array, gaps: Array) -> Scores:
+    first, second = near[:, 0], near[:, 1]
+    # Where both distances are none, a record is as near as can be expected.
+    return {
+        "nearest": first,
+        "density": (first + SAME) / (dense + SAME),
+        "margin": (first + SAME) / (second + SAME),
+        "gaps": gaps,
+    }
+
+
+def _log_gaps(records: Array, ordered: Sequence[Array], *, among: bool = False) -> Array:
+    """The mean over the columns of the logarithm of the distance to the nearest value; missing cells tell nothing.
+
+    Where the records are `among` those whose values these are, each is left out for itself.
+    """
+    total, known = np.zeros(len(records)), np.zeros(len(records))
+    for values, column in zip(records.T, ordered, strict=True):
+        there = ~np.isnan(values)
+        if column.size > among:
+            total[there] += np.log(_gap(values[there], column, among=among) + SMALLEST_GAP)
+            known += there
+    return total / np.maximum(known, 1)
+
+
+def _gap(values: Array, column: Array, *, among: bool) -> Array:
+    left, right = (np.searchsorted(column, values, side) for side in ("left", "right"))
+    shared = right - left > among
+    below = np.where(left > 0, values - column[np.maximum(left - 1, 0)], np.inf)
+    above = np.where(right < column.size, column[np.minimum(right, column.size - 1)] - values, np.inf)
+    return np.where(shared, 0.0, np.minimum(below, above))

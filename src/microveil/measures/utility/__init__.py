@@ -1,0 +1,112 @@
+"""Utility: what a release is still good for, as pure functions of the original and the released table."""
+
+from microveil.measures.base import registry
+from microveil.measures.utility.classifier import classifier_auc
+from microveil.measures.utility.dependence import (
+    between_correlation,
+    correlation_bias,
+    correlation_difference,
+    kendall_bias,
+    rank_correlation_bias,
+    rank_correlation_difference,
+    within_correlation,
+)
+from microveil.measures.utility.distances import norm_frobenius, norm_max_row, norm_sum, vector_correlation
+from microveil.measures.utility.divergence import kl_gaussian, kl_ridge, wasserstein_gaussian
+from microveil.measures.utility.image import psnr, ssim
+from microveil.measures.utility.information_loss import pil, pil7
+from microveil.measures.utility.moments import (
+    il1s,
+    ks,
+    kurtosis_bias,
+    marginal_distance,
+    mean_bias,
+    skewness_bias,
+    variance_bias,
+)
+from microveil.measures.utility.propensity import propensity_2, propensity_3
+from microveil.measures.utility.regression import ci_overlap, regression_fit
+from microveil.measures.utility.score import Score, overall, score_2, score_3, summary
+from microveil.measures.utility.selective import selectivity
+from microveil.measures.utility.spectrum import eigen_decay
+
+# A new measure is a function, and a line here.
+MEASURES = registry(
+    pil,
+    pil7,
+    propensity_2,
+    propensity_3,
+    classifier_auc,
+    mean_bias,
+    variance_bias,
+    skewness_bias,
+    kurtosis_bias,
+    ks,
+    marginal_distance,
+    il1s,
+    correlation_bias,
+    rank_correlation_bias,
+    kendall_bias,
+    correlation_difference,
+    rank_correlation_difference,
+    ci_overlap,
+    regression_fit,
+    norm_sum,
+    norm_max_row,
+    norm_frobenius,
+    vector_correlation,
+    kl_gaussian,
+    kl_ridge,
+    wasserstein_gaussian,
+    psnr,
+    ssim,
+    eigen_decay,
+    between_correlation,
+    within_correlation,
+    selectivity,
+)
+
+# Figures made of other figures, of both rooms; a new one is a line in score.py and one here.
+SCORES: dict[str, Score] = {score.id: score for score in (score_2, score_3, summary, overall)}
+
+__all__ = [
+    "MEASURES",
+    "SCORES",
+    "Score",
+    "between_correlation",
+    "ci_overlap",
+    "classifier_auc",
+    "correlation_bias",
+    "correlation_difference",
+    "eigen_decay",
+    "il1s",
+    "kendall_bias",
+    "kl_gaussian",
+    "kl_ridge",
+    "ks",
+    "kurtosis_bias",
+    "marginal_distance",
+    "mean_bias",
+    "norm_frobenius",
+    "norm_max_row",
+    "norm_sum",
+    "overall",
+    "pil",
+    "pil7",
+    "propensity_2",
+    "propensity_3",
+    "psnr",
+    "rank_correlation_bias",
+    "rank_correlation_difference",
+    "regression_fit",
+    "score_2",
+    "score_3",
+    "selectivity",
+    "skewness_bias",
+    "ssim",
+    "summary",
+    "variance_bias",
+    "vector_correlation",
+    "wasserstein_gaussian",
+    "within_correlation",
+]

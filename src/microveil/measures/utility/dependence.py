@@ -1,0 +1,186 @@
+"""What happened to the relations between the columns: Pearson, Spearman, Kendall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.errors import ParameterError
+from microveil.core.moments import moments
+from microveil.core.ranks import mid_ranks
+from microveil.core.sorted_columns import pieces_of
+from microveil.core.table import Matrix
+from microveil.measures.base import Estimate, gauge, scales, standardised, varying
+from microveil.measures.utility.central_moments import Side, both_sides, check_pairs, gaps, side_of
+from microveil.measures.utility.moments import bias, relative_bias
+
+MOST_BY_KENDALL = 400
+"""Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""
+
+
+def upper(matrix: Array) -> Array:
+    """The entries above the diagonal."""
+    return matrix[np.triu_indices(len(matrix), 1)]
+
+
+def pearson(original: Matrix, released: Matrix) -> tuple[Array, Array]:
+    """Correlation matrices of both files, from the pairs of cells that are there."""
+    old, new = both_sides(original, released)
+    return old.correlation(), new.correlation()
+
+
+def spearman(original: Matrix, released: Matrix) -> tuple[Array, Array]:
+    """Rank correlations: Pearson's of the ranks; equal values share their mean rank."""
+    old, new = zip(*varying(original, released), strict=True)
+    check_pairs(len(old))
+    return _rank_correlation(old), _rank_correlation(new)
+
+
+def _rank_correlation(columns: Sequence[Array]) -> Array:
+    """Pearson's correlations of the ranks, one file at a time: the ranks of a large one take room enough."""
+    if not any(np.isnan(column).any() for column in columns):
+        ranks = Matrix([mid_ranks(column) for column in columns])
+        summary = moments(ranks.piece, columns[0].size)
+        sd = np.where(summary.sd > 0, summary.sd, 1.0)
+        correlation: Array = summary.covariance / np.outer(sd, sd)
+        return correlation
+    with_holes = np.full((columns[0].size, len(columns)), np.nan)
+    for j, column in enumerate(columns):
+        there = ~np.isnan(column)
+        with_holes[there, j] = mid_ranks(column[there])
+    return Side.of(with_holes).correlation()
+
+
+def kendall(original: Matrix, released: Matrix) -> tuple[Array, Array]:
+    """Kendall's tau-b of all pairs of columns, which allows for ties; in O(n log n)."""
+    from scipy.stats import kendalltau
+
+    matrices = []
+    for side in standardised(original, released):
+        width = side.shape[1]
+        check_pairs(width, MOST_BY_KENDALL)
+        matrix = np.eye(width)
+        for i, j in zip(*np.triu_indices(width, 1), strict=True):
+            there = ~np.isnan(side[:, i]) & ~np.isnan(side[:, j])
+            tau = kendalltau(side[there, i], side[there, j]).statistic if there.sum() > 1 else np.nan
+            matrix[i, j] = matrix[j, i] = 0.0 if np.isnan(tau) else tau
+        matrices.append(matrix)
+    return matrices[0], matrices[1]
+
+
+def _matrix_bias(before: Array, after: Array) -> Estimate:
+    """Hsu and Chen's mean over i <= j: the diagonal, which is 1 in both, is in the literal mean and in no other."""
+    return relative_bias(upper(before), upper(after), kept=len(before))
+
+
+@bias("relative change of Pearson's correlations, mean over the pairs of columns")
+def correlation_bias(original: Matrix, released: Matrix) -> Estimate:
+    """Relative bias of the correlation matrix (Hsu and Chen 2008, §5): 2/(m²+m) Σ_{i<=j} |C'_ij - C_ij| / |C_ij|.
+
+    A correlation near 0 makes the literal figure explode; so the parts have it with denominators of at least 0.05
+    ("floored") and with none ("absolute"), both without the diagonal, and the smallest |C_ij|. The paper's tables seem
+    to be this figure divided by 100. No sampling is involved.
+    """
+    return _matrix_bias(*pearson(original, released))
+
+
+@bias("relative change of Spearman's rank correlations, mean over the pairs of columns")
+def rank_correlation_bias(original: Matrix, released: Matrix) -> Estimate:
+    """As `correlation_bias`, for Spearman's rank correlations (mean ranks for equal values)."""
+    return _matrix_bias(*spearman(original, released))
+
+
+@gauge("relative change of Kendall's tau, mean over the pairs of columns", better="low", range=(0, np.inf), cost="slow")
+def kendall_bias(original: Matrix, released: Matrix) -> Estimate:
+    """As `correlation_bias`, for Kendall's tau-b."""
+    return _matrix_bias(*kendall(original, released))
+
+
+def _largest(before: Array, after: Array) -> Estimate:
+    moved = gaps(upper(before), upper(after))
+    return Estimate(float(moved.max(initial=0.0)), parts={"mean": float(moved.mean()) if moved.size else 0.0})
+
+
+@gauge("largest change of a correlation", better="low", range=(0, 2), cost="fast")
+def correlation_difference(original: Matrix, released: Matrix) -> Estimate:
+    """Largest absolute difference of Pearson's correlations; the mean is in the parts. No sampling is involved."""
+    return _largest(*pearson(original, released))
+
+
+@gauge("largest change of a rank correlation", better="low", range=(0, 2), cost="fast")
+def rank_correlation_difference(original: Matrix, released: Matrix) -> Estimate:
+    """Largest absolute difference of Spearman's rank correlations; the mean is in the parts."""
+    return _largest(*spearman(original, released))
+
+
+@gauge(
+    "mean absolute correlation of a sensitive column with the others, in the original",
+    better="neither",
+    range=(0, 1),
+    cost="fast",
+)
+def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
+    """Between-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 6), an input of their cookbook.
+
+    For one sensitive column p, the mean of |cor(x_p, x_i)| over all others; for several, over pairs of a sensitive and
+    a public column; by default, the mean of Between(p) over all p. The part "released" has it for the release. No
+    sampling is involved.
+    """
+    return _described(original, released, sensitive, between)
+
+
+@gauge(
+    "mean absolute correlation among the columns that are not sensitive, in the original",
+    better="neither",
+    range=(0, 1),
+    cost="fast",
+)
+def within_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
+    """Within-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 7), an input of their cookbook.
+
+    The mean of |cor(x_i, x_j)| over pairs of public columns; by default, the mean of Within(-p) over all p. The part
+    "released" has it for the release. No sampling is involved.
+    """
+    return _described(original, released, sensitive, within)
+
+
+def between(correlation: Array, sensitive: Sequence[int]) -> float:
+    """The mean |correlation| of sensitive and public columns (eq. 6); 0 if there is no pair."""
+    chosen = np.asarray(sensitive, dtype=np.intp)
+    public = np.delete(np.arange(len(correlation)), chosen)
+    block = np.abs(correlation[np.ix_(chosen, public)])
+    return float(block.mean()) if block.size else 0.0
+
+
+def within(correlation: Array, sensitive: Sequence[int]) -> float:
+    """The mean |correlation| among public columns (eq. 7); 0 if there is no pair."""
+    public = np.delete(np.arange(len(correlation)), np.asarray(sensitive, dtype=np.intp))
+    pairs = np.abs(upper(correlation[np.ix_(public, public)]))
+    return float(pairs.mean()) if pairs.size else 0.0
+
+
+def _described(
+    original: Matrix, released: Matrix, sensitive: Sequence[int] | None, figure: Callable[[Array, Sequence[int]], float]
+) -> Estimate:
+    """The figure for the sensitive columns given, or its mean over each column taken as the sensitive one."""
+    width = original.shape[1]
+    if sensitive is not None and (not len(sensitive) or min(sensitive) < 0 or max(sensitive) >= width):
+        raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
+    groups = [[p] for p in range(width)] if sensitive is None else [list(sensitive)]
+    before, after = (side_of(table, _own_units(table)).correlation() for table in (original, released))
+    old, new = (float(np.mean([figure(matrix, group) for group in groups])) for matrix in (before, after))
+    return Estimate(old, parts={"released": new})
+
+
+def _own_units(table: Matrix) -> dict[int, tuple[float, float]]:
+    """A unit for each column. Constant ones count as columns without correlation, so that numbers stay the same."""
+    found = scales(table)
+    constant = {j: (_first_value(column), 1.0) for j, column in enumerate(table.columns) if j not in found}
+    return dict(sorted({**found, **constant}.items()))
+
+
+def _first_value(column: Array) -> float:
+    """The first cell that is there; 0 if none is."""
+    return next((float(there[0]) for piece in pieces_of(column) if (there := piece[~np.isnan(piece)]).size), 0.0)

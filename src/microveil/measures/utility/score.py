@@ -1,0 +1,78 @@
+"""Scores: a few measures in one figure, as the papers weigh them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from microveil.core.errors import ParameterError
+from microveil.measures.base import Measure
+
+
+@dataclass(frozen=True)
+class Score:
+    """A weighted mean of other measures, risks among them: it is worked out from figures measured before.
+
+    All parts are between 0 and 1, and low is better in all. The ends of the interval are the weighted means of the
+    parts' ends, as if all were off in the same direction.
+    """
+
+    id: str
+    summary: str
+    parts: tuple[str, ...]
+    weights: tuple[float, ...] = ()
+
+    def __call__(self, measured: Mapping[str, Measure], weights: Mapping[str, float] | None = None) -> Measure:
+        """The score of these figures; with the paper's weights (equal ones, if it has none) unless others are given."""
+        missing = [part for part in self.parts if part not in measured]
+        if missing:
+            raise ParameterError(f"{self.id}: needs {', '.join(missing)}", "measure them too")
+        if weights is None:
+            weights = dict(zip(self.parts, self.weights or (1.0,) * len(self.parts), strict=True))
+        if set(weights) != set(self.parts) or min(weights.values()) < 0 or not sum(weights.values()) > 0:
+            raise ParameterError(f"{self.id}: weights must be for {', '.join(self.parts)}, none negative")
+
+        def mean(which: str) -> float:
+            total = sum(weights[part] * float(getattr(measured[part], which)) for part in self.parts)
+            return total / sum(weights.values())
+
+        return Measure(
+            id=self.id,
+            value=mean("value"),
+            low=mean("low"),
+            high=mean("high"),
+            chance=None,
+            better="low",
+            range=(0.0, 1.0),
+            meaning=self.summary,
+            note="; ".join(f"{part}: {measured[part].note}" for part in self.parts if measured[part].note),
+            parts={part: measured[part].value for part in self.parts},
+        )
+
+
+score_2 = Score(
+    "score_2",
+    "mean of propensity (squares and products), information loss, linkage and interval disclosure (Calviño 2017)",
+    ("propensity_2", "pil", "dbrl", "interval_disclosure"),
+)
+
+score_3 = Score(
+    "score_3",
+    "mean of propensity (with cubes), information loss, linkage and interval disclosure (Calviño 2017)",
+    ("propensity_3", "pil", "dbrl", "interval_disclosure"),
+)
+
+summary = Score(
+    "summary",
+    "mean of information loss (7 groups), propensity, linkage and own-record interval disclosure (Calviño, Aldeguer "
+    "and Domingo-Ferrer 2017, eq. 1)",
+    ("pil7", "propensity_2", "dbrl", "interval_disclosure_own"),
+)
+
+overall = Score(
+    "overall",
+    "mean of information loss (7 groups), propensity, linkage, own-record interval disclosure and, twice, selectivity "
+    "(Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 4)",
+    ("pil7", "propensity_2", "dbrl", "interval_disclosure_own", "selectivity"),
+    (1.0, 1.0, 1.0, 1.0, 2.0),
+)

@@ -1,0 +1,241 @@
+"""The papers' tables and figures beside ours: what is printed, what we find, and a verdict on every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, overload
+
+import numpy as np
+
+from microveil import api
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.papers import ENTRIES, PublishedItem
+from microveil.papers.base import Found, NotRunError, Printed, Progress, RunOptions, Tolerance
+
+REPEATS = 20
+SEED = 1
+"""Nothing is protected here, and everybody ought to find the same: the seed is no secret."""
+
+TAIL = 0.00135
+"""Left out on either side where a printed figure is one draw: three standard deviations of a normal one."""
+
+AGREES, DIFFERS, NOT_PRINTED = "agrees", "differs", "not printed"
+MISPRINT, NOT_RUN = "misprint in the paper", "not run"
+
+
+@dataclass(frozen=True)
+class FigureCheck:
+    """A printed figure beside ours; `spread` is the standard deviation of our releases, `tolerance` what is allowed."""
+
+    row: str
+    figure: str
+    published: float | None
+    ours: float | None
+    difference: float | None
+    spread: float | None
+    releases: int
+    tolerance: float | None
+    verdict: str
+    remark: str
+
+
+@dataclass(frozen=True, repr=False)
+class Reproduction:
+    """A table or figure of a paper, line by line."""
+
+    entry: PublishedItem
+    lines: Sequence[FigureCheck]
+    notes: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
+        return f"<Reproduction of {self.entry.id}: {said}>"
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many lines have which verdict, without the reasons."""
+        found: dict[str, int] = {}
+        for line in self.lines:
+            word = line.verdict.partition(":")[0]
+            found[word] = found.get(word, 0) + 1
+        return found
+
+    def to_frame(self) -> Any:
+        """One row per figure (polars)."""
+        make = api.frame_maker(np.zeros((1, 1)))
+        names = FigureCheck.__dataclass_fields__
+        return make({name: [getattr(line, name) for line in self.lines] for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        told = {**about(self.entry), "notes": list(self.notes)}
+        return {**told, "verdicts": self.verdicts, "lines": [vars(line) for line in self.lines]}
+
+
+def reproducible() -> dict[str, str]:
+    """The tables and figures that can be reproduced: id and title."""
+    return {name: entry.title for name, entry in ENTRIES.items()}
+
+
+def about(entry: PublishedItem) -> dict[str, Any]:
+    """An entry as plain data, without its figures."""
+    tolerances = dict.fromkeys(figure.tolerance.reason for figure in entry.printed)
+    return {
+        "id": entry.id,
+        "title": entry.title,
+        "paper": entry.paper,
+        "place": entry.place,
+        "needs": entry.needs,
+        "draws": not _is_fixed(entry),
+        "figures": len(entry.printed),
+        "tolerances": list(tolerances),
+        "misprints": [
+            {"row": figure.row, "figure": figure.figure, "reason": figure.misprint} for figure in entry.misprints
+        ],
+        "notes": list(entry.notes),
+    }
+
+
+@overload
+def reproduce(table: None = None) -> dict[str, str]: ...
+
+
+@overload
+def reproduce(
+    table: str,
+    *,
+    repeats: int | None = None,
+    seed: int | None = SEED,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Reproduction: ...
+
+
+def reproduce(
+    table: str | None = None,
+    *,
+    repeats: int | None = None,
+    seed: int | None = SEED,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Reproduction | dict[str, str]:
+    """Make a table or figure of a paper again, and hold every figure against the printed one.
+
+    Args:
+        table: its id; without one, the ids and titles of all are given back.
+        repeats: releases behind each figure, 20 by default; where nothing is drawn it is made once, with a note.
+        seed: a whole number; by default always the same, so that everybody finds the same figures.
+        workers: processes to work in; by default one for each core.
+        progress: called with the name of the step and the share done.
+    """
+    if table is None:
+        if repeats is not None:
+            raise ParameterError("repeats: no table is named", "reproduce() alone lists them")
+        return reproducible()
+    entry = ENTRIES.get(table)
+    if entry is None:
+        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, ENTRIES))
+    asked = RunOptions(_repeats(entry, repeats), seed, workers, progress or (lambda *_: None))
+    try:
+        found = entry.run(asked)
+    except NotRunError as reason:
+        found = Found({}, {figure.row: str(reason) for figure in entry.printed})
+    idle = [f"nothing is drawn for {entry.id}: it was made once"] if repeats is not None and _is_fixed(entry) else []
+    return Reproduction(entry, [_line(figure, found) for figure in entry.printed], [*entry.notes, *idle])
+
+
+def _is_fixed(entry: PublishedItem) -> bool:
+    """Is nothing of it drawn at random?"""
+    return entry.least_repeats == 0
+
+
+def _repeats(entry: PublishedItem, asked: int | None) -> int:
+    least = entry.least_repeats
+    if _is_fixed(entry):
+        return 1
+    if asked is not None and asked < least:
+        why = ", whose spread it is judged by" if least > 1 else ""
+        raise ParameterError(f"repeats: {asked} asked, {entry.id} needs at least {least}{why}", "ask for more")
+    return REPEATS if asked is None else asked
+
+
+def _line(printed: Printed, found: Found) -> FigureCheck:
+    place = (printed.row, printed.figure)
+    values = np.array(found.values.get(place, ()))
+    if not values.size:
+        reason = found.absent.get(printed.row, "we have no such figure")
+        return FigureCheck(*place, printed.value, None, None, None, 0, None, f"{NOT_RUN}: {reason}", printed.remark)
+    ours = float(values.mean() if printed.percentile is None else np.percentile(values, printed.percentile))
+    spread = float(values.std(ddof=1)) if values.size > 1 else None
+    return FigureCheck(
+        *place,
+        published=printed.value,
+        ours=ours,
+        difference=None if printed.value is None else ours - printed.value,
+        spread=spread,
+        releases=values.size,
+        tolerance=_tolerance(printed, spread or 0.0, values.size),
+        verdict=_verdict(printed, ours, spread or 0.0, values.size),
+        remark=printed.remark,
+    )
+
+
+def _tolerance(printed: Printed, spread: float, releases: int) -> float | None:
+    """What is shown as allowed: a difference, where there is one; a factor is in the reason."""
+    if printed.value is None or printed.tolerance.factor > 1:
+        return None
+    return _allowed(printed.tolerance, spread, releases)
+
+
+def _verdict(printed: Printed, ours: float, spread: float, releases: int) -> str:
+    """A misprint is only called one where ours is what it ought to be."""
+    if printed.value is None:
+        return NOT_PRINTED
+    near = _is_near(printed, ours, spread, releases)
+    if printed.misprint and near:
+        return f"{MISPRINT}: {printed.misprint}"
+    return AGREES if near else DIFFERS
+
+
+def _is_near(printed: Printed, ours: float, spread: float, releases: int) -> bool:
+    factor, right = printed.tolerance.factor, _right(printed)
+    if factor > 1:
+        return right / factor <= ours <= right * factor
+    return abs(ours - right) <= _allowed(printed.tolerance, spread, releases)
+
+
+def _right(printed: Printed) -> float:
+    """What ours is held against."""
+    return float(printed.value or 0.0) if printed.recomputed is None else printed.recomputed
+
+
+def _allowed(tolerance: Tolerance, spread: float, releases: int) -> float:
+    """The largest difference that is none. A mean of fewer releases scatters more; one of more, not less than print."""
+    allowed = tolerance.absolute * max(1.0, float(np.sqrt(tolerance.releases / releases)))
+    if tolerance.one_draw:
+        from scipy.special import stdtrit
+
+        quantile = -float(stdtrit(releases - 1, TAIL))
+        allowed += quantile * spread * float(np.sqrt(1 + 1 / releases))
+    if tolerance.percentile_of:
+        allowed += spread * _percentile_scatter(releases, tolerance.percentile_of)
+    return allowed
+
+
+@lru_cache
+def _percentile_scatter(ours: int, theirs: int) -> float:
+    """By how much two 2.5th percentiles of normal releases differ at most (99.7 %), in standard deviations of ours.
+
+    One of few releases lies inwards of one of many: that is in it. Theirs needs no releases to be drawn: percentiles of
+    uniform ones have a beta distribution.
+    """
+    from scipy.special import ndtri
+
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((min(20_000, 8_000_000 // ours), ours))
+    place = 1 + 0.025 * (theirs - 1)
+    printed = ndtri(rng.beta(place, theirs + 1 - place, len(draws)))
+    gaps = np.abs(np.percentile(draws, 2.5, axis=1) - printed) / draws.std(axis=1, ddof=1)
+    return float(np.quantile(gaps, 1 - 2 * TAIL))

@@ -1,0 +1,1 @@
+"""Compiled loops of perturbations; imported late, because numba is slow to load."""

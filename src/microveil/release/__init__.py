@@ -1,0 +1,1 @@
+"""What protect gives back: the release, its diagnostics, its recipe, its register and its reports."""

@@ -1,0 +1,318 @@
+"""Recipes: everything a release was asked for, in a file that asks for it again.
+
+A recipe is TOML, or a dict of the same shape. Only the version and the method have to be there:
+
+    recipe = 1
+    method = "pca"
+    confidential = ["turnover", "wages"]
+    rules = "infer"
+
+    [parameters]
+    components = 3
+
+    [input]
+    path = "firms.csv"
+
+    [output]
+    path = "released.csv"
+    report = "internal.html"
+
+`microveil run` does what `microveil protect` did; `run` gives the release back and writes nothing. Paths are relative
+to the folder of the recipe. A recipe holds no value of the data: tables that were given as parameters are named in
+`needs`, and have to be given again. The seed is in it only if it was asked for; so is the hash of the input, by which a
+guess at the whole file could be confirmed. Such a recipe is a secret, and is written for its owner only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from microveil import api
+from microveil.core.errors import ParameterError
+from microveil.io.config_files import Strict, plain_data, read_strictly, toml_text
+from microveil.release.release import RECIPE_VERSION, Release
+from microveil.release.secret import secret_key
+from microveil.storage.atomic import atomic_targets, cannot
+
+__all__ = [
+    "UPGRADES",
+    "Input",
+    "Output",
+    "Recipe",
+    "differs",
+    "fingerprint",
+    "parameters",
+    "path_parameters",
+    "read",
+    "run",
+    "text",
+    "write",
+]
+
+Content = dict[str, Any]
+
+UPGRADES: dict[int, Callable[[Content], Content]] = {}
+"""What makes a recipe of one version (the key) one of the next. There has been one version."""
+
+HINT = "`microveil protect --save-recipe FILE.toml` writes one to start from"
+INFERRED = ("infer", "none")
+ROLES = ("method", "confidential", "public", "strata", "weight", "unit", "drop", "keep", "keep_notes", "shuffle_rows")
+OPTIONS = (*ROLES, "secret", "rules", "engine")
+"""What `protect` is told beside the seed and the parameters of the method."""
+
+
+def _names(value: Any) -> Any:
+    given = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in given):
+        raise ValueError("takes names of columns")
+    return value
+
+
+def _file_or_table(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise ValueError("takes the path of a file, or a table with what it would hold")
+    return value
+
+
+def _of_the_method(parameters: Content) -> Content:
+    for name in parameters:
+        if name in inspect.signature(api.protect).parameters:
+            raise ValueError(f"'{name}' is no parameter of a method, and has its own place above them")
+    return parameters
+
+
+Columns = Annotated[Any, BeforeValidator(lambda value: None if value is None else _names(value))]
+Column = Annotated[Any, BeforeValidator(lambda value: value if value is None else _names([value])[0])]
+FileOrTable = Annotated[Any, BeforeValidator(lambda value: None if value is None else _file_or_table(value))]
+FilePath = Annotated[str, Field(min_length=1)]
+
+
+class Input(Strict):
+    """The file to protect (or the address of a table), how to read it, and the hash that its bytes had."""
+
+    path: FilePath | None = Field(default=None, repr=False)  # an address may have a password in it
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    query: str | None = None
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+
+    @property
+    def reading(self) -> api.ReadOptions:
+        """How to read it."""
+        return api.ReadOptions(
+            **{option.name: getattr(self, option.name) for option in dataclasses.fields(api.ReadOptions)}
+        )
+
+
+class Output(Strict):
+    """The files to write."""
+
+    path: FilePath | None = Field(default=None, repr=False)
+    report: FilePath | None = None
+    public_report: FilePath | None = None
+    keep_formulas: bool = False
+    replace: bool = Field(default=False, description="of older recipes; what exists is replaced with --overwrite only")
+
+
+class Recipe(Strict):
+    """What a recipe holds."""
+
+    recipe: int = RECIPE_VERSION
+    microveil: str | None = Field(None, description="the version that wrote it; told, not checked")
+    method: str
+    confidential: Columns = None
+    public: Columns = None
+    strata: Columns = None
+    weight: Column = None
+    unit: Column = None
+    drop: Columns = None
+    keep: Columns = None
+    keep_notes: bool = False
+    shuffle_rows: bool = False
+    rules: FileOrTable = "infer"
+    engine: str = "auto"
+    memory: str | None = Field(None, description="for engine = 'stream': about how much memory to take")
+    policy: FileOrTable = None
+    seed: int | None = Field(None, ge=0, repr=False)
+    secret: FilePath | None = Field(None, description="the file that salts the seed; it is never in a recipe itself")
+    needs: list[str] = Field(default_factory=list)
+    parameters: Annotated[dict[str, Any], AfterValidator(_of_the_method)] = Field(default_factory=dict)
+    input: Input = Input()
+    output: Output = Output()
+
+
+def read(source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
+    """A recipe from a TOML file, or from a dict of the same shape; what it names as paths can be opened from here."""
+    if isinstance(source, Recipe):
+        return source
+    if isinstance(source, Mapping):
+        return read_strictly(Recipe, "recipe", plain_data(source), HINT, _upgraded)
+    folder = Path(os.path.realpath(source)).parent
+    return _moved(read_strictly(Recipe, "recipe", source, HINT, _upgraded), lambda path: str(folder / path))
+
+
+def write(recipe: Recipe | Mapping[str, Any], path: str | Path) -> None:
+    """Write a recipe, such as `release.recipe()`, whole or not at all; one with a seed is for its owner only."""
+    asked = read(recipe)
+    private = [Path(path)] if asked.seed is not None else []
+    with atomic_targets([Path(path)], private=private) as (temporary,):
+        temporary.write_text(text(asked, temporary.parent), encoding="utf-8")
+
+
+def text(recipe: Recipe, folder: Path) -> str:
+    """The recipe as TOML, for a file in a folder."""
+    from microveil import __version__
+
+    there = os.path.realpath(folder)
+    told = _moved(recipe, lambda path: _seen_from(there, path)).model_copy(update={"microveil": __version__})
+    told = told.model_copy(update={part: _without_password(getattr(told, part)) for part in ("input", "output")})
+    secret = " It holds the seed: keep it secret." if recipe.seed is not None else ""
+    heading = f"# `microveil run FILE` does it again. Paths are relative to this file.{secret}\n"
+    content = {**told.model_dump(exclude_none=True), "output": told.output.model_dump(exclude_defaults=True)}
+    return heading + toml_text({name: value for name, value in content.items() if value not in ([], {})})
+
+
+def run(
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    data: Any = None,
+    *,
+    seed: int | None = None,
+    progress: api.Progress | None = None,
+    **params: Any,
+) -> Release:
+    """Protect as a recipe says, and give the release back; nothing is written.
+
+    The release is that of `protect`. If the recipe has a policy that the release does not meet, or was written for
+    another file, the warnings say so.
+
+    Args:
+        recipe: a TOML file, or a dict of the same shape, such as `release.recipe()`.
+        data: a table as `protect` takes it; by default the recipe's input is read.
+        seed: instead of the recipe's; without either each run differs.
+        progress: called with the name of the step and the share done.
+        **params: parameters of the method, or anything else that `protect` takes, instead of the recipe's.
+    """
+    asked = read(recipe)
+    options: Content = {name: getattr(asked, name) for name in OPTIONS}
+    if options["engine"] == "stream":
+        options["engine"] = "memory"  # which gives the same release
+    options |= {"seed": asked.seed if seed is None else seed, **parameters(asked, params)}
+    secret_key(asked.secret, made=False)
+    policy = None if asked.policy is None else api.read_policy(asked.policy)
+    notes = []
+    if data is None:
+        if asked.input.path is None:
+            raise ParameterError("recipe: it names no input", "give the data too: run(recipe, data)")
+        place = api.place_from(asked.input.path)
+        data, _ = api.read_table(place, asked.input.reading)
+        notes += differs(asked, place)
+    release = api.protect(data, progress=progress, **options)
+    if policy is not None:
+        judged = api.assess_release(data, release, measures=(), policy=policy, sanity=False)
+        notes += [] if judged.verdict is None or judged.verdict.met else [judged.verdict.told]
+    return dataclasses.replace(release, warnings=[*notes, *release.warnings])
+
+
+def parameters(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the method: the recipe's, but for those that are given instead."""
+    found = {**recipe.parameters, **given}
+    for name in recipe.needs:
+        if name not in found:
+            raise ParameterError(
+                f"recipe: the release was made with '{name}', a table that no recipe holds",
+                f"give it again: run(..., {name}=TABLE), or --set {name}=FILE",
+            )
+    return found
+
+
+def fingerprint(path: Path) -> str:
+    """The hash of a file's bytes."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise cannot("read", path, error) from None
+
+
+def differs(recipe: Recipe, place: api.Place) -> list[str]:
+    """A note, where the input is not the file that the recipe was written for."""
+    file = api.own_file(place)
+    if recipe.input.sha256 is None or (file is not None and fingerprint(file) == recipe.input.sha256):
+        return []
+    return ["the input is not the file that the recipe was written for: its bytes have another hash"]
+
+
+def _upgraded(content: Content) -> Content:
+    """The content as this version writes it."""
+    version = content.get("recipe")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ParameterError("recipe: it does not say its version", f"a recipe has the line recipe = {RECIPE_VERSION}")
+    if version > RECIPE_VERSION:
+        raise ParameterError(
+            f"recipe: it is of version {version}, and this microveil reads {RECIPE_VERSION}", "use a newer microveil"
+        )
+    for older in range(version, RECIPE_VERSION):
+        content = {**UPGRADES[older](content), "recipe": older + 1}
+    return content
+
+
+def _moved(recipe: Recipe, place: Callable[[str], str]) -> Recipe:
+    """The recipe with every path in it told from another place."""
+    changed: Content = {}
+    for part in ("input", "output"):
+        told = getattr(recipe, part)
+        files = {name: getattr(told, name) for name in ("path", "report", "public_report") if hasattr(told, name)}
+        moved = {name: _moved_address(file, place) for name, file in files.items() if file is not None}
+        changed[part] = told.model_copy(update=moved)
+    if isinstance(recipe.rules, str) and recipe.rules not in INFERRED:
+        changed["rules"] = place(recipe.rules)
+    for name in ("policy", "secret"):
+        if isinstance(getattr(recipe, name), str):
+            changed[name] = place(getattr(recipe, name))
+    own = {name: recipe.parameters.get(name) for name in path_parameters(recipe.method)}
+    moved = {name: place(path) for name, path in own.items() if isinstance(path, str)}
+    return recipe.model_copy(update={**changed, "parameters": {**recipe.parameters, **moved}})
+
+
+def _moved_address(text: str, place: Callable[[str], str]) -> str:
+    """A path told from another place; of an address, the file of the database, if it has one."""
+    if "://" not in text:
+        return place(text)
+    file = api.file_of(api.place_from(text))
+    if file is None:
+        return text
+    scheme, table = text.partition("://")[0], text.rpartition("#")[2] if "#" in text else ""
+    return f"{scheme}:///{quote(place(str(file)))}{f'#{table}' if table else ''}"
+
+
+def _without_password(part: Input | Output) -> Input | Output:
+    """The printed form of an address has none."""
+    if part.path is None or "://" not in part.path:
+        return part
+    return part.model_copy(update={"path": str(api.place_from(part.path))})
+
+
+def path_parameters(method: str) -> set[str]:
+    """The parameters of a method of which a text is the path of a file."""
+    groups = api.method_details(method)["parameters"]
+    return {parameter["name"] for group in groups for parameter in group["parameters"] if parameter["is_path"]}
+
+
+def _seen_from(folder: str, path: str) -> str:
+    """A path as it is told from a folder; as it is, where there is no way from one to the other."""
+    real = Path(os.path.realpath(Path(path).parent)) / Path(path).name  # a link stays the link it is
+    try:
+        return Path(os.path.relpath(real, folder)).as_posix()
+    except ValueError:  # Windows: on another drive
+        return str(real)

@@ -1,0 +1,174 @@
+"""What the reports of a release are made of: both tables, the audit of the rules, fingerprints and files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from microveil.assessment.assessment import Assessment
+from microveil.assessment.pairing import Pair, pair_up
+from microveil.core.errors import MicroveilError
+from microveil.intake.describe import implied_orders
+from microveil.io.frames.dataframes import open_frame
+from microveil.io.frames.reorder import with_rows
+from microveil.release.release import Audit, Release
+from microveil.rules.column_rules import Rule
+from microveil.rules.domain import Domain
+from microveil.rules.linear_rules import LinearRule
+from microveil.rules.orders import find_orders
+
+if TYPE_CHECKING:
+    from microveil.report import Compared, File, Material
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Reporter:
+    """Writes the reports of one release.
+
+    It knows the original, for the figures of before and after. A release that is stored or sent leaves it behind: a
+    file of what is released must not hold what is not.
+    """
+
+    original: Any
+    summary: str
+    reference: str
+    rules: Sequence[Rule]
+    domains: Sequence[Domain]
+    fingerprint: Callable[[Any], str]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "original": None}
+
+    def __call__(
+        self,
+        release: Release,
+        path: str | PathLike[str],
+        audience: str,
+        assessment: Assessment | None = None,
+        study: Compared | None = None,
+        *,
+        beside: Path | None = None,
+        files: Mapping[str, File] | None = None,
+        measured: str = "",
+        options: Sequence[str] = (),
+    ) -> None:
+        """Write a report and its JSON twin, which goes `beside` it unless another place is named.
+
+        `files` are the files of the original and of the release, `measured` a word on what was measured, `options`
+        those of the command that made it.
+        """
+        from microveil.report import release_texts, twin, write_texts
+
+        beside = twin(Path(path)) if beside is None else beside  # a wrong name is told before the work
+        material = self._material(release, assessment, study, files or {}, measured)
+        material = replace(material, options=options)
+        write_texts(release_texts(material, audience), Path(path), beside, private=audience == "internal")
+
+    def _material(
+        self,
+        release: Release,
+        assessment: Assessment | None,
+        study: Compared | None,
+        files: Mapping[str, File],
+        measured: str,
+    ) -> Material:
+        from microveil.report import Material
+
+        fingerprints = {"released": self.fingerprint(held(release))}
+        material = Material(
+            release=release,
+            summary=self.summary,
+            reference=self.reference,
+            assessment=assessment,
+            measured=measured,
+            study=study,
+            fingerprints=fingerprints,
+            files=files,
+        )
+        if self.original is None:
+            return material
+        material = replace(material, fingerprints={**fingerprints, "original": self.fingerprint(self.original)})
+        try:
+            both = self._both(release)
+        except MicroveilError as error:
+            return replace(material, absent=f"the two files cannot be compared: {error.problem}")
+        return replace(
+            material, names=both.names, before=both.original, after=both.released, audits=self._audits(release, both)
+        )
+
+    def of_both(self, data: Any, names: Sequence[str], first: Release, second: Release | None) -> Reporter:
+        """The writer of a release that is made of two, whose columns are some of `names` each."""
+        rules: list[Rule] = []
+        domains = dict.fromkeys(names, Domain())
+        for release in (first, second) if second is not None else (first,):
+            of, writer = list(release.dose), release.writer
+            if isinstance(writer, Reporter):
+                numbers = {number: list(names).index(name) for number, name in enumerate(of)}
+                rules += [rule.renumbered(numbers) for rule in writer.rules]
+                domains |= dict(zip(of, writer.domains, strict=False))
+        return replace(self, original=data, rules=rules, domains=list(domains.values()))
+
+    def audits(self, release: Release) -> list[Audit] | None:
+        """What became of the rules; None where there is no original, or none that can be compared."""
+        try:
+            return None if self.original is None else self._audits(release, self._both(release))
+        except MicroveilError:
+            return None
+
+    def _both(self, release: Release) -> Pair:
+        return pair_up(
+            open_frame(self.original),
+            open_frame(in_file_order(release)),
+            confidential=release.settings["confidential"],
+            public=None,
+            rules=release.settings["rules"],
+        )
+
+    def _audits(self, release: Release, both: Pair) -> list[Audit]:
+        """In how many rows each rule does not hold, and how many values a column could not have, before and after."""
+        names, before, after = both.names, both.original, both.released
+        orders: list[Rule] = []
+        if release.settings["rules"] == "infer" and release.sample is None:  # in a sample too many would be found
+            sums = [rule for rule in self.rules if isinstance(rule, LinearRule)]
+            orders += find_orders(before, implied_orders(before, sums))
+        found = []
+        for rule in [*self.rules, *orders]:
+            audit = Audit(rule.sentence(names), *(rule.broken(table.columns) for table in (before, after)))
+            # What most rows break is no rule of the file, if nobody declared it, but a formula to rebuild a column by.
+            formula = isinstance(rule, LinearRule) and not rule.exact
+            if not formula or 2 * audit.before <= before.shape[0]:
+                found.append(audit)
+        for name, domain, old, new in zip(names, self.domains, before.columns, after.columns, strict=False):
+            said = _in_words(domain)
+            if said:
+                found.append(Audit(f"{name}: {said}", domain.outside(old), domain.outside(new)))
+        return found
+
+
+def in_file_order(release: Release) -> Any:
+    """The released table with its rows where they were in the original."""
+    return held(release) if release.order is None else with_rows(release.data, np.argsort(release.order))
+
+
+def held(release: Release) -> Any:
+    """The released table, or a sample of its rows where it is a file too large to be held."""
+    return release.data if release.sample is None else release.sample[1]
+
+
+def file_identity(path: Path, name: str) -> File:
+    """A file by a name and the hash of its bytes."""
+    from microveil.report import File
+
+    with path.open("rb") as stream:
+        return File(name, hashlib.file_digest(stream, "sha256").hexdigest())
+
+
+def _in_words(domain: Domain) -> str:
+    ends = (("at least", domain.minimum), ("at most", domain.maximum), ("in steps of", domain.step))
+    return ", ".join(f"{word} {end:g}" for word, end in ends if end is not None)

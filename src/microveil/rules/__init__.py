@@ -1,0 +1,1 @@
+"""Rules of columns: domains, sums, ratios and orders; found, declared, and checked."""

@@ -1,0 +1,180 @@
+"""Sums that hold in most rows but not in all, and columns that follow from others but for a trifle.
+
+A total may have rounding differences, or errors in some records; a cost may follow from two others to four digits. A
+rule that holds in every row has its column left out and rebuilt. Here the gap between the column and what the rule
+says is a column of its own; whoever works with the gap in the place of the column keeps the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.linalg import regression_slopes
+from microveil.core.moments import Moments, moments
+from microveil.core.rng import Stream
+from microveil.core.table import Matrix
+from microveil.rules.domain import step_of
+from microveil.rules.linear_rules import LinearRule, fullest
+
+HOLDS = 0.5
+"""Share of rows from which on a sum is a rule with exceptions, and not a coincidence."""
+
+TIED = 1e-3
+"""Share of a column's variance that the others leave unexplained at most, for it to follow from them but for a trifle.
+
+Below this share, nobody who arranges the columns one by one can hit it (see `RIDGE` of the arrangement).
+"""
+
+LIKELY, MANY = 0.01, 40
+"""Unexplained share from which on a sum is not looked for among so many columns: each search is a regression."""
+
+DISTINCT = 20
+"""Values from which on a column may be a total; equal flags are no sum of each other."""
+
+PLENTY = 100
+"""How many times the rounding differences a total must vary, if these are to count as none."""
+
+ROWS, FIRST_ROWS = 20_000, 2_000
+"""Rows on which a sum is looked for, in the first of them, and counted: a share of one half is plain to see."""
+
+TRIMMED, REFITS = 0.6, 4
+"""Share of rows that fit best, on which the fit is repeated: gross errors in some rows must not bend it."""
+
+ROUND_OFF = 1e-9
+
+
+def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[LinearRule]:
+    """A rule for each column that has one, in terms of columns that have none: with whole coefficients, or fitted."""
+    count, width = values.shape
+    if count <= 2 * width:
+        return []
+    rows = np.arange(count)
+    if count > ROWS:
+        rows = np.unique(stream.generator().integers(count, size=ROWS))
+    sample = np.array([column[rows] for column in values.columns])
+    found: list[LinearRule] = []
+    basis: list[int] = []
+    for j in sorted(range(width), key=lambda j: summary.sd[j]):  # a total varies more than its parts
+        fit = _fitted(summary, basis, j)
+        likely = basis and (width <= MANY or fit.unexplained <= LIKELY)
+        rule = near_sum(sample, sorted(basis), j) if likely else None
+        if rule is None and fit.unexplained <= TIED:
+            rule = fit.rule
+        if rule is None:
+            basis.append(j)
+        else:
+            found.append(rule)
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class NearSum:
+    """A sum with the number of rows that break it, of those that tell."""
+
+    rule: LinearRule
+    exceptions: int
+    rows: int
+
+
+def find_near_sums(values: Matrix, among: Sequence[int], holes: Mask | None, stream: Stream) -> list[NearSum]:
+    """Sums that hold in most rows of some columns, not in all; with holes, of the fullest of them."""
+    searched = list(among) if holes is None else fullest(among, holes)
+    chosen = values.select(searched)
+    if holes is not None:
+        chosen = chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
+    if chosen.shape[0] <= 2 * len(searched):
+        return []
+    rules = find_near_rules(chosen, moments(chosen.piece, chosen.shape[0]), stream)
+    back = dict(enumerate(searched))
+    counted = [_counted(values, rule.renumbered(back)) for rule in rules if is_sum(rule)]
+    # What holds in most rows only to the rounding of the columns has too many exceptions to be told as a rule.
+    return [near for near in counted if near.exceptions <= (1 - HOLDS) * near.rows]
+
+
+def _counted(values: Matrix, rule: LinearRule) -> NearSum:
+    there = np.ones(values.shape[0], dtype=bool)
+    for j in (rule.column, *rule.terms):
+        there &= ~np.isnan(values.columns[j])
+    return NearSum(rule, rule.broken(values.columns), int(np.count_nonzero(there)))
+
+
+def is_sum(rule: LinearRule) -> bool:
+    """Does it have whole coefficients, as sums and differences have?"""
+    return all(c == round(c) for c in rule.terms.values())
+
+
+def share_met(columns: Sequence[Array], rule: LinearRule) -> float:
+    """The share of rows in which a rule holds to round-off; rows of nothing but zeros say nothing."""
+    return _share_met(columns, rule, 0.0)
+
+
+def gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
+    """The columns with the gap in the place of each column that has a rule."""
+    out = list(columns)
+    for rule in rules:
+        out[rule.column] = columns[rule.column] - rule.rebuilt(columns)
+    return out
+
+
+def without_gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
+    """The columns from their gaps."""
+    out = list(columns)
+    for rule in rules:
+        out[rule.column] = columns[rule.column] + rule.rebuilt(columns)
+    return out
+
+
+@dataclass(frozen=True)
+class _Fit:
+    rule: LinearRule
+    unexplained: float
+
+
+def _fitted(summary: Moments, others: list[int], column: int) -> _Fit:
+    """The regression of a column on others, and the share of its variance that they leave, from the moments."""
+    cross = summary.covariance[np.ix_(others, [column])]
+    slopes = regression_slopes(summary.covariance[np.ix_(others, others)], cross)
+    variance = summary.variance[column]
+    unexplained = float(1 - (cross.T @ slopes)[0, 0] / variance) if variance > 0 else 1.0
+    return _Fit(LinearRule(column, dict(zip(others, slopes[:, 0].tolist(), strict=True)), exact=False), unexplained)
+
+
+def near_sum(sample: Array, others: list[int], column: int) -> LinearRule | None:
+    """Whole coefficients that fit most rows to the last digit, or to the rounding of the columns.
+
+    Every row counts by its own size: one in which the total is wrong weighs no more than any other.
+    """
+    first = sample[:, :FIRST_ROWS]
+    size = np.abs(first[[*others, column]]).sum(axis=0)
+    rows = size > 0
+    if np.unique(first[column, rows]).size < DISTINCT:
+        return None
+    design, target = (first[others] / np.where(rows, size, 1.0)).T, first[column] / np.where(rows, size, 1.0)
+    for _ in range(REFITS):
+        fitted: Array = np.linalg.lstsq(design[rows], target[rows], rcond=1e-10)[0]
+        terms = {j: round(c) for j, c in zip(others, fitted.tolist(), strict=True) if round(c)}
+        rule = LinearRule(column, terms, exact=False)
+        if terms and max(_share_met(sample, rule, slack) for slack in (0.0, _rounding(sample, rule))) >= HOLDS:
+            return rule
+        misses = np.abs(target - design @ fitted)
+        rows = (size > 0) & (misses <= max(float(np.quantile(misses[size > 0], TRIMMED)), ROUND_OFF))
+    return None
+
+
+def _rounding(sample: Array, rule: LinearRule) -> float:
+    """How far rounded columns may be from their sum; 0 where that is no trifle."""
+    steps = [abs(c) * (step_of(sample[j]) or 0.0) for j, c in {rule.column: 1.0, **rule.terms}.items()]
+    slack = sum(steps) / 2
+    low, high = np.quantile(sample[rule.column], [0.1, 0.9])
+    return slack if PLENTY * slack <= high - low else 0.0
+
+
+def _share_met(columns: Sequence[Array] | Array, rule: LinearRule, slack: float) -> float:
+    size = np.abs(columns[rule.column]) + sum(abs(c) * np.abs(columns[j]) for j, c in rule.terms.items())
+    gap = np.abs(columns[rule.column] - rule.rebuilt(list(columns)))
+    told = size > slack
+    return float(np.mean(gap[told] <= slack + ROUND_OFF * size[told])) if told.any() else 0.0

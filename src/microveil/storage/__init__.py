@@ -1,0 +1,1 @@
+"""Columns of numbers on a disk, and tables whose rows are elsewhere."""

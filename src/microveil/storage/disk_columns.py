@@ -1,0 +1,172 @@
+"""Columns of numbers on a disk, in files that have no name.
+
+A file without a name is readable by nobody else, and the system gives its space back when the process ends, however it
+ends: there is nothing to clean up after a crash. Reading and writing go through the system's cache, which is not part
+of the process: what it holds in memory are the pieces it works on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import FileError, ParameterError
+from microveil.core.table import Matrix
+from microveil.storage.atomic import NO_SPACE, shown
+
+BYTES = 8
+ROWS_AT_ONCE = 65_536
+"""Rows that are read at once where a whole column is gone through."""
+
+
+class DiskColumn:
+    """A column of numbers in a file of its own; some rows are an array, as with an array's slices."""
+
+    def __init__(self, rows: int, folder: Path) -> None:
+        self.shape, self.size = (rows,), rows
+        self.folder = folder
+        # The file is unlinked at once, or has never had a name where the system can do that.
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as the column
+        self._handle = self._file.fileno()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Array:
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.size)
+            return self._read(start, stop) if step == 1 else self._gathered(np.arange(start, stop, step))
+        return self._gathered(np.flatnonzero(rows) if rows.dtype == bool else rows)
+
+    def write(self, start: int, values: Array) -> None:
+        """Put values into the rows from `start` on."""
+        left = np.ascontiguousarray(values).data.cast("B")
+        place = start * BYTES
+        try:
+            while left:
+                written = os.pwrite(self._handle, left, place)
+                left, place = left[written:], place + written
+        except OSError as error:
+            hint = "free some space, or choose another folder with MICROVEIL_TEMPORARY"
+            why = "is full" if error.errno in NO_SPACE else "cannot be written to"
+            raise FileError(f"the folder for temporary files, {shown(self.folder)}, {why}", hint) from None
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._file.close()
+
+    def append(self, values: Array) -> None:
+        """Put values after the last row."""
+        self.write(self.size, values)
+        self.size += values.size
+        self.shape = (self.size,)
+
+    def pieces(self) -> Iterator[Array]:
+        """The whole column, a piece at a time."""
+        for start in range(0, self.size, ROWS_AT_ONCE):
+            yield self._read(start, min(start + ROWS_AT_ONCE, self.size))
+
+    def max(self) -> float:
+        """The largest value."""
+        return max(float(piece.max()) for piece in self.pieces())
+
+    def min(self) -> float:
+        """The least value."""
+        return min(float(piece.min()) for piece in self.pieces())
+
+    def _read(self, start: int, stop: int) -> Array:
+        values = np.empty(max(stop - start, 0))
+        left = values.data.cast("B")
+        place = start * BYTES
+        while left:
+            count = os.preadv(self._handle, [left], place)
+            if count == 0:
+                raise FileError("a temporary file has lost its end", "check the disk, and try again")
+            left, place = left[count:], place + count
+        return values
+
+    def _gathered(self, rows: NDArray[Any]) -> Array:
+        """Some rows in any order, read in the order of the file."""
+        out = np.empty(rows.size)
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        for start in range(0, self.size, ROWS_AT_ONCE):
+            first, last = np.searchsorted(ascending, [start, start + ROWS_AT_ONCE])
+            if first < last:
+                piece = self._read(start, min(start + ROWS_AT_ONCE, self.size))
+                out[order[first:last]] = piece[ascending[first:last] - start]
+        return out
+
+
+class LabelColumn:
+    """1 in the rows with some label, 0 in the others; of labels that are on a disk by their numbers."""
+
+    def __init__(self, codes: DiskColumn, code: int) -> None:
+        self.codes, self.code = codes, code
+        self.shape, self.size = codes.shape, codes.size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Array:
+        here: Array = (self.codes[rows] == self.code).astype(np.float64)
+        return here
+
+
+def on_disk(columns: Sequence[DiskColumn | LabelColumn]) -> Matrix:
+    """Columns on a disk as a matrix, whose pieces are read as those of arrays are."""
+    return Matrix(cast(Sequence[Array], columns))
+
+
+class Shelf:
+    """Makes columns on a disk and lets go of them all; and says how much memory their user may take."""
+
+    def __init__(self, folder: Path, memory: int) -> None:
+        self.folder, self.memory = folder, memory
+        self._made: list[DiskColumn] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for column in self._made:
+            column.close()
+
+    def column(self, rows: int = 0) -> DiskColumn:
+        """A new column of so many rows, with nothing in them yet."""
+        self._made.append(DiskColumn(rows, self.folder))
+        return self._made[-1]
+
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+LEAST_MEMORY = 10**8
+"""Below this, Python and its libraries alone take more."""
+
+
+def memory_in_bytes(asked: int | str) -> int:
+    """`1GB`, `800 MB` or a number of bytes."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?b?)\s*", str(asked).lower())
+    unit = found[2].upper() if found else ""
+    unit = unit if unit.endswith("B") or not unit else f"{unit}B"
+    size = int(float(found[1]) * UNITS[unit]) if found else 0
+    if isinstance(asked, bool) or size < LEAST_MEMORY:
+        raise ParameterError("memory: must be at least 100MB", "write it as 800MB or 1GB")
+    return size
+
+
+def temporary_folder(beside: Path | None) -> Path:
+    """Where temporary columns go: `MICROVEIL_TEMPORARY`, or beside a file, or where the system has its own."""
+    asked = os.environ.get("MICROVEIL_TEMPORARY", "").strip()
+    if asked:
+        if not Path(asked).is_dir():
+            raise FileError(f"MICROVEIL_TEMPORARY: there is no folder {shown(asked)}", "create it, or unset it")
+        return Path(asked)
+    return Path(tempfile.gettempdir()) if beside is None else beside.resolve().parent
