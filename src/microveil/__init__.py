@@ -6,41 +6,38 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from microveil.api import (
-        assess,
-        describe,
-        example_file,
-        leakage_distribution,
-        measures,
-        methods,
-        protect,
-        read_policy,
-    )
+    from microveil.assess import assess, assess_files, read_policy
     from microveil.assessment.assessment import Assessment, Sanity
     from microveil.assessment.policy import Policy, Verdict
-    from microveil.large import assess_files, protect_file, protect_spark
+    from microveil.catalogue import describe, example_file, measures, methods
+    from microveil.measures.risk import leakage_distribution
     from microveil.papers.reproduce import reproduce
-    from microveil.release.recipe import run
+    from microveil.protection.in_memory import protect
+    from microveil.protection.on_spark import protect_spark
     from microveil.release.release import ComponentTable, Dose, Release
     from microveil.studies.compare import compare
     from microveil.studies.recommend import Advice, recommend
     from microveil.studies.study import Study
+    from microveil.workflow import protect_file, run
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name lives. They are imported on first use, so that `import microveil` and `--help` cost nothing
 # that is not needed: the whole of it takes a second.
 _HOMES = {
-    "microveil.api": ("assess describe example_file leakage_distribution measures methods protect read_policy"),
+    "microveil.assess": "assess assess_files read_policy",
     "microveil.assessment.assessment": "Assessment Sanity",
     "microveil.assessment.policy": "Policy Verdict",
+    "microveil.catalogue": "describe example_file measures methods",
+    "microveil.measures.risk": "leakage_distribution",
+    "microveil.papers.reproduce": "reproduce",
+    "microveil.protection.in_memory": "protect",
+    "microveil.protection.on_spark": "protect_spark",
     "microveil.release.release": "ComponentTable Dose Release",
-    "microveil.large": "assess_files protect_file protect_spark",
-    "microveil.release.recipe": "run",
     "microveil.studies.compare": "compare",
     "microveil.studies.recommend": "Advice recommend",
-    "microveil.papers.reproduce": "reproduce",
     "microveil.studies.study": "Study",
+    "microveil.workflow": "protect_file run",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

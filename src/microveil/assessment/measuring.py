@@ -156,8 +156,9 @@ def assessment(
     sanity: bool,
     tell: Tell,
     figure: Figure | None = None,
+    known: Mapping[str, Measure] | None = None,
 ) -> Assessment:
-    """The figures of a release, which can be put into a table `like` the original.
+    """The figures of a release, which can be put into a table `like` the original; what is `known` is not measured.
 
     With another `figure`, that is how the release is measured, because its tables are not in memory; the sanity lines
     are of a few records, which are.
@@ -165,7 +166,7 @@ def assessment(
     share = 1.0 - SANITY_SHARE if sanity else 1.0
     told = _part_of(tell, "", 0.0, share)
     both, early = (both, {}) if figure is not None else in_order(both, ids, streams)
-    figures, skipped = take(both, ids, streams, told, figure, early)
+    figures, skipped = take(both, ids, streams, told, figure, {**early, **(known or {})})
     reasons = [both.reordered] if both.reordered else []
     if not figures:
         name, reason = next(iter(skipped.items()))

@@ -1,61 +1,65 @@
-"""What the other commands do: read, call the api, write, show."""
+"""What the other commands do: call the function, write, show."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from microveil import api, large, papers, studies
-from microveil.cli import show
-from microveil.cli.asked import Comparison, Consultation, Inquiry, columns_in, limits_in, methods_in, typed
+from microveil import catalogue, papers, studies
+from microveil.assess import assess as assess_tables
+from microveil.assess import assess_files
 from microveil.cli.endings import Stopped, point_of_no_return
-from microveil.cli.shared import LONG, end, files_among, print_json, progress, read
+from microveil.cli.shared import end, print_json, progress, read
+from microveil.cli.show import catalogues, releases
+from microveil.cli.show import studies as shown_studies
+from microveil.cli.show.console import print_written
 from microveil.core.errors import ParameterError
 from microveil.io.config_files import toml_text
+from microveil.io.files.formats import ReadOptions
+from microveil.io.locations import Place, file_of, own_file
+from microveil.options import Assess, AssessFiles, Compare, Describe, Options, Reading, Recommend, Settings
 from microveil.papers.reproduce import about
 from microveil.papers.reproduce import reproduce as reproduced
+from microveil.report import study_texts, twin, write_texts
+from microveil.report.command_line import protect_words
 from microveil.storage.atomic import atomic_targets, check_place, shown
 from microveil.storage.disk_columns import memory_in_bytes
 
 
-def _own_file(place: api.Place) -> Path:
-    file = api.own_file(place)
+def _own_file(place: Place) -> Path:
+    file = own_file(place)
     if file is None:
         raise ParameterError("engine: 'stream' reads files", "use engine='memory' for databases and sheets")
     return file
 
 
-def assess(inquiry: Inquiry, *, as_json: bool, quiet: bool) -> None:
-    """Hold a released file against the original."""
-    memory_in_bytes(inquiry.memory)
-    policy = None if inquiry.policy is None else api.read_policy(inquiry.policy)
-    options: dict[str, Any] = {
-        **inquiry.columns.compared,
-        "measures": columns_in(inquiry.measures) or (),
-        "sensitive": columns_in(inquiry.sensitive),
-        "seed": inquiry.seed,
-    }
-    with progress(LONG, quiet, LONG) as tell:  # some attacks take a while on any file
-        if inquiry.engine not in ("memory", "stream"):
-            raise ParameterError(f"engine: '{inquiry.engine}' cannot assess", "use memory or stream")
-        if inquiry.engine == "stream":
-            if inquiry.holdout is not None:
+def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
+    """Compare a released file with the original."""
+    asked = AssessFiles.checked(options)
+    memory_in_bytes(asked.memory)
+    reading = ReadOptions.of(asked)
+    given = asked.only(Assess)
+    with progress(quiet) as tell:  # some attacks take a while on any file
+        if asked.engine not in ("memory", "stream"):
+            raise ParameterError(f"engine: '{asked.engine}' cannot assess", "use memory or stream")
+        if asked.engine == "stream":
+            if given.pop("holdout") is not None:
                 raise ParameterError("holdout: engine 'stream' has no room for a third file", "use engine='memory'")
-            files = [_own_file(place) for place in (inquiry.original, inquiry.released)]
-            options |= {"memory": inquiry.memory, "reading": inquiry.reading}
-            judged = large.assess_files(files[0], files[1], **options, policy=policy, progress=tell)
+            files = [_own_file(place) for place in (original, released)]
+            judged = assess_files(*files, reading=reading, memory=asked.memory, **given, progress=tell)
         else:
-            frames = [read(path, quiet, inquiry.reading)[0] for path in (inquiry.original, inquiry.released)]
-            if inquiry.holdout is not None:
-                options["holdout"] = read(inquiry.holdout, quiet, inquiry.reading)[0]
-            judged = api.assess(*frames, **options, policy=policy, progress=tell)
+            frames = [read(path, quiet, reading)[0] for path in (original, released)]
+            if asked.holdout is not None:
+                given["holdout"] = read(asked.holdout, quiet, reading)[0]
+            judged = assess_tables(*frames, **given, progress=tell)
     if as_json:
         print_json(judged.to_dict())
     elif not quiet:
-        show.assessment(judged)
+        releases.assessment(judged)
     end(judged)
 
 
@@ -70,38 +74,67 @@ def _noted_in(store: Path | None) -> Iterator[None]:
         raise Stopped(f"finished releases are in {store}: with the same --store the study goes on") from None
 
 
-def compare(asked: Comparison, *, as_json: bool, quiet: bool) -> None:
+def _study_of(asked: Compare | Recommend) -> dict[str, Any]:
+    """The options of a study as its function takes them: how files are read is none of its business."""
+    own = {*Reading.model_fields, "methods", "limit", "report"}
+    return {name: getattr(asked, name) for name in type(asked).model_fields if name not in own}
+
+
+def _files(*places: Place | None) -> list[Path]:
+    return [file for place in places if place is not None and (file := file_of(place)) is not None]
+
+
+def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Study several methods on a file."""
-    limit, methods = limits_in(asked.limits), methods_in(asked.methods)
-    measures = studies.measures_for(columns_in(asked.measures) or (), limit)
+    asked = Compare.checked(options)
+    limit = asked.limit or {}
+    measures = studies.measures_for(asked.measures or (), limit)
     if asked.store is not None:
-        check_place(asked.store, files_among([asked.source]))
-    pages = [] if asked.report is None else [asked.report, api.report_twin(asked.report)]
+        check_place(asked.store, _files(source))
+    pages = [] if asked.report is None else [asked.report, twin(asked.report)]
     for path in pages:
-        check_place(path, files_among([asked.source, *([] if asked.store is None else [asked.store])]))
-    frame, _ = read(asked.source, quiet, asked.reading)
-    with _noted_in(asked.store), progress(LONG, quiet, LONG) as tell:
-        study = studies.compare(
-            frame,
-            methods,
-            repeats=asked.repeats,
-            measures=measures,
-            seed=asked.seed,
-            **asked.columns.protected,
-            sensitive=columns_in(asked.sensitive),
-            store=asked.store,
-            progress=tell,
-        )
+        check_place(path, _files(source, asked.store))
+    frame, _ = read(source, quiet, ReadOptions.of(asked))
+    with _noted_in(asked.store), progress(quiet) as tell:
+        given = {**_study_of(asked), "measures": measures}
+        study = studies.compare(frame, asked.methods, **given, progress=tell)
     best = study.best(limit) if limit else None
     if pages:
-        with atomic_targets(pages, point_of_no_return()) as (page, twin):
-            api.write_study_report(study, page, twin)
+        with atomic_targets(pages, point_of_no_return()) as (page, beside):
+            write_texts(study_texts(study), page, beside, private=True)
     if as_json:
         frontier = study.frontier() if study.has_map else []
         print_json({**study.to_dict(), "frontier": frontier, **({"best": best} if limit else {})})
     elif not quiet:
-        show.study(study, limit, best)
-        show.written(pages)
+        shown_studies.study(study, limit, best)
+        print_written(pages)
+
+
+def recommend(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
+    """Advise on a method for a file."""
+    asked = Recommend.checked(options)
+    if asked.store is not None:
+        check_place(asked.store, _files(source))
+    frame, _ = read(source, quiet, ReadOptions.of(asked))
+    with _noted_in(asked.store), progress(quiet) as tell:
+        advice = studies.recommend(frame, limit=asked.limit, **_study_of(asked), progress=tell)
+    command = None if advice.method is None else _typed(source, asked, advice.method, advice.params)
+    if as_json:
+        print_json({**advice.to_dict(), "command": command})
+    elif not quiet:
+        shown_studies.advice(advice, command)
+
+
+def _typed(source: Place, asked: Options, method: str, given: Mapping[str, Any]) -> str:
+    """The command that makes a release as it was advised."""
+    roles = {name: value for name, value in given.items() if name in Settings.model_fields}
+    params = {name: value for name, value in given.items() if name not in roles}
+    if "rules" in roles:
+        roles["rules"] = roles["rules"] or "none"
+    reading = ReadOptions.of(asked)
+    said = [word for name in reading.said for word in (f"--{name}", getattr(reading, name))]
+    words = protect_words(str(source), "OUTPUT", {"method": method, "parameters": params, **roles})
+    return shlex.join([*words, *said])
 
 
 def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: bool) -> None:
@@ -113,48 +146,26 @@ def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: b
         if as_json:
             print_json({"tables": known})
         elif not quiet:
-            show.reproducible(known)
+            shown_studies.reproducible(known)
         return
-    with progress(LONG, quiet, LONG) as tell:
+    with progress(quiet) as tell:
         found = reproduced(table, repeats=repeats, progress=tell)
     if as_json:
         print_json(found.to_dict())
     elif not quiet:
-        show.reproduction(found)
+        shown_studies.reproduction(found)
 
 
-def recommend(asked: Consultation, *, as_json: bool, quiet: bool) -> None:
-    """Advise on a method for a file."""
-    limit = limits_in(asked.limits) or None
-    if asked.store is not None:
-        check_place(asked.store, files_among([asked.source]))
-    frame, _ = read(asked.source, quiet, asked.reading)
-    with _noted_in(asked.store), progress(LONG, quiet, LONG) as tell:
-        advice = studies.recommend(
-            frame,
-            sensitive=columns_in(asked.sensitive),
-            limit=limit,
-            repeats=asked.repeats,
-            seed=asked.seed,
-            **asked.columns.protected,
-            store=asked.store,
-            progress=tell,
-        )
-    command = None if advice.method is None else typed(asked, advice.method, advice.params)
-    if as_json:
-        print_json({**advice.to_dict(), "command": command})
-    elif not quiet:
-        show.advice(advice, command)
-
-
-def describe(source: api.Place, save: Path | None, reading: api.ReadOptions | None = None, *, as_json: bool) -> None:
+def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Describe a file."""
+    asked = Describe.checked(options)
+    save = asked.save
     if save is not None:
         if save.suffix.lower() not in (".toml", ".json"):
             raise ParameterError(f"--save: {shown(save)} is neither TOML nor JSON", "name it ....toml or ....json")
-        check_place(save, files_among([source]))
-    frame, file_format = read(source, quiet=False, reading=reading)
-    description = api.describe(frame)
+        check_place(save, _files(source))
+    frame, file_format = read(source, quiet=False, reading=ReadOptions.of(asked))
+    description = catalogue.describe(frame)
     if save is not None:
         content = description.to_dictionary()
         text = f"{json.dumps(content, indent=2)}\n" if save.suffix.lower() == ".json" else toml_text(content)
@@ -163,50 +174,31 @@ def describe(source: api.Place, save: Path | None, reading: api.ReadOptions | No
     if as_json:
         print_json({**description.to_dict(), "read_as": file_format.told})
     else:
-        show.description(description, save)
+        catalogues.description(description, save)
 
 
 def methods(name: str | None, *, as_json: bool) -> None:
-    """List methods or parameters."""
+    """List methods, or the parameters of one: without arrays that only tests pass in."""
     if name is None:
-        if as_json:
-            print_json(api.methods())
-        else:
-            show.methods(api.methods())
-        return
-    details = _without_test_parameters(api.method_details(name))
-    if as_json:
-        print_json(details)
+        found: dict[str, Any] = catalogue.methods()
     else:
-        show.method(details)
+        found = catalogue.method_details(name)
+        for group in found["parameters"]:
+            group["parameters"] = [parameter for parameter in group["parameters"] if not parameter["for_tests"]]
+    if as_json:
+        print_json(found)
+    elif name is None:
+        catalogues.methods(found)
+    else:
+        catalogues.method(found)
 
 
 def measures(name: str | None, *, as_json: bool) -> None:
-    """List measures, or tell of one."""
-    if name is None:
-        if as_json:
-            print_json(api.measures())
-        else:
-            show.measures(api.measures())
-        return
-    details = api.measure_details(name)
+    """List measures, or tell all about one."""
+    found = catalogue.measures() if name is None else catalogue.measure_details(name)
     if as_json:
-        print_json(details)
+        print_json(found)
+    elif name is None:
+        catalogues.measures(found)
     else:
-        show.measure(details)
-
-
-def _without_test_parameters(details: dict[str, Any]) -> dict[str, Any]:
-    """Arrays that only tests pass in cannot be given on the command line."""
-    groups = [
-        {**group, "parameters": [parameter for parameter in group["parameters"] if not parameter["for_tests"]]}
-        for group in details["parameters"]
-    ]
-    return {**details, "parameters": groups}
-
-
-def version() -> None:
-    """Print the version."""
-    from microveil import __version__
-
-    print(__version__)
+        catalogues.measure(found)

@@ -1,6 +1,7 @@
 """The command line: `microveil protect | run | assess | describe | methods | measures | mos | table | demo | version`.
 
-Nothing is decided here: commands read files, call the api and show what it says. Results go to standard output,
+Nothing is decided here: commands translate what is typed, call what does the work, and show what it says. Results go to
+standard output,
 progress and messages to standard error. Exit codes: 0 done, 1 the policy is not met, 2 bad input or usage, 3 an
 internal fault, 130 stopped.
 """
@@ -28,9 +29,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _run(arguments: list[str]) -> int:
     try:
         # Here, because they take half a second, in which one can change one's mind too.
-        from microveil.cli.commands import app
+        from microveil.cli.commands import app_for
 
-        code = app(arguments or ["--help"], prog_name="microveil", standalone_mode=False)
+        code = app_for(arguments)(arguments or ["--help"], prog_name="microveil", standalone_mode=False)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()
     except Stopped as stopped:

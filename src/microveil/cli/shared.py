@@ -1,46 +1,21 @@
-"""What the commands share: options that several have, lists of names, how files are read, and how work ends."""
+"""What the commands share: JSON, progress, how files are read, and how work ends."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from microveil import api
 from microveil.assessment.assessment import Assessment
-from microveil.cli import show
 from microveil.cli.endings import NotMet, say
-from microveil.core.errors import ParameterError
+from microveil.cli.show.console import Tell, progress_bar
+from microveil.io.files.formats import ReadOptions
+from microveil.io.locations import Place, file_of
+from microveil.io.tables import read_table
 
 LONG = 500_000
 """Cells from which on a progress bar is shown; and bytes of a file, while it is read."""
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")]
-
-
-def names_in(text: str) -> list[str]:
-    """`a,b` as names; one with a comma in it goes in double quotes."""
-    import csv
-
-    try:
-        names = next(csv.reader([text], skipinitialspace=True), [])
-    except csv.Error:
-        raise ParameterError(
-            "a list of columns cannot be read", "separate names by commas, quote those that have one"
-        ) from None
-    return [name for name in names if name.strip()]
-
-
-def check_different(targets: Sequence[Path]) -> None:
-    """No output may overwrite another."""
-    if len({path.resolve() for path in targets}) < len(targets):
-        raise ParameterError("two outputs have the same name", "give each a name of its own")
 
 
 def print_json(content: Any) -> None:
@@ -49,27 +24,22 @@ def print_json(content: Any) -> None:
 
 
 @contextmanager
-def progress(size: int, quiet: bool, least: int) -> Iterator[show.Tell]:
+def progress(quiet: bool, size: int = LONG, least: int = LONG) -> Iterator[Tell]:
     """A bar on standard error for work of at least so much size; nothing for the rest."""
     if quiet or size < least:
         yield lambda *_: None
         return
-    with show.progress_bar() as tell:
+    with progress_bar() as tell:
         yield tell
 
 
-def files_among(places: Sequence[api.Place]) -> list[Path]:
-    """The files among places."""
-    return [file for file in map(api.file_of, places) if file is not None]
-
-
-def read(source: api.Place, quiet: bool, reading: api.ReadOptions | None = None) -> tuple[Any, Any]:
-    """The table in a file or database, and its format; what was found out about that is told."""
-    file = api.file_of(source)
+def read(source: Place, quiet: bool, reading: ReadOptions | None = None) -> tuple[Any, Any]:
+    """The table in a file or database, and its format; what was found out about that is said."""
+    file = file_of(source)
     size = file.stat().st_size if file is not None and file.is_file() else 0
-    with progress(size, quiet, LONG) as tell:
+    with progress(quiet, size) as tell:
         tell("reading the file", None)
-        frame, file_format = api.read_table(source, reading)
+        frame, file_format = read_table(source, reading)
     if not quiet and not file_format.manner.is_plain:
         say(f"{source} read as: {file_format.told}")
     return frame, file_format

@@ -34,6 +34,10 @@ class FileError(MicroveilError):
     """A file cannot be read or written."""
 
 
+class PolicyNotMet(MicroveilError):  # noqa: N818 - a finding, not a fault
+    """The figures of a release are not within the limits of the policy, so nothing was written."""
+
+
 def one_of(choices: Iterable[object]) -> str:
     """`a, b or c`, for messages that list what is allowed."""
     words = [str(choice) for choice in choices]

@@ -20,7 +20,7 @@ NOT_ORIGINAL = "free, smoothed or stratified"
 """The marginals of a method whose covariances are exact: values in another order cannot have these."""
 
 ROLES = ("confidential", "public", "strata", "weight", "unit", "drop")
-BESIDE_PARAMETERS = (*ROLES, "seed", "secret", "register", "rules", "engine")
+BESIDE_PARAMETERS = (*ROLES, "seed", "secret", "registry", "rules", "engine")
 """What `protect` takes beside the parameters of a method; misspelt, it looks like one of these."""
 
 

@@ -1,1 +1,1 @@
-"""What protect gives back: the release, its diagnostics, its recipe, its register and its reports."""
+"""What protect gives back: the release, its diagnostics, its recipe, its registry and its reports."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -46,6 +47,17 @@ AT_ONCE = 2**20
 """Rows of a column that are looked at together: the column may be on a disk."""
 
 
+@dataclass(frozen=True, repr=False)
+class EngineRun:
+    """A finished run: the plan, the table that came in (its first rows, where there are many) and what came out."""
+
+    plan: Plan
+    frame: Frame
+    roles: Roles
+    intake: Intake
+    outcome: Outcome
+
+
 def component_table(outcome: Outcome) -> ComponentTable:
     """The components with their weights on the perturbed columns; with strata, of the largest stratum."""
     spectrum = outcome.spectrum
@@ -60,11 +72,12 @@ def component_table(outcome: Outcome) -> ComponentTable:
     )
 
 
-def leakage(plan: Plan, intake: Intake, outcome: Outcome) -> Leakage | None:
+def leakage(run: EngineRun) -> Leakage | None:
     """How many records come back whole when each component is swapped on its own (Hsu and Chen 2008).
 
     Components that stay are one more, as what they hold of a record stays together.
     """
+    plan, intake, outcome = run.plan, run.intake, run.outcome
     swapped, untouched = len(outcome.spectrum.selected), outcome.untouched > 0
     if not plan.perturb.permutes or plan.maps_values or intake.table.strata is not None or swapped + untouched < 2:
         return None
@@ -72,8 +85,9 @@ def leakage(plan: Plan, intake: Intake, outcome: Outcome) -> Leakage | None:
     return Leakage(whole.mean, whole.risk, outcome.spectrum.near_returns)
 
 
-def kept(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, float]:
+def kept(run: EngineRun, proof: Evidence) -> dict[str, float]:
     """The statistics the method promises, with the error that was reached."""
+    plan, intake, outcome = run.plan, run.intake, run.outcome
     statistics = {}
     mapped, knows_weights = outcome.restored is not None, intake.table.weights is None or plan.perturb.knows_weights
     arranged = outcome.restored is not None and outcome.restored.settled is not None
@@ -115,8 +129,9 @@ def _kept_within(intake: Intake, outcome: Outcome) -> dict[str, float]:
     return {**kept, "covariance in clusters": covariance} if covariance <= KEPT and clusters.any() else kept
 
 
-def kept_on_average(plan: Plan, intake: Intake, outcome: Outcome) -> tuple[str, ...]:
+def kept_on_average(run: EngineRun) -> tuple[str, ...]:
     """The statistics that come back on average over repeated releases, if not exactly."""
+    plan, intake, outcome = run.plan, run.intake, run.outcome
     if plan.exact or outcome.restored is not None or outcome.enforcement is not None:
         return ()  # measured and told with the figure that was reached, or no longer what the method alone gives
     if intake.table.weights is not None and not plan.perturb.knows_weights:
@@ -127,8 +142,9 @@ def kept_on_average(plan: Plan, intake: Intake, outcome: Outcome) -> tuple[str, 
     return (*statistics, "covariance") if plan.covariance_on_average(outcome.untouched) else statistics
 
 
-def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict[str, Dose]:
+def doses(run: EngineRun, proof: Evidence) -> dict[str, Dose]:
     """Asked and achieved perturbation, column by column."""
+    plan, intake, outcome = run.plan, run.intake, run.outcome
     retained, constant = plan.perturb.retained(), set(outcome.constant)
     known = {}
     if outcome.spectrum.retained is not None and intake.table.strata is None:
@@ -150,9 +166,9 @@ def doses(plan: Plan, intake: Intake, outcome: Outcome, proof: Evidence) -> dict
     return found
 
 
-def rules(intake: Intake, outcome: Outcome) -> list[str]:
+def rules(run: EngineRun) -> list[str]:
     """The rules between columns that the release keeps, as sentences."""
-    names = intake.table.confidential_names
+    names, outcome = run.intake.table.confidential_names, run.outcome
     return [
         *(rule.sentence(names) for rule in outcome.rules if rule.exact),
         *(rule.sentence(names) for rule in outcome.ratios),
@@ -160,21 +176,14 @@ def rules(intake: Intake, outcome: Outcome) -> list[str]:
 
 
 def remarks(
-    plan: Plan,
-    frame: Frame,
-    roles: Roles,
-    intake: Intake,
-    outcome: Outcome,
-    kept: Mapping[str, float],
-    dose: Mapping[str, Dose],
-    same_records: float,
-    *,
-    rounded: bool,
+    run: EngineRun, kept: Mapping[str, float], dose: Mapping[str, Dose], same_records: float, *, rounded: bool
 ) -> list[str]:
     """What the owner must know before releasing; none of it tells a confidential value.
 
-    `rounded` says that a column's type holds fewer digits than the values had.
+    `kept` are the errors of the statistics that were promised, `dose` the change of each column, `same_records` the
+    share of records that came back, and `rounded` says that a column's type holds fewer digits than the values had.
     """
+    plan, frame, roles, intake, outcome = run.plan, run.frame, run.roles, run.intake, run.outcome
     whole = frame.count == intake.table.count
     return [
         *_about_others(frame, roles, whole=whole),

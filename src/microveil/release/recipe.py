@@ -25,22 +25,22 @@ guess at the whole file could be confirmed. Such a recipe is a secret, and is wr
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from microveil import api
 from microveil.core.errors import ParameterError
 from microveil.io.config_files import Strict, plain_data, read_strictly, toml_text
-from microveil.release.release import RECIPE_VERSION, Release
-from microveil.release.secret import secret_key
+from microveil.io.files.formats import ReadOptions
+from microveil.io.locations import Place, file_of, own_file, place_from
+from microveil.methods import method_named
+from microveil.options import Protect, Settings, option
+from microveil.release.release import RECIPE_VERSION
 from microveil.storage.atomic import atomic_targets, cannot
 
 __all__ = [
@@ -49,11 +49,11 @@ __all__ = [
     "Output",
     "Recipe",
     "differs",
-    "fingerprint",
+    "file_hash",
     "parameters",
     "path_parameters",
+    "place",
     "read",
-    "run",
     "text",
     "write",
 ]
@@ -65,9 +65,6 @@ UPGRADES: dict[int, Callable[[Content], Content]] = {}
 
 HINT = "`microveil protect --save-recipe FILE.toml` writes one to start from"
 INFERRED = ("infer", "none")
-ROLES = ("method", "confidential", "public", "strata", "weight", "unit", "drop", "keep", "keep_notes", "shuffle_rows")
-OPTIONS = (*ROLES, "secret", "rules", "engine")
-"""What `protect` is told beside the seed and the parameters of the method."""
 
 
 def _names(value: Any) -> Any:
@@ -85,14 +82,11 @@ def _file_or_table(value: Any) -> Any:
 
 def _of_the_method(parameters: Content) -> Content:
     for name in parameters:
-        if name in inspect.signature(api.protect).parameters:
+        if name in Protect.model_fields:
             raise ValueError(f"'{name}' is no parameter of a method, and has its own place above them")
     return parameters
 
 
-Columns = Annotated[Any, BeforeValidator(lambda value: None if value is None else _names(value))]
-Column = Annotated[Any, BeforeValidator(lambda value: value if value is None else _names([value])[0])]
-FileOrTable = Annotated[Any, BeforeValidator(lambda value: None if value is None else _file_or_table(value))]
 FilePath = Annotated[str, Field(min_length=1)]
 
 
@@ -108,11 +102,9 @@ class Input(Strict):
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
     @property
-    def reading(self) -> api.ReadOptions:
+    def reading(self) -> ReadOptions:
         """How to read it."""
-        return api.ReadOptions(
-            **{option.name: getattr(self, option.name) for option in dataclasses.fields(api.ReadOptions)}
-        )
+        return ReadOptions.of(self)
 
 
 class Output(Strict):
@@ -124,32 +116,42 @@ class Output(Strict):
     keep_formulas: bool = False
     replace: bool = Field(default=False, description="of older recipes; what exists is replaced with --overwrite only")
 
+    @property
+    def files(self) -> dict[str, str | None]:
+        """The reports."""
+        return {"report": self.report, "public_report": self.public_report}
 
-class Recipe(Strict):
-    """What a recipe holds."""
+
+class Recipe(Strict, Settings):
+    """What a recipe holds: the settings of a release, and what it was made of and written to."""
 
     recipe: int = RECIPE_VERSION
     microveil: str | None = Field(None, description="the version that wrote it; told, not checked")
     method: str
-    confidential: Columns = None
-    public: Columns = None
-    strata: Columns = None
-    weight: Column = None
-    unit: Column = None
-    drop: Columns = None
-    keep: Columns = None
-    keep_notes: bool = False
-    shuffle_rows: bool = False
-    rules: FileOrTable = "infer"
-    engine: str = "auto"
     memory: str | None = Field(None, description="for engine = 'stream': about how much memory to take")
-    policy: FileOrTable = None
+    policy: Any = option(None, "limits on the figures: a file, or what it would hold", "rules")
     seed: int | None = Field(None, ge=0, repr=False)
-    secret: FilePath | None = Field(None, description="the file that salts the seed; it is never in a recipe itself")
     needs: list[str] = Field(default_factory=list)
     parameters: Annotated[dict[str, Any], AfterValidator(_of_the_method)] = Field(default_factory=dict)
     input: Input = Input()
     output: Output = Output()
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _right_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        """What is typed as columns are names, and what is typed as a file is its path or what it would hold."""
+        kind = cls.about(info.field_name or "").get("kind")
+        if value is None or kind is None:
+            return value
+        if kind in ("columns", "formula"):
+            return _names(value)
+        if kind == "column":
+            return _names([value])[0]
+        return _file_or_table(value) if kind == "rules" else value
+
+    def settings_given(self) -> dict[str, Any]:
+        """The settings by name, as `protect` takes them."""
+        return self.only(Settings)
 
 
 def read(source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
@@ -179,49 +181,9 @@ def text(recipe: Recipe, folder: Path) -> str:
     told = told.model_copy(update={part: _without_password(getattr(told, part)) for part in ("input", "output")})
     secret = " It holds the seed: keep it secret." if recipe.seed is not None else ""
     heading = f"# `microveil run FILE` does it again. Paths are relative to this file.{secret}\n"
-    content = {**told.model_dump(exclude_none=True), "output": told.output.model_dump(exclude_defaults=True)}
+    first = {"recipe": told.recipe, "microveil": told.microveil}
+    content = {**first, **told.model_dump(exclude_none=True), "output": told.output.model_dump(exclude_defaults=True)}
     return heading + toml_text({name: value for name, value in content.items() if value not in ([], {})})
-
-
-def run(
-    recipe: Recipe | Mapping[str, Any] | str | Path,
-    data: Any = None,
-    *,
-    seed: int | None = None,
-    progress: api.Progress | None = None,
-    **params: Any,
-) -> Release:
-    """Protect as a recipe says, and give the release back; nothing is written.
-
-    The release is that of `protect`. If the recipe has a policy that the release does not meet, or was written for
-    another file, the warnings say so.
-
-    Args:
-        recipe: a TOML file, or a dict of the same shape, such as `release.recipe()`.
-        data: a table as `protect` takes it; by default the recipe's input is read.
-        seed: instead of the recipe's; without either each run differs.
-        progress: called with the name of the step and the share done.
-        **params: parameters of the method, or anything else that `protect` takes, instead of the recipe's.
-    """
-    asked = read(recipe)
-    options: Content = {name: getattr(asked, name) for name in OPTIONS}
-    if options["engine"] == "stream":
-        options["engine"] = "memory"  # which gives the same release
-    options |= {"seed": asked.seed if seed is None else seed, **parameters(asked, params)}
-    secret_key(asked.secret, made=False)
-    policy = None if asked.policy is None else api.read_policy(asked.policy)
-    notes = []
-    if data is None:
-        if asked.input.path is None:
-            raise ParameterError("recipe: it names no input", "give the data too: run(recipe, data)")
-        place = api.place_from(asked.input.path)
-        data, _ = api.read_table(place, asked.input.reading)
-        notes += differs(asked, place)
-    release = api.protect(data, progress=progress, **options)
-    if policy is not None:
-        judged = api.assess_release(data, release, measures=(), policy=policy, sanity=False)
-        notes += [] if judged.verdict is None or judged.verdict.met else [judged.verdict.told]
-    return dataclasses.replace(release, warnings=[*notes, *release.warnings])
 
 
 def parameters(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +198,7 @@ def parameters(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def fingerprint(path: Path) -> str:
+def file_hash(path: Path) -> str:
     """The hash of a file's bytes."""
     try:
         with path.open("rb") as stream:
@@ -245,10 +207,10 @@ def fingerprint(path: Path) -> str:
         raise cannot("read", path, error) from None
 
 
-def differs(recipe: Recipe, place: api.Place) -> list[str]:
+def differs(recipe: Recipe, place: Place) -> list[str]:
     """A note, where the input is not the file that the recipe was written for."""
-    file = api.own_file(place)
-    if recipe.input.sha256 is None or (file is not None and fingerprint(file) == recipe.input.sha256):
+    file = own_file(place)
+    if recipe.input.sha256 is None or (file is not None and file_hash(file) == recipe.input.sha256):
         return []
     return ["the input is not the file that the recipe was written for: its bytes have another hash"]
 
@@ -289,7 +251,7 @@ def _moved_address(text: str, place: Callable[[str], str]) -> str:
     """A path told from another place; of an address, the file of the database, if it has one."""
     if "://" not in text:
         return place(text)
-    file = api.file_of(api.place_from(text))
+    file = file_of(place_from(text))
     if file is None:
         return text
     scheme, table = text.partition("://")[0], text.rpartition("#")[2] if "#" in text else ""
@@ -300,13 +262,18 @@ def _without_password(part: Input | Output) -> Input | Output:
     """The printed form of an address has none."""
     if part.path is None or "://" not in part.path:
         return part
-    return part.model_copy(update={"path": str(api.place_from(part.path))})
+    return part.model_copy(update={"path": str(place_from(part.path))})
 
 
 def path_parameters(method: str) -> set[str]:
     """The parameters of a method of which a text is the path of a file."""
-    groups = api.method_details(method)["parameters"]
-    return {parameter["name"] for group in groups for parameter in group["parameters"] if parameter["is_path"]}
+    groups = method_named(method).parameters()
+    return {parameter.name for group in groups for parameter in group.parameters if parameter.is_path}
+
+
+def place(text: str | None) -> Place | None:
+    """Where a path or an address in a recipe is."""
+    return None if text is None else place_from(text)
 
 
 def _seen_from(folder: str, path: str) -> str:

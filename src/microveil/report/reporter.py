@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,10 @@ import numpy as np
 
 from microveil.assessment.assessment import Assessment
 from microveil.assessment.pairing import Pair, pair_up
-from microveil.core.errors import MicroveilError
+from microveil.core.errors import MicroveilError, ParameterError
 from microveil.intake.describe import implied_orders
-from microveil.io.frames.dataframes import open_frame
+from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import with_rows
 from microveil.release.release import Audit, Release
 from microveil.rules.column_rules import Rule
@@ -40,10 +41,29 @@ class Reporter:
     reference: str
     rules: Sequence[Rule]
     domains: Sequence[Domain]
-    fingerprint: Callable[[Any], str]
+    codes: Mapping[str, tuple[float, ...]]
+    """Special codes of the protected columns, as the intake found them."""
+
+    _paired: list[Any] = field(default_factory=list, init=False)
+    """The released table that was paired last, and its pair."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "original": None}
+        return {**self.__dict__, "original": None, "_paired": []}
+
+    def pair(self, release: Release) -> Pair:
+        """The protected columns of the original and of the release; made once for a released table."""
+        if not self._paired or self._paired[0] is not release.data:
+            both = pair_up(
+                open_frame(self.original),
+                open_frame(in_file_order(release)),
+                confidential=release.settings["confidential"],
+                public=None,
+                rules=release.settings["rules"],
+                order_known=True,
+            )
+            self._paired[:] = [release.data, both]
+        found: Pair = self._paired[1]
+        return found
 
     def __call__(
         self,
@@ -80,7 +100,7 @@ class Reporter:
     ) -> Material:
         from microveil.report import Material
 
-        fingerprints = {"released": self.fingerprint(held(release))}
+        fingerprints = {"released": fingerprint(held(release))}
         material = Material(
             release=release,
             summary=self.summary,
@@ -93,9 +113,9 @@ class Reporter:
         )
         if self.original is None:
             return material
-        material = replace(material, fingerprints={**fingerprints, "original": self.fingerprint(self.original)})
+        material = replace(material, fingerprints={**fingerprints, "original": fingerprint(self.original)})
         try:
-            both = self._both(release)
+            both = self.pair(release)
         except MicroveilError as error:
             return replace(material, absent=f"the two files cannot be compared: {error.problem}")
         return replace(
@@ -117,18 +137,9 @@ class Reporter:
     def audits(self, release: Release) -> list[Audit] | None:
         """What became of the rules; None where there is no original, or none that can be compared."""
         try:
-            return None if self.original is None else self._audits(release, self._both(release))
+            return None if self.original is None else self._audits(release, self.pair(release))
         except MicroveilError:
             return None
-
-    def _both(self, release: Release) -> Pair:
-        return pair_up(
-            open_frame(self.original),
-            open_frame(in_file_order(release)),
-            confidential=release.settings["confidential"],
-            public=None,
-            rules=release.settings["rules"],
-        )
 
     def _audits(self, release: Release, both: Pair) -> list[Audit]:
         """In how many rows each rule does not hold, and how many values a column could not have, before and after."""
@@ -149,6 +160,14 @@ class Reporter:
             if said:
                 found.append(Audit(f"{name}: {said}", domain.outside(old), domain.outside(new)))
         return found
+
+
+def pair_of(release: Release) -> tuple[Pair, Frame]:
+    """The original and the released columns of a release, and the frame of the original (of a sample of its rows)."""
+    writer = release.writer
+    if not isinstance(writer, Reporter) or writer.original is None:
+        raise ParameterError("the release was stored without its original", "use assess(original, release)")
+    return writer.pair(release), open_frame(writer.original)
 
 
 def in_file_order(release: Release) -> Any:

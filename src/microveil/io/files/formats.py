@@ -29,6 +29,11 @@ class ReadOptions:
     sheet: str | None = None
     query: str | None = None
 
+    @classmethod
+    def of(cls, options: Any) -> ReadOptions:
+        """Those among other options, by their names."""
+        return cls(**{field.name: getattr(options, field.name, None) for field in fields(cls)})
+
     @property
     def said(self) -> list[str]:
         """The options that were given."""

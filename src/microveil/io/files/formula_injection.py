@@ -6,7 +6,7 @@ survey with one has it run on the machine of whoever opens the release. An apost
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,9 @@ MARK: Final = "'"
 _FORMULA: Final = "^[=+\\-@\\t\\r＝＋－＠]"  # noqa: RUF001 - meant
 # What has neither letters nor signs of functions cannot call anything: -5, +49 30 123, -1.5 %, and a lone dash.
 _HARMLESS: Final = r"^[+-][0-9 .,'%()/+-]*(?:[eE][+-]?[0-9]+)?$"
+
+SPREADSHEETS: Final = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".xls", ".ods")
+"""Files that spreadsheet programs open."""
 
 _kept: ContextVar[bool] = ContextVar("formulas are kept", default=False)
 _tally: ContextVar[list[int] | None] = ContextVar("formulas are counted", default=None)
@@ -77,3 +80,14 @@ def _is_text(column: pl.Series) -> bool:
 
 def _formulas(text: pl.Series) -> pl.Series:
     return (text.str.contains(_FORMULA) & ~text.str.contains(_HARMLESS)).fill_null(False)
+
+
+def about_formulas(count: int, columns: Sequence[str], *, kept: bool) -> list[str]:
+    """Warnings of so many cells, and of names of columns, that a spreadsheet would run; `kept` if they stay."""
+    names = [name for name in columns if name.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    said = [f"columns whose names a spreadsheet would take for formulas: {len(names)}; rename them"] if names else []
+    if not count:
+        return said
+    cells = f"{count} cells of text begin as formulas do"
+    done = "they are written as they are" if kept else "written with an apostrophe in front (--keep-formulas)"
+    return [*said, f"{cells}, which spreadsheets would run; {done}"]

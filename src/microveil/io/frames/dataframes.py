@@ -52,7 +52,9 @@ _TYPED_NUMBER: Final = re.compile(
 
 
 def open_frame(data: Any) -> Frame:
-    """The frame of a table of any supported kind."""
+    """The frame of a table of any supported kind; an opened one is given back."""
+    if isinstance(data, Frame):
+        return data
     if isinstance(data, np.ndarray):
         return NumpyFrame(data)
     headings: Any = None

@@ -1,7 +1,7 @@
 """The attacker collects: release after release of nearly the same data.
 
 Each release tells a little more of the same records, and differences between vintages tell the records that changed. No
-single release shows it. A private register knows without a value of the data that the rows were released before, in
+single release shows it. A private registry knows without a value of the data that the rows were released before, in
 another order, with some records less, more or changed, or with columns left out; and it keeps quiet about other data.
 """
 
@@ -29,9 +29,9 @@ def firms(count: int = 1_000, seed: int = 1) -> pl.DataFrame:
     return pl.DataFrame({**columns, "staff": rng.integers(1, 30, count), "region": rng.choice(["n", "s"], count)})
 
 
-def released(frame: Any, register: Path, **options: Any) -> list[str]:
+def released(frame: Any, registry: Path, **options: Any) -> list[str]:
     """What is said of earlier releases."""
-    warnings = mv.protect(frame, "noise", seed=1, register=register, **options).warnings
+    warnings = mv.protect(frame, "noise", seed=1, registry=registry, **options).warnings
     return [warning for warning in warnings if "were in a release of" in warning]
 
 
@@ -60,40 +60,40 @@ SAME = {
 
 @pytest.mark.parametrize("change", SAME)
 def test_a_second_release_of_nearly_the_same_data_is_told(change: str, tmp_path: Path) -> None:
-    register = tmp_path / "register"
-    assert not released(firms(), register)
-    assert share(released(SAME[change](firms()), register)) >= 0.9
+    registry = tmp_path / "registry"
+    assert not released(firms(), registry)
+    assert share(released(SAME[change](firms()), registry)) >= 0.9
 
 
 def test_half_of_the_rows_are_told_as_half(tmp_path: Path) -> None:
-    register = tmp_path / "register"
-    released(firms(), register)
+    registry = tmp_path / "registry"
+    released(firms(), registry)
     mixed = pl.concat([firms()[:500], firms(500, 7)])
-    assert 0.4 <= share(released(mixed, register)) <= 0.6
+    assert 0.4 <= share(released(mixed, registry)) <= 0.6
 
 
 @pytest.mark.parametrize("other", [firms(1_000, 2), firms(300, 3).with_columns(staff=pl.lit(1))])
 def test_other_data_raise_no_alarm(other: pl.DataFrame, tmp_path: Path) -> None:
-    register = tmp_path / "register"
+    registry = tmp_path / "registry"
     numbered = firms().with_row_index("number")
-    released(numbered, register)
-    assert not released(other.with_row_index("number"), register)
+    released(numbered, registry)
+    assert not released(other.with_row_index("number"), registry)
 
 
 def test_a_file_and_a_table_are_the_same(tmp_path: Path) -> None:
-    register, source, output = (tmp_path / name for name in ("register", "a.parquet", "b.parquet"))
+    registry, source, output = (tmp_path / name for name in ("registry", "a.parquet", "b.parquet"))
     firms().write_parquet(source)
-    mv.protect_file(source, output, "pca", seed=1, register=register)
-    assert share(released(firms(), register)) == 1
-    said = mv.protect_file(source, output, "pca", seed=1, register=register, overwrite=True).warnings
+    mv.protect_file(source, output, "pca", seed=1, registry=registry)
+    assert share(released(firms(), registry)) == 1
+    said = mv.protect_file(source, output, "pca", seed=1, registry=registry, overwrite=True).warnings
     assert any("the nearest of 2 such releases" in warning for warning in said)
 
 
 def test_it_has_no_value_and_is_for_its_owner_only(tmp_path: Path) -> None:
-    register = tmp_path / "register"
-    released(firms(), register, unit="staff")
-    assert stat.S_IMODE(register.stat().st_mode) == 0o600
-    text = register.read_text()
+    registry = tmp_path / "registry"
+    released(firms(), registry, unit="staff")
+    assert stat.S_IMODE(registry.stat().st_mode) == 0o600
+    text = registry.read_text()
     assert not [name for name in firms().columns if name in text]
     hashes = [sketch for entry in json.loads(text)["releases"] for sketch in entry["sketches"]]
     assert len(json.loads(text)["releases"]) == 1
@@ -102,34 +102,34 @@ def test_it_has_no_value_and_is_for_its_owner_only(tmp_path: Path) -> None:
     assert not [value for value in bits[:100] if str(value) in text]
     other = tmp_path / "other"
     released(firms(), other)
-    sketches = [set(json.loads(file.read_text())["releases"][0]["sketches"].values()) for file in (register, other)]
+    sketches = [set(json.loads(file.read_text())["releases"][0]["sketches"].values()) for file in (registry, other)]
     assert not sketches[0] & sketches[1]
 
 
-FOREIGN = ["", "{}", "[1]", "not json", '{"microveil register": 2}', '{"microveil register": 1, "key": 5}']
-FOREIGN += ['{"microveil register": 1, "key": "ab", "releases": [{"date": "secret", "method": "pca", "rows": 1}]}']
+FOREIGN = ["", "{}", "[1]", "not json", '{"microveil registry": 2}', '{"microveil registry": 1, "key": 5}']
+FOREIGN += ['{"microveil registry": 1, "key": "ab", "releases": [{"date": "secret", "method": "pca", "rows": 1}]}']
 FOREIGN += ["[" * 100_000]
 
 
 @pytest.mark.parametrize("content", FOREIGN)
 def test_a_foreign_file_is_refused_and_stays(content: str, tmp_path: Path) -> None:
-    register = tmp_path / "register"
-    register.write_text(content)
-    register.chmod(0o600)
-    with pytest.raises(FileError, match="is no register of microveil") as error:
-        released(firms(), register)
-    assert register.read_text() == content
+    registry = tmp_path / "registry"
+    registry.write_text(content)
+    registry.chmod(0o600)
+    with pytest.raises(FileError, match="is no registry of microveil") as error:
+        released(firms(), registry)
+    assert registry.read_text() == content
     assert "secret" not in str(error.value)
-    register.chmod(0o640)
+    registry.chmod(0o640)
     with pytest.raises(FileError, match="others may read or write"):
-        released(firms(), register)
+        released(firms(), registry)
 
 
 def test_it_is_written_only_with_the_release(tmp_path: Path) -> None:
-    register = tmp_path / "register"
+    registry = tmp_path / "registry"
     with pytest.raises(mv.errors.MicroveilError):
-        mv.protect(firms(), "pca", components=99, register=register)
-    assert not register.exists()
+        mv.protect(firms(), "pca", components=99, registry=registry)
+    assert not registry.exists()
 
 
 def test_on_the_command_line(
@@ -138,16 +138,16 @@ def test_on_the_command_line(
     monkeypatch.chdir(tmp_path)
     firms().write_csv("a.csv")
     Path("p.toml").write_text('[policy]\nname = "x"\nversion = 1\n[limits]\nks = {at_most = 0.0}\n')
-    options = ["--method", "pca", "--register", "register", "--json", "--seed", "1"]
+    options = ["--method", "pca", "--registry", "registry", "--json", "--seed", "1"]
     assert run(capsys, "protect", "a.csv", "-o", "b.csv", *options, "--policy", "p.toml")[0] == 1
-    assert not Path("register").exists()
+    assert not Path("registry").exists()
     code, printed, _ = run(capsys, "protect", "a.csv", "-o", "b.csv", *options, "--save-recipe", "r.toml")
     assert code == 0
     assert "were in a release" not in printed
-    assert stat.S_IMODE(Path("register").stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path("registry").stat().st_mode) == 0o600
     for engine in ("memory", "stream"):
         code, printed, _ = run(capsys, "protect", "a.csv", "-o", "b.csv", *options, "--overwrite", "--engine", engine)
         assert code == 0
         assert "about 100% of the rows were in a release of" in printed
-    assert "in a release" in run(capsys, "run", "r.toml", "--overwrite", "--register", "register", "--json")[1]
-    assert len(json.loads(Path("register").read_text())["releases"]) == 4
+    assert "in a release" in run(capsys, "run", "r.toml", "--overwrite", "--registry", "registry", "--json")[1]
+    assert len(json.loads(Path("registry").read_text())["releases"]) == 4

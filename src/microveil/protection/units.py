@@ -22,11 +22,13 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
+from microveil.engines import Progress
 from microveil.intake.derivable import told_in_clear
 from microveil.intake.intake import with_values
 from microveil.intake.roles import Roles, named, resolve_roles
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
 from microveil.io.frames.reorder import with_rows, without_columns
+from microveil.options import Protect
 from microveil.release.release import Dose, Release
 from microveil.release.secret import secret_key
 
@@ -47,35 +49,47 @@ class _Units:
         return bool((labels == labels[self.first][self.of_rows]).all())
 
 
-def protected_by_unit(
+def protect_by_unit(
     protect: Callable[..., Release],
     data: Any,
-    unit: Any,
-    roles: Mapping[str, Any],
+    options: Protect,
+    params: Mapping[str, Any],
     by_method: Mapping[str, Any],
-    options: Mapping[str, Any],
+    tell: Progress,
 ) -> Release:
     """Protect the columns of the units once per unit, and the others row by row.
 
-    `protect` does both; `by_method` has the columns that parameters of the method name.
+    Args:
+        protect: protects a table without units: `protect(table, options, params, tell)`.
+        data: the table.
+        options: those of the caller, with the column of the units.
+        params: the parameters of the method.
+        by_method: columns that these parameters name.
+        tell: called with the name of the step and the share done.
     """
     frame = open_frame(data)
     numeric = {name: frame.is_numeric(name) for name in frame.names}
-    found = named(numeric, "unit", unit)
+    found = named(numeric, "unit", options.unit)
     if len(found) != 1:
         raise ParameterError("unit: takes one column", "name the column that holds the number of the unit")
     name = found[0]
     units = _units(frame, name)
+    roles = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
     chosen = resolve_roles({other: kind for other, kind in numeric.items() if other != name}, **roles, **by_method)
-    chosen = with_values(frame, chosen) if roles["confidential"] is None else chosen
-    mostly = told_in_clear(frame, chosen.confidential, options["rules"])  # here, where all columns are together
+    chosen = with_values(frame, chosen) if options.confidential is None else chosen
+    mostly = told_in_clear(frame, chosen.confidential, options.rules)  # here, where all columns are together
     of_units = [column for column in chosen.confidential if units.is_constant(frame, column)]
     of_rows = [column for column in chosen.confidential if column not in of_units]
-    same = {**options, **{role: given for role, given in roles.items() if role != "confidential"}}
-    same["seed"] = Streams.from_seed(options["seed"]).seed  # one for both
+    seed = Streams.from_seed(options.seed).seed  # one for both
+    alone = {"unit": None, "drop": None, "drop_identifiers": False, "keep": None, "keep_notes": False}
+    same = options.model_copy(update={**alone, "shuffle_rows": False, "registry": None, "seed": seed})
+
+    def protect_columns(table: Any, names: Sequence[str]) -> Release:
+        return protect(table, same.model_copy(update={"confidential": list(names)}), params, tell)
+
     if not of_units or units.first.size == frame.count:
-        release = protect(data, confidential=list(chosen.confidential), **same)
-        return _told(release, name, ["unit: no column is the same in all rows of every unit that has several"])
+        release = protect_columns(data, chosen.confidential)
+        return _with_unit(release, name, ["unit: no column is the same in all rows of every unit that has several"])
     _check_shown(frame, units, chosen)
     table = (
         table_like(frame, {n: data[:, j].tolist() for j, n in enumerate(frame.names)})
@@ -83,10 +97,10 @@ def protected_by_unit(
         else data
     )
     others = [column for column in frame.names if column not in (*of_units, *chosen.shown)]
-    first = protect(without_columns(with_rows(table, units.first), others), confidential=of_units, **same)
-    second = protect(without_columns(table, of_units), confidential=of_rows, **same) if of_rows else None
-    if second is not None and not chosen.shown and not codes_in(frame, of_rows, options["rules"]):
-        second = _dealt_out(frame, units, first, second, same["seed"], secret_key(options["secret"]))
+    first = protect_columns(without_columns(with_rows(table, units.first), others), of_units)
+    second = protect_columns(without_columns(table, of_units), of_rows) if of_rows else None
+    if second is not None and not chosen.shown and not codes_in(frame, of_rows, options.rules):
+        second = _dealt_out(frame, units, first, second, seed, secret_key(options.secret))
     whole = _joined(data, frame, name, units, chosen.confidential, first, second)
     return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))
 
@@ -176,10 +190,10 @@ def _joined(
         writer=base.writer.of_both(data, confidential, first, second),
     )
     apart = [] if second is None else _about_relations(frame, open_frame(whole), list(first.dose), list(second.dose))
-    return _told(release, name, apart)
+    return _with_unit(release, name, apart)
 
 
-def _told(release: Release, unit: str, warnings: list[str]) -> Release:
+def _with_unit(release: Release, unit: str, warnings: list[str]) -> Release:
     return dataclasses.replace(
         release, settings={**release.settings, "unit": unit}, warnings=[*warnings, *release.warnings]
     )

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from microveil.assessment import mos
-from microveil.cli import show
-from microveil.cli.asked import columns_in
+from microveil.cli.declared import Json
 from microveil.cli.endings import point_of_no_return
-from microveil.cli.shared import Json, print_json, read
+from microveil.cli.shared import print_json, read
+from microveil.cli.show import opinions as show
+from microveil.cli.typed import names_in
 from microveil.measures.base import plain
 from microveil.storage.atomic import atomic_targets, check_place
 
@@ -60,7 +61,7 @@ def session(
 ) -> None:
     """Decide who sees what, in which order and on which side; hidden references are added."""
     check_place(output, [stimuli])
-    people = int(observers) if observers.strip().isdecimal() else columns_in(observers) or []
+    people = int(observers) if observers.strip().isdecimal() else names_in(observers) or []
     session = mos.make_session(mos.read_stimuli(stimuli), people, seed=seed, name=name, simulated=simulated)
     with atomic_targets([output], point_of_no_return()) as (temporary,):
         mos.write(session, temporary)
@@ -126,7 +127,7 @@ def predict(
     """Predict the mean opinion score of a release. It is not measured: nobody is asked."""
     curve = mos.read_link(link)
     before, after = (read(path, quiet=json)[0] for path in (original, released))
-    found = mos.predict(before, after, curve, confidential=columns_in(confidential))
+    found = mos.predict(before, after, curve, confidential=None if confidential is None else names_in(confidential))
     if json:
         print_json({"measures": {found.id: found.to_dict()}})
     else:

@@ -1,10 +1,10 @@
-"""A private register of releases: was nearly the same data released before?
+"""A private registry of releases: was nearly the same data released before?
 
 Each release tells a little more of the same records, so a second one of nearly the same data is to be a decision. The
-register has no value of the data. Of every column, of neighbouring columns and of whole records it keeps the smallest
+registry has no value of the data. Of every column, of neighbouring columns and of whole records it keeps the smallest
 of the keyed hashes of what rows have in them (a bottom-k sketch: Cohen and Kaplan 2007), which are the same for the
 same rows in whatever order, and tell what share of the rows of two files is the same. The key is random, and in the
-register: whoever has the file can confirm a guess at a cell, so it is for its owner only.
+registry: whoever has the file can confirm a guess at a cell, so it is for its owner only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -25,6 +26,11 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import FileError
+from microveil.core.rng import ROWS_PER_BLOCK
+from microveil.io.blocks import open_blocks
+from microveil.io.files.formats import ReadOptions
+from microveil.io.frames.dataframes import Frame
+from microveil.release.release import Release
 from microveil.release.secret import PrivatePath, as_path, private_text
 from microveil.storage.atomic import atomic_targets, shown
 
@@ -91,30 +97,30 @@ class RegisteredRelease:
 
 
 @dataclass(frozen=True, repr=False)
-class Register:
-    """The releases of a register file, and the key of its hashes."""
+class Registry:
+    """The releases of a registry file, and the key of its hashes."""
 
     path: Path
     key: bytes
     releases: tuple[RegisteredRelease, ...] = field(default=())
 
     @classmethod
-    def opened(cls, path: PrivatePath) -> Register | None:
-        """The register in a file, or a new one where there is no file; None without a path."""
+    def opened(cls, path: PrivatePath) -> Registry | None:
+        """The registry in a file, or a new one where there is no file; None without a path."""
         if path is None:
             return None
-        file = as_path(path, "register")
+        file = as_path(path, "registry")
         if not file.exists():
             return cls(file, secrets.token_bytes(32))
-        text = private_text(file, "register", LARGEST)
+        text = private_text(file, "registry", LARGEST)
         try:
             content = json.loads(text)
-            if content["microveil register"] != VERSION:
+            if content["microveil registry"] != VERSION:
                 raise ValueError
             return cls(file, bytes.fromhex(content["key"]), tuple(_entry(entry) for entry in content["releases"]))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass  # outside the handler, so that the error does not drag what is in the file along
-        raise FileError(f"register: {shown(file)} is no register of microveil", "name a new file, and it will be made")
+        raise FileError(f"registry: {shown(file)} is no registry of microveil", "name a new file, and it will be made")
 
     def entry(self, method: str, pieces: Iterable[Mapping[str, Array]]) -> RegisteredRelease:
         """What is kept of a release of the rows in some pieces: columns of numbers by name, the same in each."""
@@ -151,7 +157,7 @@ class Register:
         if not near:
             return []
         share, earlier = max(near, key=lambda pair: pair[0])
-        times = "" if len(near) == 1 else f", the nearest of {len(near)} such releases in the register"
+        times = "" if len(near) == 1 else f", the nearest of {len(near)} such releases in the registry"
         return [
             f"about {share:.0%} of the rows were in a release of {earlier.date} ({earlier.method}){times}: each "
             "release tells more of the same records; release each vintage once, or use exact='rounded'"
@@ -160,10 +166,10 @@ class Register:
     def text_with(self, new: RegisteredRelease) -> str:
         """The file with one release more."""
         told = [_told(entry) for entry in (*self.releases, new)]
-        return json.dumps({"microveil register": VERSION, "key": self.key.hex(), "releases": told}, indent=1) + "\n"
+        return json.dumps({"microveil registry": VERSION, "key": self.key.hex(), "releases": told}, indent=1) + "\n"
 
     def add(self, new: RegisteredRelease) -> None:
-        """Write the register with one release more, for its owner only."""
+        """Write the registry with one release more, for its owner only."""
         with atomic_targets([self.path], private=[self.path]) as (temporary,):
             temporary.write_text(self.text_with(new), encoding="utf-8")
 
@@ -195,3 +201,49 @@ def _entry(told: Mapping[str, Any]) -> RegisteredRelease:
     stored = {str(name): base64.b64decode(text, validate=True) for name, text in told["sketches"].items()}
     sketches = {name: Sketch(np.frombuffer(hashes, dtype=np.uint64)) for name, hashes in stored.items()}
     return RegisteredRelease(date, method, rows, sketches)
+
+
+@dataclass(frozen=True, repr=False)
+class NewRelease:
+    """A release that is going to be in a registry, if there is one."""
+
+    registry: Registry | None = None
+    entry: RegisteredRelease | None = None
+
+    @classmethod
+    def of_table(cls, path: PrivatePath, method: str, frame: Frame) -> NewRelease:
+        """What a registry holds of a release of a table."""
+        registry = Registry.opened(path)
+        if registry is None:
+            return cls()
+        cells = {name: frame.numbers(name) for name in frame.names if frame.is_numeric(name)}
+        return cls(registry, registry.entry(method, [cells] if cells else []))
+
+    @classmethod
+    def of_file(cls, path: PrivatePath, method: str, source: Path, reading: ReadOptions | None = None) -> NewRelease:
+        """The same of a release of a file, which is read once more for it, block by block."""
+        registry = Registry.opened(path)
+        if registry is None:
+            return cls()
+        with closing(open_blocks(source, reading)) as file:
+            names = [name for name in file.names if file.is_numeric(name)]
+            batches = file.batches(names, ROWS_PER_BLOCK) if names else iter(())
+            pieces = ({name: file.numbers(name, batch.column(name))[0] for name in names} for batch in batches)
+            return cls(registry, registry.entry(method, pieces))
+
+    @property
+    def text(self) -> str:
+        """The registry with this release in it."""
+        return "" if self.registry is None or self.entry is None else self.registry.text_with(self.entry)
+
+    def warned(self, release: Release) -> Release:
+        """The release, with a warning of earlier ones of nearly the same data."""
+        if self.registry is None or self.entry is None:
+            return release
+        return replace(release, warnings=[*self.registry.warnings(self.entry), *release.warnings])
+
+    def added(self, release: Release) -> Release:
+        """The same, and the release is in the registry now."""
+        if self.registry is not None and self.entry is not None:
+            self.registry.add(self.entry)
+        return self.warned(release)

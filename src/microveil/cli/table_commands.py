@@ -10,21 +10,28 @@ from typing import Annotated, Any
 
 import typer
 
-from microveil import api, tables
-from microveil.cli import show
+from microveil import tables
+from microveil.cli.declared import Json, Quiet
 from microveil.cli.endings import NotMet, point_of_no_return
-from microveil.cli.shared import Json, Quiet, Seed, check_different, names_in, print_json, progress
+from microveil.cli.shared import print_json, progress
+from microveil.cli.show import releases as show
+from microveil.cli.show.console import Tell
+from microveil.cli.typed import names_in
 from microveil.core.errors import ParameterError
 from microveil.measures.base import plain
+from microveil.report import twin
 from microveil.storage.atomic import atomic_targets, check_place
 from microveil.tables import workflow as tabling
 from microveil.tables.audit import EXACT, NEAR
+from microveil.workflow import check_different
 
 app = typer.Typer(
     name="table",
     help="Suppressed tables: hide cells of a table, put decimals in their place, and attack what is left.",
     rich_markup_mode=None,
 )
+
+Seed = Annotated[int | None, typer.Option(metavar="N", help="For a result that can be repeated. Keep it secret.")]
 
 LARGE = 100_000
 """Bytes of a file from which on a progress bar is shown."""
@@ -300,7 +307,7 @@ def _check_places(outputs: list[Path], report: Path | None, asked: tabling.Table
     """Before the long work: can everything asked for be written, and is it all different?"""
     for path in outputs:
         tabling.check_output(path, asked)
-    reports = [] if report is None else [report, api.report_twin(report)]
+    reports = [] if report is None else [report, twin(report)]
     for path in reports:
         check_place(path, asked.inputs)
     check_different([*outputs, *reports])
@@ -308,14 +315,14 @@ def _check_places(outputs: list[Path], report: Path | None, asked: tabling.Table
 
 def _write(frames: Mapping[Path, Any], report: Path | None, reported: Any, private: Sequence[Path] = ()) -> list[Path]:
     """Everything or nothing; the table takes its place last. What there is now, the table first."""
-    reports = [] if report is None else [report, api.report_twin(report)]
+    reports = [] if report is None else [report, twin(report)]
     targets = [*reports, *frames]
     if not targets:
         return []
     with atomic_targets(targets, point_of_no_return(), private) as temporaries:
         place = dict(zip(targets, temporaries, strict=True))
         if report is not None:
-            tabling.write_report(reported(), place[report], place[api.report_twin(report)])
+            tabling.write_report(reported(), place[report], place[twin(report)])
         for path, frame in frames.items():
             tabling.write(frame, path, place[path])
     return [*frames, *reports]
@@ -328,7 +335,7 @@ def _tell(told: Mapping[str, Any], written: list[Path], *, as_json: bool, quiet:
         show.suppressed_table(told, written)
 
 
-def _progress(asked: tabling.TableRequest, quiet: bool) -> AbstractContextManager[show.Tell]:
+def _progress(asked: tabling.TableRequest, quiet: bool) -> AbstractContextManager[Tell]:
     """A bar on standard error, where the file is large."""
     size = asked.source.stat().st_size if asked.source.is_file() else 0
-    return progress(size, quiet, LARGE)
+    return progress(quiet, size, LARGE)

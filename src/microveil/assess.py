@@ -1,0 +1,156 @@
+"""Measuring a release: pair the files, take the measures, hold them against a policy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from microveil.assessment import measuring, measuring_blocks
+from microveil.assessment.assessment import Assessment
+from microveil.assessment.pairing import Pair, pair_up
+from microveil.assessment.policy import Policy
+from microveil.assessment.policy_files import read_policy as policy_from
+from microveil.assessment.several_releases import combined
+from microveil.core.errors import ParameterError
+from microveil.core.rng import Streams
+from microveil.core.threads import single_threaded_blas
+from microveil.engines import Progress
+from microveil.io.files.formats import ReadOptions
+from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.measures.base import Measure
+from microveil.measures.risk import dbrl
+from microveil.measures.risk.proportions import PAIRS
+from microveil.options import Assess, AssessFiles, declared_by
+from microveil.protection.checks import checked_seed
+from microveil.protection.in_memory import READING
+from microveil.release.release import Release
+from microveil.report.reporter import in_file_order, pair_of
+
+
+@declared_by(Assess)
+def assess(original: Any, released: Any, *, progress: Progress | None = None, **options: Any) -> Assessment:
+    """Measure what a release gives away and what it is still good for.
+
+    Both files are of any kind that `protect` takes. Columns are matched by name (arrays: by number), and rows by their
+    place: measures that compare records one by one need both files in the same order, and are skipped where the files
+    have different numbers of rows.
+
+    Args:
+        original: the file as it was.
+        released: the file to judge, made by microveil or by anything else; or what `protect` gave back, which knows
+            where its rows were if it has shuffled them; or a list of several releases of the file, which an intruder
+            may compare with each other.
+        progress: called with the name of the step and the share done.
+        **options: the options below. Ids of measures are those of `measures()`; a policy is a file, a dict or what
+            `read_policy` gives, and its measures are taken too.
+    """
+    asked = Assess.checked(options)
+    frame = open_frame(original)
+    releases = list(released) if isinstance(released, list | tuple) else [released]
+    if not releases:
+        raise ParameterError("released: no release is given", "give one, or several as a list")
+    (progress or (lambda *_: None))(READING, 0.0)
+    pairs = [_pair(frame, one, asked) for one in releases]
+    return _assessed(pairs[0] if len(pairs) == 1 else combined(pairs), frame, asked, progress)
+
+
+def _pair(frame: Frame, released: Any, asked: Assess) -> Pair:
+    return pair_up(
+        frame,
+        open_frame(in_file_order(released) if isinstance(released, Release) else released),
+        confidential=asked.confidential,
+        public=asked.public,
+        rules=asked.rules,
+        sensitive=asked.sensitive,
+        holdout=None if asked.holdout is None else open_frame(asked.holdout),
+        order_known=isinstance(released, Release),
+    )
+
+
+def _assessed(
+    both: Pair, frame: Frame, asked: Assess, progress: Progress | None, known: Mapping[str, Measure] | None = None
+) -> Assessment:
+    """The measures of a pair of files, and the verdict.
+
+    Frames of it are made like `frame`; figures in `known` are not measured again.
+    """
+    seed, limits = checked_seed(asked.seed), read_policy(asked.policy)
+    ids = measuring.chosen(asked.measures, also=limits.measures if limits else ())
+    tell = progress or (lambda *_: None)
+    streams = Streams.from_seed(seed)
+    found = measuring.assessment(both, ids, streams, like=frame, sanity=asked.sanity, tell=tell, known=known)
+    tell("done", 1.0)
+    return found if limits is None else dataclasses.replace(found, verdict=limits.check(found))
+
+
+def assess_release(
+    release: Release, *, known: Mapping[str, Measure] | None = None, progress: Progress | None = None, **options: Any
+) -> Assessment:
+    """`assess` with the columns, rules and seed of a release, whose files are paired once.
+
+    Args:
+        release: what `protect` gave back, in the process that made it.
+        known: figures by id that were measured of it before with the same seed; they are not measured again.
+        progress: called with the name of the step and the share done.
+        **options: those of `assess` that are no columns.
+    """
+    both, frame = pair_of(release)
+    return _assessed(both, frame, Assess.checked({**options, "seed": release.seed}), progress, known)
+
+
+def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure, Measure]:
+    """Linkage of the original file with itself, and with the release: the first risk figure anyone asks for.
+
+    `known` are figures by id that were measured before.
+    """
+    both, _ = pair_of(release)
+    # Of many records a sample is tried: this figure is shown whenever a file has been protected.
+    options = {"seed": release.seed, "pairs": PAIRS}
+    before = dbrl(both.original, both.original, **options)
+    return before, known.get("dbrl") or dbrl(both.original, both.released, **options)
+
+
+def held_rows(release: Release) -> int:
+    """Rows of a release that are at hand: all, or those of a sample."""
+    return pair_of(release)[1].count
+
+
+@declared_by(AssessFiles, "holdout", "engine", "delimiter", "decimal", "encoding")
+def assess_files(
+    original: str | Path,
+    released: str | Path,
+    *,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Assessment:
+    """`assess` for files that may be larger than the memory.
+
+    Measures that are sums over rows, or need columns in order, are exact; linkages try a sample of originals against
+    all released records; what can only be had from a sample of rows says so, and what cannot be had is skipped with
+    the reason.
+
+    Args:
+        original: the file as it was.
+        released: the file to judge.
+        reading: how both are read.
+        progress: called with the name of the step and the share done.
+        **options: the options below.
+    """
+    asked = AssessFiles.checked(options)
+    seed, limits = checked_seed(asked.seed), read_policy(asked.policy)
+    ids = measuring.chosen(asked.measures, also=limits.measures if limits else ())
+    same = ("confidential", "public", "rules", "sensitive", "sanity", "memory", "sample")
+    given = {name: getattr(asked, name) for name in same if getattr(asked, name) is not None or name == "rules"}
+    with single_threaded_blas():
+        found = measuring_blocks.assess_files(
+            original, released, measures=ids, seed=seed, reading=reading, progress=progress, **given
+        )
+    return found if limits is None else dataclasses.replace(found, verdict=limits.check(found))
+
+
+def read_policy(source: Policy | Mapping[str, Any] | str | Path | None) -> Policy | None:
+    """A policy from a TOML file, or from a dict of the same shape; `policy.check(assessment)` gives the verdict."""
+    return source if source is None or isinstance(source, Policy) else policy_from(source, measuring.entries())

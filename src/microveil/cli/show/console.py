@@ -1,0 +1,97 @@
+"""The terminal: a console that survives its readers, the bar of progress, and how figures are written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from microveil.cli.endings import let_go, printable
+
+ROUND_OFF = 1e-15
+"""What is left of a difference of nothing."""
+
+Tell = Callable[[str, float | None], None]
+
+"""Takes the name of a step and the share done, None where nobody knows it."""
+
+
+class _PatientConsole(Console):
+    """A console whose reader may go away (`| head`): the work goes on, and what is left to say is not said."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """All text goes this way, without what would steer the terminal."""
+        return super().render_str(printable(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        let_go(sys.stderr if self.stderr else sys.stdout)
+
+
+def open_console() -> Console:
+    """Standard output; where it is no terminal (a pipe, a log), tables get the room they need."""
+    console = _PatientConsole(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else _PatientConsole(highlight=False, soft_wrap=True, width=160)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Tell]:
+    """A bar with the time left, on standard error."""
+    console = _PatientConsole(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    bar = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,  # in a log or a pipe it would leave nothing but empty lines
+        redirect_stdout=False,  # the line that says "stopped" has to come out as it is
+        redirect_stderr=False,
+    )
+    with bar:
+        task = bar.add_task("starting", total=None)
+
+        def tell(step: str, share: float | None) -> None:
+            new = bar.tasks[0].description != step
+            total = None if share is None else 1.0
+            bar.update(task, description=step, total=total, completed=share or 0.0, refresh=new)
+
+        yield tell
+
+
+def print_written(paths: Sequence[Any], console: Console | None = None) -> None:
+    """Which files were written."""
+    for path in paths:
+        (console or open_console()).print(f"Wrote {escape(str(path))}")
+
+
+def aligned_row(name: str, width: int, cells: Sequence[str], widths: Sequence[int]) -> str:
+    """A line of figures: `name` in so many letters, and `cells` right-aligned in their widths."""
+    figure, *rest = cells
+    scale = " ".join(cell.rjust(room) for cell, room in zip(rest, widths[1:], strict=True))
+    return f"{name:{width}} {figure:{widths[0]}} {scale}".rstrip()
+
+
+def number(figure: float | None) -> str:
+    """Three digits, and no round-off."""
+    return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.3g}"
+
+
+def better(direction: str) -> str:
+    """Which direction of a measure is better, in words."""
+    return "neither direction is better" if direction == "neither" else f"{direction} is better"
+
+
+def some_names(names: Sequence[str], most: int = 8) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def digits(figure: float | None) -> str:
+    """Enough digits to compare with print."""
+    return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.5g}"

@@ -1,0 +1,272 @@
+"""What is printed of a release, of an assessment and of a suppressed table."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from microveil.assessment.assessment import Assessment, Kind
+from microveil.assessment.policy import Verdict
+from microveil.cli.show.console import aligned_row, better, number, open_console, print_written, some_names
+from microveil.intake.describe import Description
+from microveil.measures.base import Measure, plain
+from microveil.release.release import Release
+
+Risk = tuple[Measure, Measure]
+
+
+ROUND_OFF = 1e-15
+
+"""What is left of a difference of nothing."""
+
+
+SMALLEST_TOLD = 1e-16
+
+"""Errors below are told as this."""
+
+
+NO_DIGIT = 1e-9
+
+"""What a division leaves over a whole number, which is no reason to round up."""
+
+
+MOST_RULES = 6
+
+"""Broken rules that are shown one by one."""
+
+
+def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
+    """The account of a release as plain data: no seed, no value."""
+    return {
+        "method": release.method,
+        "kind": release.kind,
+        "rows": release.rows,
+        "kept": dict(release.kept),
+        "kept_on_average": list(release.kept_on_average),
+        "rules": release.rules,
+        "audit": None if (audit := release.audit) is None else [dataclasses.asdict(line) for line in audit],
+        "dose": {name: dataclasses.asdict(dose) for name, dose in release.dose.items()},
+        "altered_variance": release.components.altered_variance,
+        "components": release.components.to_rows(),
+        "untouched_variance": release.components.untouched_variance,
+        "found": {name: plain(value) for name, value in release.found.items()},
+        "leakage": None if release.leakage is None else dataclasses.asdict(release.leakage),
+        "warnings": release.warnings,
+        "risk": None if risk is None else {"before": risk[0].to_dict(), "after": risk[1].to_dict()},
+    }
+
+
+def release(result: Release, risk: Risk | None, judged: Assessment | None, written: list[Path]) -> None:
+    """The account of a release for a person."""
+    console = open_console()
+    console.print(
+        f"Protected {len(result.dose)} columns of {result.rows} rows with [bold]{result.method}[/bold] "
+        f"({result.settings['parameters']['perturb']}); the result is {result.kind}."
+    )
+    console.print(f"[bold]Dose:[/bold] {_dose(result)}")
+    weighted = "weighted " if result.settings["weight"] else ""
+    words = {
+        "mean": f"{weighted}means",
+        "covariance": f"{weighted}covariances",
+        "rank correlation": "rank correlations",
+        "distribution": "distributions",
+        "mean in clusters": "means in clusters",
+        "covariance in clusters": "covariances in clusters",
+    }
+    groups = {"Kept exactly": result.kept_exactly, "Kept closely": result.kept_closely, "Not kept": result.not_kept}
+    for title, those in groups.items():
+        near = "off by" if title == "Not kept" else "to"
+        kept = ", ".join(f"{words.get(name, name)} ({near} {_bound(error)})" for name, error in those.items())
+        if kept and title == "Kept exactly" and result.settings["strata"]:
+            kept += ", in every stratum"
+        if kept:
+            console.print(f"[bold]{title}:[/bold] {kept}")
+    if result.kept_on_average:
+        console.print(f"[bold]Kept on average:[/bold] {', '.join(words[name] for name in result.kept_on_average)}")
+    if result.found:
+        found = ", ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in result.found.items())
+        console.print(f"[bold]Found:[/bold] {found}")
+    for rule in result.rules:
+        console.print(f"  holds in every row: {escape(rule)}")
+    _audit(console, result)
+    if risk is not None:
+        before, after = risk
+        console.print(
+            f"[bold]Risk:[/bold] {100 * before.value:.1f} % of records can be linked before, "
+            f"{100 * after.value:.2f} % after (95 % interval {100 * after.low:.2f} to {100 * after.high:.2f} %, "
+            f"chance {100 * (after.chance or 0):.2f} %; lower is better)"
+        )
+        console.print(f"  {after.id}: {after.meaning}")
+    for warning in result.warnings:
+        console.print(f"[yellow]Note:[/yellow] {escape(warning)}")
+    if judged is not None and judged.verdict is not None:
+        _verdict(console, judged.verdict)
+    print_written(written, console)
+
+
+def _dose(result: Release) -> str:
+    """How far the columns are from the originals: what was reached, as what was set out for need not be."""
+    reached = [dose.achieved for dose in result.dose.values() if dose.asked != 0]
+    if not reached:
+        return "nothing was to be changed"
+    mean = sum(reached) / len(reached)
+    return f"1 - correlation with the original is {mean:.2f}, from {min(reached):.2f} to {max(reached):.2f} by column"
+
+
+def _bound(error: float) -> str:
+    """Two digits, rounded up: what is kept to this is kept."""
+    error = max(error, SMALLEST_TOLD)
+    if not math.isfinite(error):
+        return f"{error}"
+    unit = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return f"{math.ceil(error / unit - NO_DIGIT) * unit:.1e}"
+
+
+def _audit(console: Console, result: Release) -> None:
+    """How many rules were broken, before and after, and which."""
+    lines = result.audit or []
+    if not lines:
+        return
+    before, after = (sum(getattr(line, when) > 0 for line in lines) for when in ("before", "after"))
+    console.print(f"[bold]Rules:[/bold] of {len(lines)}, {before} were broken before and {after} are after")
+    broken = [line for line in lines if line.before or line.after]
+    for line in broken[:MOST_RULES]:
+        console.print(f"  {escape(line.rule)}: {line.before} times before, {line.after} times after")
+    if len(broken) > MOST_RULES:
+        console.print(f"  and {len(broken) - MOST_RULES} more: --json and the internal report have all")
+    if any(" <= " in line.rule and line.after > line.before for line in broken):
+        console.print("  Orders are kept where the dictionary of the columns declares them: describe FILE -o, --rules")
+
+
+TITLES: dict[Kind, str] = {"risk": "Risk", "utility": "Utility", "score": "Scores"}
+
+
+HEADINGS = ("figure [95 % interval]", "chance", "identity", "shuffle")
+
+
+def assessment(judged: Assessment) -> None:
+    """The figures for a person: each with its interval, its chance level, and what the two known releases give."""
+    console = open_console()
+    original, released = judged.rows
+    rows = f"{released} rows" if original == released else f"{original} original and {released} released rows"
+    console.print(f"{len(judged.columns)} columns, {rows}")
+    cells = {name: _cells(judged, measure) for name, measure in judged.items()}
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *cells.values(), strict=True)]
+    first = max(map(len, judged))
+    for kind, title in TITLES.items():
+        measures = judged.of_kind(kind)
+        if measures:
+            console.print()
+            console.print(aligned_row(title, first, HEADINGS, widths), style="bold", markup=False)
+        for name, measure in measures.items():
+            note = f" [{measure.note}]" if measure.note else ""
+            console.print(aligned_row(name, first, cells[name], widths), markup=False)
+            console.print(f"    {better(measure.better)}: {measure.meaning}{note}", style="dim", markup=False)
+    console.print()
+    _remarks(console, judged)
+    if judged.verdict is not None:
+        _verdict(console, judged.verdict)
+
+
+def _remarks(console: Console, judged: Assessment) -> None:
+    if judged.sanity is not None:
+        console.print(
+            "identity: the originals released as they are; shuffle: each of their columns shuffled on its own; both "
+            f"measured on {judged.sanity.rows} of {judged.sanity.of} records"
+        )
+    worst = judged.worst_attack
+    if worst is not None:
+        gain = f"a gain of {number(judged.worst_gain or 0.0)} of what was to be gained"
+        console.print(f"[bold]Gains most over chance:[/bold] {worst.id}, {number(worst.value)}: {gain}")
+    for name, reason in judged.skipped.items():
+        console.print(f"[yellow]Not measured:[/yellow] {name} ({escape(reason)})")
+    for note in judged.notes:
+        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+
+
+def _cells(judged: Assessment, measure: Measure) -> tuple[str, ...]:
+    interval = f" [{number(measure.low)}, {number(measure.high)}]" if measure.low < measure.high else ""
+    known = (measure.chance, *judged.known(measure.id))
+    return f"{number(measure.value)}{interval}", *(number(figure) for figure in known)
+
+
+def _verdict(console: Console, verdict: Verdict) -> None:
+    console.print(f"[bold]Policy {escape(verdict.policy)}:[/bold] {'met' if verdict.met else 'not met'}")
+    for line in verdict.lines:
+        said = f"{number(line.figure)}, {line.limit}" if line.met else line.reason
+        console.print(f"  {'met    ' if line.met else 'NOT MET'}  {line.limit.measure}: {escape(said)}")
+
+
+def demo_begins(source: Path) -> None:
+    """What the demo is about to do."""
+    console = open_console()
+    console.print(f"An invented survey of 1,200 firms ships with microveil: {escape(str(source))}")
+    console.print("Now: microveil protect business_survey.csv -o released.csv --weight weight")
+    console.print()
+
+
+def findings(found: Description) -> None:
+    """What was found in a file, in a few lines, before it is protected."""
+    console = open_console()
+    numeric = [column for column in found.columns if column.numeric]
+    lists = {
+        "whole numbers": [column.name for column in numeric if column.integer],
+        "zero is a value of its own": [column.name for column in numeric if column.zero_spike],
+        "codes, not values": [
+            f"{column.name} ({', '.join(f'{code:g}' for code in column.special_codes)})"
+            for column in numeric
+            if column.special_codes
+        ],
+        "cells missing": [column.name for column in found.columns if column.missing],
+        "looks like an identifier": [f"{name} ({reason})" for name, reason in found.identifiers.items()],
+    }
+    console.print(f"[bold]Found[/bold] in {found.rows} rows and {len(numeric)} columns of numbers:")
+    for title, names in lists.items():
+        if names:
+            console.print(f"  {title}: {escape(some_names(names))}")
+    print_rules(console, found, "  ")
+
+
+def print_rules(console: Console, found: Description, indent: str = "") -> None:
+    """The rules that were found in a table."""
+    for rule in found.rules:
+        console.print(f"{indent}Holds in every row: {escape(rule)}")
+    for near in found.near_rules:
+        share = 100 * (1 - near["exceptions"] / near["rows"])
+        console.print(
+            f"{indent}Holds in {share:.1f} % of the rows: {escape(near['rule'])} ({near['exceptions']} exceptions; "
+            "kept only if the dictionary of the columns says so)"
+        )
+    if found.orders:
+        orders = [f"{order['lower']} <= {order['upper']}" for order in found.orders]
+        console.print(f"{indent}Never above: {escape(some_names(orders))}")
+
+
+def suppressed_table(told: Mapping[str, Any], written: Sequence[Path]) -> None:
+    """What became of a table: counts, sums that were asked for, verdicts, warnings."""
+    console = open_console()
+    why = f", {told['primary']:,} of them for their own sake and {told['secondary']:,} to protect them"
+    known = why if told["primary"] else ""  # a pattern need not say why cells are hidden
+    console.print(f"{told['cells']:,} cells: {told['suppressed']:,} hidden{known}")
+    for text, found in told.get("sums", {}).items():
+        word = "can be published" if found["publishable"] else "must not be published: it has decimals"
+        console.print(escape(f"  {text} = {found['value']:.10g} {word}"))
+    if "exactly_determined" in told:
+        console.print(
+            f"exactly determined: {told['exactly_determined']:,}; nearly determined: {told['nearly_determined']:,}"
+        )
+        for verdict, names in told["named"].items():
+            for name in names[:MOST_RULES]:
+                console.print(escape(f"  {verdict}: {name}"))
+            if len(names) > MOST_RULES:
+                console.print(f"  and {len(names) - MOST_RULES:,} others {verdict}")
+    for warning in told["warnings"]:
+        console.print(escape(f"warning: {warning}"))
+    for path in written:
+        console.print(escape(f"written: {path}"))

@@ -1,0 +1,329 @@
+"""Every option of every job, declared once: its name, default, range and help line.
+
+What follows from a declaration: the signature and the docstring of the Python function, the flags of the command line
+and their help, the keys of a recipe and its JSON schema, the settings of a release, and the page of options in the
+docs. To add an option, add a field here and use it where the work is done.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.parameters import Step, validated
+
+DEFAULT_METHOD = "veil"
+MEMORY = "1GB"
+
+Kind = Literal[
+    "columns", "column", "formula", "path", "place", "ids", "rules", "number", "pairs", "limits", "methods", "plain"
+]
+"""How an option is typed: `A,B`, `A`, `A,B` or a formula, a file, a file or a table of a database, ids by commas,
+a word or a file, N, KEY=VALUE (repeatable), ID=NUMBER (repeatable), methods with settings, or as it is."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option(
+    default: Any,
+    meaning: str,
+    kind: Kind = "plain",
+    *,
+    metavar: str | None = None,
+    flag: str | None = None,
+    only: Literal["python", "command line"] | None = None,
+    least: int | None = None,
+    explained: str | None = None,
+) -> Any:
+    """A declared option.
+
+    Args:
+        default: what holds if it is not given; `...` if it must be given.
+        meaning: the help line.
+        kind: how it is typed.
+        metavar: what stands for its value in the help.
+        flag: the flags, separated by a blank, if not `--name`.
+        only: where it exists, if not in Python and on the command line.
+        least: the smallest number that can be typed.
+        explained: what the Python docstring says, if more than the help line.
+    """
+    extra = {"kind": kind, "metavar": metavar, "flag": flag, "only": only, "explained": explained, "least": least}
+    return Field(default, description=meaning, json_schema_extra={k: v for k, v in extra.items() if v})
+
+
+class Options(Step):
+    """Base of the options of a job."""
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any]) -> Self:
+        """The options with these values; an unknown name is refused with the nearest known one."""
+        for name in given:
+            if name not in cls.model_fields:
+                raise ParameterError(f"there is no option '{name}'", did_you_mean(name, cls.model_fields))
+        return validated(cls, given)
+
+    @classmethod
+    def about(cls, name: str) -> Mapping[str, Any]:
+        """What is declared of an option in addition to its type and default."""
+        found = cls.model_fields[name].json_schema_extra
+        return found if isinstance(found, dict) else {}
+
+    def only(self, kind: type[Options]) -> dict[str, Any]:
+        """The values of those options that another model has, too."""
+        return {name: getattr(self, name) for name in kind.model_fields if name in type(self).model_fields}
+
+
+class Settings(Options):
+    """What a recipe holds: everything that decides a release beside the seed and the parameters of the method."""
+
+    method: str = option(DEFAULT_METHOD, "The method; see `microveil methods`.")
+    confidential: Any = option(None, "Columns to protect; by default all numeric ones.", "columns", metavar="A,B")
+    public: Any = option(
+        None,
+        "Columns that stay, and whose relations to the others stay; or a formula such as '~ region*size'.",
+        "formula",
+        metavar="X,Y",
+    )
+    strata: Any = option(None, "Columns whose groups are protected one by one.", "columns", metavar="G")
+    weight: Any = option(None, "The column of survey weights.", "column", metavar="W")
+    unit: Any = option(
+        None, "Column of the unit that rows belong to: what is its own is protected once.", "column", metavar="U"
+    )
+    drop: Any = option(None, "Columns that are left out of the release.", "columns", metavar="A,B")
+    keep: Any = option(
+        None,
+        "Levels of a pandas index that are released as they are ('index', if it has no name).",
+        "columns",
+        only="python",
+        explained="By default the index is left out, unless it only counts the rows, and `warnings` names it.",
+    )
+    keep_notes: bool = option(False, "Release what is noted about the file, too: its label, comments, metadata.")
+    shuffle_rows: bool = option(
+        False,
+        "Write the rows in a random order; their number stays.",
+        explained="To measure such a release, give it to `assess` whole.",
+    )
+    rules: Any = option(
+        "infer",
+        "infer, none, or a dictionary of the columns (TOML or JSON).",
+        "rules",
+        metavar="FILE",
+        explained="'infer' finds special codes such as -9, sums, ratios and the values a column can have, and keeps "
+        "them; None treats every number as a value.",
+    )
+    engine: str = option(
+        "auto", "memory, stream (block by block, for files larger than it), spark, or auto: by their size."
+    )
+    secret: Any = option(
+        None,
+        "A file for its owner only that salts the seed, made if it is not there.",
+        "path",
+        metavar="FILE",
+        explained="Only with it can the result be repeated, or guessed at by somebody who knows the seed.",
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """What is not at its default, by name, for the recipe of a release."""
+        fields = Settings.model_fields
+        return {n: getattr(self, n) for n, field in fields.items() if getattr(self, n) != field.get_default()}
+
+
+class Protect(Settings):
+    """The options of `protect`."""
+
+    drop_identifiers: bool = option(False, "Leave out the columns that `microveil describe` calls identifiers.")
+    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
+    registry: Any = option(
+        None, "A private file of releases: tells of a second one of nearly the same data.", "path", metavar="FILE"
+    )
+
+
+class Run(Options):
+    """The options of `microveil run`, which go before what the recipe says."""
+
+    parameters: Any = option(
+        None, "A parameter of the method; see `microveil methods ID`.", "pairs", metavar="KEY=VALUE", flag="--set"
+    )
+    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
+    report: Path | None = option(
+        None, "Where the internal report goes, instead of the recipe's.", "path", metavar="FILE.html"
+    )
+    public_report: Path | None = option(
+        None, "Where the public report goes, instead of the recipe's.", "path", metavar="FILE.html"
+    )
+    overwrite: bool = option(
+        False, "Replace files, or a table of a database, that exist already.", flag="--overwrite --replace"
+    )
+    registry: Any = option(
+        None, "A private file of releases: tells of a second one of nearly the same data.", "path", metavar="FILE"
+    )
+
+
+class ReadingText(Options):
+    """How a text file is read."""
+
+    delimiter: str | None = option(
+        None, "Of a text file: comma, semicolon, tab or bar; by default found.", metavar="SIGN"
+    )
+    decimal: str | None = option(None, "Of a text file: point or comma; by default found.", metavar="SIGN")
+    encoding: str | None = option(None, "Of a text file: utf-8, cp1252, utf-16 ...; by default found.", metavar="NAME")
+
+
+class Reading(ReadingText):
+    """How a table is read from a file or a database."""
+
+    sheet: str | None = option(None, "Of a workbook, as in firms.xlsx#NAME; by default the first.", metavar="NAME")
+    query: str | None = option(None, "Of a database, instead of its #TABLE; it can only read.", metavar="SQL")
+
+
+class ProtectFile(Reading, Protect):
+    """The options of `protect_file` and of `microveil protect`: those of `protect`, and what is read and written."""
+
+    parameters: Any = option(
+        None, "A parameter of the method; see `microveil methods ID`.", "pairs", metavar="KEY=VALUE", flag="--set",
+        only="command line",
+    )  # fmt: skip
+    keep_formulas: bool = option(False, "Write text as it is where a spreadsheet would run it as a formula, too.")
+    report: Path | None = option(None, "Write the internal report, and FILE.json with it.", "path", metavar="FILE.html")
+    public_report: Path | None = option(
+        None, "Write the report for the users of the data, and FILE.json with it.", "path", metavar="FILE.html"
+    )
+    recipe: Path | None = option(
+        None,
+        "Write the settings, for `microveil run`; not the seed.",
+        "path",
+        metavar="FILE.toml",
+        flag="--save-recipe",
+    )
+    include_seed: bool = option(False, "Put the seed into the recipe, for the same bytes again. Keep it secret.")
+    policy: Any = option(
+        None, "Limits on the figures; if they are not met, nothing is written.", "path", metavar="FILE.toml"
+    )
+    memory: Any = option(MEMORY, "With --engine stream: about how much memory to take.", metavar="1GB")
+    overwrite: bool = option(
+        False, "Replace files, or a table of a database, that exist already.", flag="--overwrite --replace"
+    )
+
+
+class Describe(Reading):
+    """The options of `microveil describe`."""
+
+    save: Path | None = option(
+        None,
+        "Write what was found as a dictionary (TOML, or JSON by its name) to edit and pass to --rules.",
+        "path",
+        metavar="FILE.toml",
+        flag="-o --save",
+    )
+
+
+class Assess(Options):
+    """The options of `assess`."""
+
+    measures: Any = option("default", "default, all, or ids; see `microveil measures`.", "ids", metavar="A,B")
+    confidential: Any = option(None, "Columns to compare; by default all numeric ones.", "columns", metavar="A,B")
+    public: Any = option(None, "Columns that were to stay: not compared, only checked.", "formula", metavar="X,Y")
+    sensitive: Any = option(
+        None, "Columns that are to be hidden, if not all: attacks are on these alone.", "columns", metavar="A,B"
+    )
+    rules: Any = option("infer", "infer, none, or a dictionary of the columns (TOML or JSON).", "rules", metavar="FILE")
+    seed: Any = option(None, "For figures that can be repeated.", "number", metavar="N")
+    holdout: Any = option(
+        None,
+        "Records of the same population that are not in the original, as strangers for `membership`.",
+        "place",
+        metavar="FILE",
+    )
+    policy: Any = option(None, "Limits on the figures; exit code 1 if they are not met.", "path", metavar="FILE.toml")
+    sanity: bool = option(
+        True, "Whether to measure the originals themselves and a shuffle of them too, for the scale.", only="python"
+    )
+
+
+class AssessFiles(ReadingText, Assess):
+    """The options of `assess_files` and of `microveil assess`: those of `assess`, and how files are read."""
+
+    engine: str = option("memory", "memory, or stream: block by block, for files larger than the memory.")
+    memory: Any = option(MEMORY, "With --engine stream: about how much memory to take.", metavar="1GB")
+    sample: int | None = option(None, "Originals that linkages try, with --engine stream.", only="python")
+
+
+class _Study(Reading):
+    """What `compare` and `recommend` share."""
+
+    confidential: Any = option(None, "Columns to protect; by default all numeric ones.", "columns", metavar="A,B")
+    public: Any = option(None, "Columns that stay, or a formula.", "formula", metavar="X,Y")
+    strata: Any = option(None, "Columns whose groups are protected one by one.", "columns", metavar="G")
+    weight: Any = option(None, "The column of survey weights.", "column", metavar="W")
+    rules: Any = option("infer", "infer, none, or a dictionary of the columns (TOML or JSON).", "rules", metavar="FILE")
+    seed: Any = option(None, "For a study that can be repeated.", "number", metavar="N")
+    store: Any = option(
+        None, "Note finished releases there; with it a killed study goes on.", "path", metavar="FILE.jsonl"
+    )
+    workers: int | None = option(None, "Processes to work in; by default one for each core.", only="python")
+    limit: Any = option(
+        None,
+        "A limit on a measure: the best method that keeps all of them is named.",
+        "limits",
+        metavar="ID=VALUE",
+    )
+
+
+class Compare(_Study):
+    """The options of `compare`."""
+
+    methods: Any = option(
+        ..., "Methods, by commas, each with what is to be set.", "methods", metavar="'A, B KEY=VALUE'"
+    )
+    repeats: int = option(20, "Releases of each method.", "number", metavar="N", least=1)
+    measures: Any = option("default", "default, all, or ids; see `microveil measures`.", "ids", metavar="A,B")
+    sensitive: Any = option(
+        None, "Columns that are to be hidden, if not all: attacks are on these alone.", "columns", metavar="A,B"
+    )
+    report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
+
+
+class Recommend(_Study):
+    """The options of `recommend`."""
+
+    sensitive: Any = option(None, "Columns that need protection, if not all numeric ones do.", "columns", metavar="A,B")
+    limit: Any = option(
+        None,
+        "A limit on a measure; by default worst_attack=0.02: what the best of the attacks gains over chance (of those "
+        "that `assess` measures by default).",
+        "limits",
+        metavar="ID=VALUE",
+    )
+    repeats: int = option(5, "Releases of each candidate.", "number", metavar="N", least=1)
+
+
+def declared_by(model: type[Options], *leave_out: str) -> Callable[[F], F]:
+    """A decorator: the function's `**options` are those of the model, and its signature and docstring say so."""
+
+    def declare(function: F) -> F:
+        own = inspect.signature(function)
+        names = [n for n in model.model_fields if n not in leave_out and n not in own.parameters]
+        names = [name for name in names if model.about(name).get("only") != "command line"]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        added = [inspect.Parameter(n, keyword, default=model.model_fields[n].get_default()) for n in names]
+        *first, last = own.parameters.values()
+        plain = [p for p in first if p.kind is not keyword]
+        function.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[*plain, *added, *(p for p in first if p.kind is keyword), last]
+        )
+        lines = [f"    {name}: {_sentence(model.model_fields[name], model.about(name))}" for name in names]
+        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Options:", *lines])
+        return function
+
+    return declare
+
+
+def _sentence(field: FieldInfo, extra: Mapping[str, Any]) -> str:
+    meaning = f"{field.description} {extra.get('explained', '')}".strip()
+    return f"{meaning[:1].lower()}{meaning[1:]}"

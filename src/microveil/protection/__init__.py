@@ -1,0 +1,1 @@
+"""Protecting a table: plan, intake, engine, release; in memory, in blocks, and on Spark."""

@@ -1,0 +1,94 @@
+"""From what an engine made of a table to the release: measured, diagnosed, with its settings and its report writer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from microveil.engines.release_check import Evidence
+from microveil.intake.roles import Roles
+from microveil.io.frames.dataframes import Frame
+from microveil.methods import METHODS, Plan
+from microveil.options import Settings
+from microveil.release import diagnostics
+from microveil.release.diagnostics import EngineRun
+from microveil.release.release import Release
+from microveil.report.reporter import Reporter
+from microveil.rules.column_rules import Rule
+
+
+def build_release(
+    run: EngineRun, proof: Evidence, data: Any, *, settings: dict[str, Any], seed: int, writer: Reporter, rounded: bool
+) -> Release:
+    """The release of a run.
+
+    Args:
+        run: the plan, the table that came in and what the engine made of it.
+        proof: what was measured on the released values.
+        data: the released table, or where it is.
+        settings: what a recipe of it holds.
+        seed: the master seed.
+        writer: what writes its reports.
+        rounded: whether a column's type holds fewer digits than the values had.
+    """
+    kept = diagnostics.kept(run, proof)
+    dose = diagnostics.doses(run, proof)
+    return Release(
+        data=data,
+        method=run.plan.method,
+        kind=run.plan.kind(run.outcome.untouched),
+        kept=kept,
+        kept_on_average=diagnostics.kept_on_average(run),
+        dose=dose,
+        warnings=diagnostics.remarks(run, kept, dose, proof.same_records, rounded=rounded),
+        rules=diagnostics.rules(run),
+        components=diagnostics.component_table(run.outcome),
+        rows=run.intake.table.count,
+        leakage=diagnostics.leakage(run),
+        settings=settings,
+        seed=seed,
+        writer=writer,
+        found=run.outcome.spectrum.found,
+    )
+
+
+def settings_of(plan: Plan, roles: Roles, options: Settings) -> dict[str, Any]:
+    """What a recipe holds: every option that is not at its default, the columns by role, and all parameters."""
+    rules = options.rules
+    resolved = {
+        "method": plan.method,
+        "confidential": list(roles.confidential),
+        "public": roles.public.setting,
+        "strata": list(roles.strata),
+        "weight": roles.weight,
+        "rules": "none" if rules is None else str(rules) if isinstance(rules, Path) else copy.deepcopy(rules),
+        "engine": options.engine,
+        "parameters": {name: list(v) if isinstance(v, tuple) else v for name, v in plan.parameters.items()},
+        **({"needs": list(plan.needs)} if plan.needs else {}),
+    }
+    secret = {} if options.secret is None else {"secret": str(options.secret)}
+    return {**options.settings(), **resolved, **secret}
+
+
+def reporter_of(run: EngineRun, original: Any) -> Reporter:
+    """What writes the reports of a release; it audits every rule that was found or declared, kept or not."""
+    method, known, outcome = METHODS[run.plan.method], run.intake.known, run.outcome
+    near = () if outcome.restored is None else outcome.restored.near_rules
+    ratios = dict.fromkeys([*outcome.ratios, *known.ratios, *known.found_ratios])
+    rules: list[Rule] = [*outcome.rules, *near, *ratios, *known.orders, *known.watched]
+    return Reporter(original, method.summary, method.reference, rules, known.domains(mapped=False), run.intake.codes)
+
+
+def about_decimals(before: Frame, names: Sequence[str], after: Frame | None = None) -> list[str]:
+    """Columns of decimals that are of doubles now; those that are written block by block always are."""
+    doubles = [name for name in names if before.is_decimal(name) and (after is None or not after.is_decimal(name))]
+    reason = "in blocks" if after is None else "as they have more digits now"
+    return [f"decimals that come back as float64, {reason}: {', '.join(doubles)}"] if doubles else []
+
+
+def about_notes(has_notes: bool, *, keep_notes: bool) -> list[str]:
+    """What became of notes on a file (its label, comments, metadata), if it has some."""
+    word = "are released as they are, on request" if keep_notes else "are left out of the release (--keep-notes)"
+    return [f"notes on the file (its label, comments, metadata) {word}"] if has_notes else []

@@ -1,0 +1,103 @@
+"""What is refused before a table is protected: bad options, columns in clear, methods that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from microveil.core.errors import DataError, ParameterError, one_of
+from microveil.engines import ENGINES
+from microveil.engines.out_of_core import check_eligible
+from microveil.intake.intake import Intake, Rules
+from microveil.intake.roles import named
+from microveil.io.blocks import BlockSource
+from microveil.io.frames.dataframes import Frame
+from microveil.methods import METHODS, Plan
+
+
+def checked_seed(seed: Any) -> int | None:
+    """The seed, which is a whole number of at least 0, or None."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+        raise ParameterError("seed: must be a whole number of at least 0", "leave it out for a fresh one")
+    return None if seed is None else int(seed)
+
+
+def check_engine_in_memory(engine: str) -> None:
+    """A table in memory is protected there."""
+    if engine not in ENGINES:
+        raise ParameterError(f"engine: '{engine}' is unknown", f"it is {one_of(ENGINES)}")
+    if engine not in ("auto", "memory"):
+        raise ParameterError(f"engine: '{engine}' is not for a table in memory", "use protect_file, or engine='memory'")
+
+
+def check_streams(plan: Plan, rules: Rules, engine: str = "stream") -> None:
+    """Refuse a plan that needs all rows at once, for an engine that never has them."""
+    check_eligible(plan, engine)
+    if rules is not None and rules != "none" and not plan.promises_moments:
+        exact = "" if "exact" in METHODS[plan.method].fixed else "exact=True (--set exact=true), "
+        raise ParameterError(
+            f"engine: '{engine}' cannot run {plan.method} with rules: values that a column cannot have are looked for "
+            "in whole columns",
+            f"use rules='none' (--rules none), {exact}or engine='memory' (--engine memory)",
+        )
+
+
+def check_text_columns(frame: Frame) -> None:
+    """Refuse a column of amounts that was read as text: it would be released in clear, and nobody would notice."""
+    for name in frame.names:
+        if frame.looks_numeric(name):
+            raise DataError(
+                f"column '{name}' is text, but most of its cells look like numbers (decimal commas, '<5'?)",
+                "turn them into numbers, or name the columns to protect with confidential",
+            )
+
+
+def check_other_types(columns: Frame | BlockSource, shown: Collection[str]) -> None:
+    """Refuse numbers in columns of other types; those that are `shown` for a reason may be categories."""
+    for name in columns.names:
+        if name not in shown and columns.hides_numbers(name):
+            raise DataError(
+                f"column '{name}' holds numbers, but its type is none that is protected (categories, lists, ...)",
+                "turn it into numbers or text, drop it, or name the columns to protect with confidential",
+            )
+
+
+def check_fits(plan: Plan, intake: Intake) -> None:
+    """Is there enough to protect, and do the parameters fit the table?"""
+    table, needed = intake.table, METHODS[plan.method].minimum_columns
+    names = table.confidential_names
+    if len(names) < needed:
+        raise DataError(
+            f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
+            "one column has no components: its values would come back in another order; add columns",
+        )
+    most = plan.decompose.most_columns
+    if most is not None and len(names) > most:
+        raise DataError(
+            f"confidential: {plan.method} takes at most {most} columns, and there are {len(names)}",
+            "use a method of components, such as pca, or protect some columns at a time",
+        )
+    if not any(j >= table.public for j in intake.look.varying()):
+        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
+    if plan.given_draws and table.strata is not None:
+        raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")
+    # Values that are exchanged between records until the moments return go by weighted ones.
+    arranged = plan.maps_values and plan.marginals.exchange
+    if table.weights is not None and not (plan.exact or arranged or plan.perturb.knows_weights):
+        perturb = plan.parameters["perturb"]
+        raise ParameterError(
+            f"weight: perturb='{perturb}' keeps weighted moments only with exact=True",
+            "use exact=True, or a method that redraws or keeps moments exactly",
+        )
+
+
+def sensitive_columns(plan: Plan, columns: Sequence[str], intake: Intake) -> list[int]:
+    """Sensitive columns by their number among the confidential ones; `columns` are all names of the table."""
+    names = intake.table.confidential_names
+    chosen = named(dict.fromkeys(columns, True), "sensitive", plan.select.sensitive_columns)
+    for name in chosen:
+        if name not in names:
+            raise ParameterError(f"sensitive: column '{name}' is not confidential", "name protected columns only")
+    return [names.index(name) for name in chosen]

@@ -1,0 +1,162 @@
+"""Protecting a file that may be larger than the memory.
+
+It is read once onto a disk, protected there, and written batch by batch. Reports show a sample of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from microveil.core.errors import FileError
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix, Microdata
+from microveil.core.threads import single_threaded_blas
+from microveil.engines import Outcome, Progress
+from microveil.engines.disk import DiskTable
+from microveil.engines.disk_marginals import with_marginals
+from microveil.engines.distributions import Restored
+from microveil.engines.memory import altered_variance, places_of
+from microveil.engines.out_of_core import FarOutcome, MadeRows, StoredColumns, run_far, shown_rows
+from microveil.engines.stream import Written, batch_rows, dependence_of, take_in_blocks, write_blocks
+from microveil.intake.derivable import told_in_blocks
+from microveil.intake.intake import Intake
+from microveil.intake.roles import resolve_roles
+from microveil.io.blocks import open_blocks
+from microveil.io.files.formats import ReadOptions
+from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formulas_counted, formulas_kept
+from microveil.io.frames.dataframes import open_frame
+from microveil.methods import Plan, method_named
+from microveil.options import ProtectFile
+from microveil.protection import checks
+from microveil.protection.building import about_decimals, about_notes, build_release, reporter_of, settings_of
+from microveil.release.diagnostics import EngineRun
+from microveil.release.release import Release
+from microveil.release.secret import secret_key
+from microveil.storage.atomic import shown
+from microveil.storage.disk_columns import Shelf, memory_in_bytes, temporary_folder
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def protect_blocks(
+    source: Path, target: Path, into: Path, options: ProtectFile, params: Mapping[str, Any], tell: Progress
+) -> Release:
+    """Protect a file into another of the same kind.
+
+    Args:
+        source: a Parquet or CSV file.
+        target: where the release goes, of the same kind.
+        into: the caller's temporary file, which is going to take the place of the target.
+        options: how it is read and protected.
+        params: the parameters of the method.
+        tell: called with the name of the step and the share done.
+    """
+    seed = checks.checked_seed(options.seed)
+    plan = method_named(options.method).plan(params)
+    checks.check_streams(plan, options.rules)
+    key = secret_key(options.secret)
+    size = memory_in_bytes(options.memory)
+    _check_kind(source, target)
+    with (
+        single_threaded_blas(),
+        closing(open_blocks(source, ReadOptions.of(options))) as file,
+        Shelf(temporary_folder(target), size) as shelf,
+    ):
+        head = open_frame(file.head())
+        numeric = {name: file.is_numeric(name) for name in file.names}
+        columns = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
+        roles = resolve_roles(numeric, **columns, strata=None)
+        if options.confidential is None:
+            checks.check_text_columns(head)
+            checks.check_other_types(file, roles.shown)
+        intake = take_in_blocks(file, roles, options.rules, shelf, tell)
+        mostly = told_in_blocks(file, roles.confidential, options.rules, batch_rows(len(file.names), shelf.memory))
+        checks.check_fits(plan, intake)
+        streams = Streams.from_seed(seed, intake.look.fingerprint, key)
+        sensitive = checks.sensitive_columns(plan, file.names, intake)
+        found = _protected(plan, intake, sensitive, streams, tell)
+        keeping = formulas_kept() if options.keep_formulas else nullcontext()
+        with into.open("wb") as out, keeping, formulas_counted() as counted:
+            written = write_blocks(file, intake, found, shown_rows(streams, intake.table.count), out, tell)
+        if options.confidential is None:
+            _check_words(written)
+        done = EngineRun(plan, head, roles, intake, outcome_of(plan, intake, found, written))
+        settings = settings_of(plan, roles, options.model_copy(update={"engine": "stream"}))
+        before, after = sample_rows(intake.table, written)
+        writer = reporter_of(done, before)
+        rounded = written.rounded
+        release = build_release(
+            done, written.proof, target, settings=settings, seed=streams.seed, writer=writer, rounded=rounded
+        )
+        remarks = [*mostly, *about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
+        remarks += about_notes(file.has_notes, keep_notes=False)
+        if target.suffix.lower() in SPREADSHEETS:
+            remarks += about_formulas(sum(counted), file.names, kept=options.keep_formulas)
+    tell("done", 1.0)
+    return replace(release, sample=(before, after), warnings=[*release.warnings, *remarks])
+
+
+def _check_kind(source: Path, target: Path) -> None:
+    if source.suffix.lower() != target.suffix.lower():
+        raise FileError(
+            f"{shown(target)} is not of the kind of {shown(source)}, and blocks are written as they are read",
+            f"name it ...{source.suffix}, or use engine='memory'",
+        )
+
+
+def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Streams, tell: Progress) -> FarOutcome:
+    """What to make of the rows; `sensitive` are columns by number."""
+    table = intake.table
+    if not isinstance(table, DiskTable):
+        raise TypeError("rows in blocks go onto a disk")
+    tell("looking for rules", 0.18)
+    dependence = dependence_of(plan, table, intake.look, intake.known)
+    places = places_of(sensitive, dependence, (), table.confidential_names)
+    found = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=tell)
+    return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
+
+
+def _check_words(written: Written) -> None:
+    """Columns of text by cells from all over the file; its beginning has been seen before the work."""
+    import pyarrow as pa
+
+    if written.words:
+        checks.check_text_columns(open_frame(pa.Table.from_batches(written.words)))
+
+
+def sample_rows(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the sample, before and after."""
+    import polars as pl
+
+    after = np.vstack([written.before[: table.public], written.after])
+    first, second = (pl.DataFrame(dict(zip(table.names, cells, strict=True))) for cells in (written.before, after))
+    return first, second
+
+
+def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) -> Outcome:
+    """What happened on the way, as of a table in memory; the released columns are made again where they are needed."""
+    table, spectrum, dependence = intake.table, found.spectrum, found.dependence
+    width = len(table.confidential_names)
+    columns = list(MadeRows(found.table, found.released).columns(width))
+    mapped = isinstance(found.released.perturbed, StoredColumns) and plan.maps_values
+    return Outcome(
+        columns=columns,
+        perturbed=dependence.independent,
+        rules=dependence.rules,
+        spectrum=spectrum,
+        altered=altered_variance(spectrum, dependence, width) * table.count,
+        variance=intake.look.moments.variance[table.public :] * table.count,
+        leverage=spectrum.leverage,
+        untouched=spectrum.untouched,
+        single=spectrum.axes.count == 1,
+        restored=Restored(columns, None) if mapped else None,
+        odd=written.odd,
+        shown=(Matrix(list(written.before[table.public :])), Matrix(list(written.after))),
+    )

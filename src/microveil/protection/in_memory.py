@@ -1,0 +1,206 @@
+"""Protecting a table in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.rng import Streams
+from microveil.core.table import Matrix
+from microveil.core.threads import single_threaded_blas
+from microveil.engines import Outcome, Progress, run
+from microveil.engines.release_check import evidence
+from microveil.intake.derivable import told_in_clear
+from microveil.intake.identifiers import identifier_reason
+from microveil.intake.intake import Intake, take_in, with_values
+from microveil.intake.roles import Choice, named, resolve_roles
+from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.io.frames.fingerprint import fingerprint
+from microveil.io.frames.reorder import IndexAndNotes, set_apart, with_rows, without_columns
+from microveil.io.frames.validation import check_unit
+from microveil.io.tables import read_table
+from microveil.methods import Plan, method_named
+from microveil.options import DEFAULT_METHOD, Protect, declared_by
+from microveil.protection import checks
+from microveil.protection.building import about_decimals, build_release, reporter_of, settings_of
+from microveil.protection.units import protect_by_unit
+from microveil.release.diagnostics import EngineRun
+from microveil.release.registry import NewRelease
+from microveil.release.release import Release
+from microveil.release.returned import giveaways, returned_records
+from microveil.release.secret import secret_key
+
+DRAWS, FEW_DRAWS, SMALL_FILE = 20, 3, 200
+"""Draws of a release at most, if records come back in them: in files of so many rows, and in larger ones."""
+
+READING = "reading columns"
+"""The first step, in which everything is checked."""
+
+
+@declared_by(Protect)
+def protect(data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | None = None, **options: Any) -> Release:
+    """Protect the confidential columns of a table.
+
+    Args:
+        data: a numpy array, a pandas or polars DataFrame or a pyarrow Table; it is not changed.
+        method: the id of a method; `methods()` lists them.
+        progress: called with the name of the step and the share done.
+        **options: the options below, and the parameters of the method; `microveil methods ID` lists those. Columns are
+            given by name, those of arrays by number.
+    """
+    given = {name: options.pop(name) for name in Protect.model_fields if name in options}
+    return protect_table(data, Protect.checked({**given, "method": method}), options, progress)
+
+
+def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progress: Progress | None = None) -> Release:
+    """Protect a table as the options say, with the parameters of the method."""
+    seed = checks.checked_seed(options.seed)
+    checks.check_engine_in_memory(options.engine)
+    plan = method_named(options.method).plan(params)
+    key = secret_key(options.secret)
+    whole = open_frame(data)
+    registry = NewRelease.of_table(options.registry, options.method, whole)
+    dropped = _dropped(whole, options)
+    released, rest = set_apart(without_columns(data, dropped), kept_levels(options.keep), keep_notes=options.keep_notes)
+    frame = whole if released is data else open_frame(released)
+    numeric = {name: frame.is_numeric(name) for name in frame.names}
+    columns: dict[str, Any] = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
+    roles = resolve_roles(numeric, **{**columns, **plan.named_columns})
+    if options.confidential is None:
+        checks.check_text_columns(frame)
+        checks.check_other_types(frame, {*roles.shown, *named(numeric, "unit", options.unit)})
+    tell = progress or (lambda *_: None)
+    if options.unit is not None:
+        release = protect_by_unit(protect_table, released, options, params, plan.named_columns, tell)
+    else:
+        with single_threaded_blas():
+            tell(READING, 0.0)
+            roles = with_values(frame, roles) if options.confidential is None else roles
+            intake = take_in(frame, roles, options.rules, pull_in=plan.maps_values and not plan.exact)
+            derivable = told_in_clear(frame, roles.confidential, options.rules)
+            checks.check_fits(plan, intake)
+            intake = _with_other(plan, intake)
+            streams = Streams.from_seed(seed, intake.look.fingerprint, key)
+            outcome = _drawn(plan, frame, intake, streams, tell)
+            settings = settings_of(plan, roles, options)
+            release = _release(EngineRun(plan, frame, roles, intake, outcome), whole, settings, streams.seed)
+            release = dataclasses.replace(release, warnings=[*release.warnings, *derivable])
+    release = _arranged(release, whole, dropped, rest, options.shuffle_rows, key)
+    tell("done", 1.0)
+    return registry.added(release)
+
+
+def _dropped(frame: Frame, options: Protect) -> list[str]:
+    """The columns that are left out of the release. That of the units stays: rows that belong together need it."""
+    known = dict.fromkeys(frame.names, True)
+    dropped = list(dict.fromkeys(named(known, "drop", options.drop)))
+    if options.drop_identifiers:
+        stay = {*dropped, *named(known, "unit", options.unit)}
+        dropped += [name for name in frame.names if name not in stay and identifier_reason(frame, name)]
+    return dropped
+
+
+def kept_levels(keep: Choice) -> list[str]:
+    """Levels of the index by name; numbers may be names, as those of columns may."""
+    names = [] if keep is None else keep if isinstance(keep, list | tuple) else [keep]
+    for name in names:
+        if not isinstance(name, str | int | np.integer):
+            # A Series is the column itself, and its cells must not end up in a message.
+            raise ParameterError(f"keep: takes the names of index levels, not {type(name).__name__}", "give names")
+    return [str(name) for name in names]
+
+
+def _arranged(
+    release: Release, original: Frame, dropped: list[str], rest: IndexAndNotes, shuffle_rows: bool, secret: bytes
+) -> Release:
+    """The release with its index and notes, its rows in a random order if asked for, and a note on what was done.
+
+    Args:
+        release: the release of the columns.
+        original: the table as it came in.
+        dropped: columns that were left out of it.
+        rest: its index and notes, as far as they are released.
+        shuffle_rows: whether the rows are put into a random order.
+        secret: the key that salts the seed.
+    """
+    remarks, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data
+    if dropped:
+        settings["drop"] = dropped
+        remarks.append(f"dropped, on request: {', '.join(dropped)}")
+    if shuffle_rows:
+        settings["shuffle_rows"] = True
+        streams = Streams.from_seed(release.seed, int(fingerprint(original), 16), secret)
+        order = streams.stream("order of rows").generator().permutation(release.rows)
+        arranged = with_rows(release.data, order)
+        remarks.append("the rows are in a random order, on request")
+    arranged = rest.put_back(arranged, order)
+    settings |= rest.settings
+    return dataclasses.replace(release, data=arranged, warnings=[*remarks, *rest.told], settings=settings, order=order)
+
+
+def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:
+    """What the engine makes of the table, drawn again as long as somebody's record stands in it."""
+    sensitive, original = checks.sensitive_columns(plan, frame.names, intake), intake.table.confidential.columns
+    draws = (DRAWS if intake.table.count <= SMALL_FILE else FEW_DRAWS) if plan.draws_anew else 1
+    fewest, best = np.inf, None
+    for attempt in range(draws):
+        drawn = dataclasses.replace(streams, attempt=attempt)
+        outcome = run(plan, intake.table, intake.look, drawn, sensitive=sensitive, known=intake.known, progress=tell)
+        changed = outcome.perturbed
+        back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
+        fewest, best = (back, outcome) if best is None or back < fewest else (fewest, best)
+        if not back:
+            break
+    return best or outcome
+
+
+def _with_other(plan: Plan, intake: Intake) -> Intake:
+    """The table with another masker's output, where the method starts from one."""
+    if not plan.perturb.from_other:
+        return intake
+    given, table = plan.other, intake.table
+    frame = open_frame(read_table(Path(given))[0] if isinstance(given, str) else given)
+    names = table.confidential_names
+    numbered = isinstance(given, np.ndarray) and len(frame.names) == len(names)
+    missing = [] if numbered else [name for name in names if name not in frame.names]
+    if frame.count != table.count or missing:
+        lacks = f"no column '{missing[0]}'" if missing else f"{frame.count} rows, the data {table.count}"
+        raise DataError(f"other: has {lacks}", "give every protected column, and a row for each record in their order")
+    columns = [np.array(frame.numbers(name)) for name in (frame.names if numbered else names)]
+    for name, column in zip(names, columns, strict=True):
+        hole = intake.holes[name]
+        if hole is not None:
+            column[hole] = np.nan
+        there = column if hole is None else column[~hole]
+        if not np.isfinite(there).all():
+            raise DataError(f"other: column '{name}' has missing or infinite cells", "fill them first")
+        check_unit("other", name, float(there.min()), float(there.max()))
+    return dataclasses.replace(intake, table=dataclasses.replace(table, other=Matrix(columns)))
+
+
+def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: int) -> Release:
+    """Measure what came out, and put it into a frame of the kind that came in."""
+    plan, frame, intake, outcome = done.plan, done.frame, done.intake, done.outcome
+    table = intake.table
+    names = table.confidential_names
+    stored = [frame.as_stored(name, column) for name, column in zip(names, outcome.columns, strict=True)]
+    rounded = any(new is not old for new, old in zip(stored, outcome.columns, strict=True))
+    for name, column in zip(names, stored if rounded else (), strict=rounded):
+        if np.isinf(column).any():
+            raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
+    done = dataclasses.replace(done, outcome=dataclasses.replace(outcome, columns=stored))
+    proof = evidence(table, stored, intake.present, intake.look.moments)
+    changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
+    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
+    writer = reporter_of(done, original)
+    release = build_release(done, proof, data, settings=settings, seed=seed, writer=writer, rounded=rounded)
+    own = [table.confidential.columns[j] for j in outcome.perturbed]
+    seen = giveaways(own, [stored[j] for j in outcome.perturbed], exact=plan.exact and not plan.rounded)
+    return dataclasses.replace(
+        release, warnings=[*release.warnings, *about_decimals(frame, names, open_frame(data)), *seen]
+    )

@@ -1,0 +1,124 @@
+"""Protecting a table on Spark, where its rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from microveil.core.errors import ParameterError
+from microveil.core.table import Matrix, Microdata
+from microveil.engines import Progress
+from microveil.intake.roles import resolve_roles
+from microveil.io.frames.dataframes import open_frame
+from microveil.methods import method_named
+from microveil.options import DEFAULT_METHOD, Protect, declared_by
+from microveil.protection import checks
+from microveil.protection.building import build_release, reporter_of, settings_of
+from microveil.protection.in_blocks import outcome_of, sample_rows
+from microveil.release import diagnostics
+from microveil.release.diagnostics import EngineRun
+from microveil.release.release import Release
+from microveil.release.secret import secret_key
+
+NOT_ON_SPARK = (
+    "strata",
+    "unit",
+    "drop",
+    "drop_identifiers",
+    "keep",
+    "keep_notes",
+    "shuffle_rows",
+    "registry",
+)
+"""Options that need all rows at once, or a table that is held here."""
+
+
+@declared_by(Protect, *NOT_ON_SPARK, "engine")
+def protect_spark(
+    data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | None = None, **options: Any
+) -> Release:
+    """Protect a table on Spark: a DataFrame, or a Parquet file or folder that Spark can read.
+
+    The release is the same as that of `protect` with the same seed, up to the last digits. `release.data` is a Spark
+    DataFrame with the columns of the data; its rows are made when they are asked for, and never come to the driver.
+    `release.close()` gives the workers' disks back when they have been written.
+
+    Args:
+        data: a Spark DataFrame, or the path of a Parquet file or folder.
+        method: the id of a method that can go through rows one by one; others say so.
+        progress: called with the name of the step and the share done.
+        **options: the options below, and the parameters of the method.
+    """
+    given = {name: options.pop(name) for name in Protect.model_fields if name in options}
+    asked = Protect.checked({**given, "method": method})
+    for name in NOT_ON_SPARK:
+        if getattr(asked, name) != Protect.model_fields[name].get_default():
+            raise ParameterError(f"{name}: does not go with Spark", "leave it out, or use protect")
+    return protect_on_spark(data, asked, options, progress or (lambda *_: None))
+
+
+def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tell: Progress) -> Release:
+    """Protect a table on Spark as the options say, with the parameters of the method."""
+    from microveil.engines.spark import engine as spark
+    from microveil.engines.spark.frames import SparkSource
+
+    seed = checks.checked_seed(options.seed)
+    plan = method_named(options.method).plan(params)
+    checks.check_streams(plan, options.rules, "spark")
+    key = secret_key(options.secret)
+    source = SparkSource.opened(data)
+    columns = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
+    roles = resolve_roles(source.numeric, **columns, strata=None)
+    head = open_frame(source.head())
+    if options.confidential is None:
+        checks.check_text_columns(head)
+        checks.check_other_types(head, roles.shown)
+    mostly = source.told_in_clear(roles.confidential, options.rules)
+    names = source.names
+    sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
+    found = spark.protect_spark(
+        plan,
+        source,
+        roles,
+        rules=options.rules,
+        seed=seed,
+        secret=key,
+        sensitive=sensitive,
+        check=partial(checks.check_fits, plan),
+        progress=tell,
+    )
+    # The diagnosis is made on the rows that are shown; what it says of all rows has been measured on all of them.
+    before, after = sample_rows(found.intake.table, found.written)
+    table = found.intake.table
+    rows = Microdata(Matrix(list(found.written.before)), table.names, table.public, found.written.weights)
+    outcome = outcome_of(plan, found.intake, found.outcome, found.written)
+    seen = replace(found.intake, table=rows)
+    done = EngineRun(plan, head, roles, seen, replace(outcome, columns=list(found.written.after)))
+    release = build_release(
+        done,
+        found.written.proof,
+        found.data,
+        settings=settings_of(plan, roles, options.model_copy(update={"engine": "spark"})),
+        seed=found.seed,
+        writer=reporter_of(done, before),
+        rounded=found.written.rounded,
+    )
+    tell("done", 1.0)
+    return replace(
+        release,
+        rows=table.count,
+        leakage=diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome)),
+        warnings=[*release.warnings, *mostly],
+        sample=(before, after),
+        forget=found.close,
+    )
+
+
+def write_dataset(release: Release, output: Path) -> None:
+    """Write a release on Spark as a folder of Parquet files, which appears when it is complete."""
+    from microveil.engines.spark.frames import write_dataset as write
+
+    write(release.data, str(output))
