@@ -64,9 +64,9 @@ def plain(source: Path, target: Path) -> dict[str, float]:
 
 
 def ours(method: str, source: Path, target: Path) -> dict[str, float]:
-    from microveil.large import protect_file
+    from microveil.workflow.protecting import protect_file
 
-    release = protect_file(source, target, method, seed=1, memory="1GB", overwrite=True)
+    release = protect_file(source, target, method, seed=1, engine="stream", overwrite=True)
     return dict(release.kept)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from microveil import api
+from microveil import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -52,8 +52,8 @@ NAMES = {"floor": "numpy floor", "swap": "`exact=False`", "swap_exact": "`exact=
 
 def methods_page() -> str:
     parts = [METHODS_HEAD]
-    for name in api.methods():
-        details = api.method_details(name)
+    for name in catalogue.methods():
+        details = catalogue.method_details(name)
         parts.append(f"## `{name}`\n\n{details['summary']}\n\n{details['reference']}.\n")
         parts += [group_text(group) for group in details["parameters"]]
     return "\n".join(parts)
@@ -76,7 +76,7 @@ def group_text(group: dict[str, Any]) -> str:
 
 def measures_page() -> str:
     parts = [MEASURES_HEAD]
-    entries = [api.measure_details(name) for name in api.measures()]
+    entries = [catalogue.measure_details(name) for name in catalogue.measures()]
     for kind, title in KINDS.items():
         parts.append(f"## {title}\n")
         chosen = [entry for entry in entries if entry["kind"] == kind]

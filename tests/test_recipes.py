@@ -24,6 +24,7 @@ from microveil.core.errors import FileError, MicroveilError, ParameterError
 from microveil.io.config_files import toml_text
 from microveil.io.files.formats import ReadOptions
 from microveil.methods import METHODS, Method, Plan
+from microveil.options import Settings
 from microveil.perturb import PERTURBATIONS
 from microveil.release import recipe as recipes
 
@@ -221,9 +222,9 @@ def test_arrays_have_their_columns_by_number() -> None:
 
 
 def test_whatever_protect_takes_has_a_place_in_a_recipe() -> None:
-    taken = set(inspect.signature(mv.protect).parameters) - {"data", "progress", "params", "drop_identifiers"}
-    taken -= {"register"}  # which is written: a recipe that came from elsewhere names none
-    assert taken - {"seed"} == set(recipes.OPTIONS)
+    taken = set(inspect.signature(mv.protect).parameters) - {"data", "progress", "options", "drop_identifiers"}
+    taken -= {"registry"}  # which is written: a recipe that came from elsewhere names none
+    assert taken - {"seed"} == set(Settings.model_fields)
     assert taken <= set(recipes.Recipe.model_fields)
 
 
@@ -442,7 +443,7 @@ def test_without_data_the_input_is_read_and_nothing_is_written(tmp_path: Path) -
 def test_another_file_than_the_recipe_was_written_for_is_told(tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     table().write_csv(source)
-    given = {"path": str(source), "sha256": recipes.fingerprint(source)}
+    given = {"path": str(source), "sha256": recipes.file_hash(source)}
     recipe = {"recipe": 1, "method": "pca", "seed": 4, "input": given}
     told = "the input is not the file that the recipe was written for"
     assert not any(told in warning for warning in mv.run(recipe).warnings)

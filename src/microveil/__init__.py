@@ -1,6 +1,7 @@
 """microveil releases numeric microdata that keep their statistics and hide their records."""
 
 import sys
+import warnings
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from microveil.studies.compare import compare
     from microveil.studies.recommend import Advice, recommend
     from microveil.studies.study import Study
-    from microveil.workflow import protect_file, run
+    from microveil.workflow.protecting import protect_file
+    from microveil.workflow.recipes import run
 
 __version__ = "0.2.0"
 
@@ -37,7 +39,8 @@ _HOMES = {
     "microveil.studies.compare": "compare",
     "microveil.studies.recommend": "Advice recommend",
     "microveil.studies.study": "Study",
-    "microveil.workflow": "protect_file run",
+    "microveil.workflow.protecting": "protect_file",
+    "microveil.workflow.recipes": "run",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -76,6 +79,9 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in ("errors", "tables"):
             return import_module(f"{__name__}.{name}")
+        if name == "recipes":
+            warnings.warn("microveil.recipes is now microveil.release.recipe", DeprecationWarning, stacklevel=2)
+            return import_module("microveil.release.recipe")
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_HOME_OF[name]), name)

@@ -234,7 +234,7 @@ def test_notes_on_a_file_stay_behind_unless_asked_for(
 
 def test_notes_do_not_pass_block_by_block(tmp_path: Path) -> None:
     source = noted_file(tmp_path / "in.parquet")
-    release = mv.protect_file(source, tmp_path / "out.parquet", "pca", rules=None)
+    release = mv.protect_file(source, tmp_path / "out.parquet", "pca", rules=None, engine="stream")
     assert SECRET.encode() not in (tmp_path / "out.parquet").read_bytes()
     assert any(warning.startswith("notes on the file") for warning in release.warnings)
 

@@ -20,6 +20,7 @@ from command import run
 
 import microveil as mv
 from microveil.errors import FileError, MicroveilError
+from microveil.release import recipe
 from microveil.release.secret import secret_key
 
 CANDIDATES = np.arange(20_000.0, 20_300.0, 10.0)
@@ -84,7 +85,7 @@ def test_the_file_is_made_for_its_owner_only_and_told_nowhere(tmp_path: Path) ->
     assert len(bytes.fromhex(text)) == 32
     release.report(tmp_path / "internal.html")
     release.report(tmp_path / "public.html", audience="public")
-    mv.recipes.write(release.recipe(include_seed=True), tmp_path / "recipe.toml")
+    recipe.write(release.recipe(include_seed=True), tmp_path / "recipe.toml")
     (tmp_path / "pickle").write_bytes(pickle.dumps(release))
     for file in tmp_path.iterdir():
         content = file.read_bytes()

@@ -212,7 +212,9 @@ def test_decimals_that_get_more_digits_are_doubles_and_it_is_said() -> None:
 
 def streamed(data: pa.Table, folder: Path, **options: Any) -> tuple[mv.Release, pa.Table]:
     parquet.write_table(data, folder / "in.parquet")
-    release = mv.protect_file(folder / "in.parquet", folder / "out.parquet", "pca", rules=None, seed=1, **options)
+    release = mv.protect_file(
+        folder / "in.parquet", folder / "out.parquet", "pca", rules=None, seed=1, engine="stream", **options
+    )
     return release, parquet.read_table(folder / "out.parquet")
 
 
@@ -222,7 +224,7 @@ def test_blocks_refuse_what_a_double_cannot_hold(tmp_path: Path) -> None:
             streamed(table(column), tmp_path)
     table(LARGE).to_pandas().to_csv(tmp_path / "in.csv", index=False)
     with pytest.raises(DataError, match="column 'a' has numbers with more digits"):
-        mv.protect_file(tmp_path / "in.csv", tmp_path / "out.csv", "pca", rules=None)
+        mv.protect_file(tmp_path / "in.csv", tmp_path / "out.csv", "pca", rules=None, engine="stream")
 
 
 def test_blocks_refuse_hidden_numbers(tmp_path: Path) -> None:

@@ -288,7 +288,9 @@ def test_lists_and_bytes_are_refused_for_csv_before_the_long_work(
 ) -> None:
     source = tmp_path / "in.parquet"
     pl.DataFrame({"a": [1.0, 2, 4], "b": [3.0, 1, 9], "tags": [[1], [2], [3]]}).write_parquet(source)
-    monkeypatch.setattr("microveil.api.protect", lambda *_, **__: pytest.fail("the long work was begun"))
+    monkeypatch.setattr(
+        "microveil.workflow.protecting.protect_table", lambda *_, **__: pytest.fail("the long work was begun")
+    )
     assert "cannot hold column 'tags'" in refused(capsys, tmp_path, source, "-o", tmp_path / "out.csv")
 
 
@@ -298,7 +300,7 @@ def test_an_unforeseen_fault_shows_no_value(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError(f"could not handle {SENTINEL}")
 
-    monkeypatch.setattr("microveil.api.protect", broken)
+    monkeypatch.setattr("microveil.workflow.protecting.protect_table", broken)
     code, out, err = run(capsys, "protect", good, "-o", tmp_path / "out.csv")
     assert code == 3
     assert out == ""

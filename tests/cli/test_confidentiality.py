@@ -204,7 +204,14 @@ def test_a_run_that_fails_tells_no_value(
     assert set(folder.rglob("*")) == before, "nothing is left"
 
 
-@pytest.mark.parametrize("place", ["microveil.api.protect", "microveil.api.read_table", "microveil.api.write_table"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "microveil.workflow.protecting.protect_table",
+        "microveil.cli.shared.read_table",
+        "microveil.workflow.writing.write_table",
+    ],
+)
 def test_a_fault_nobody_foresaw_tells_no_value(place: str, folder: Path) -> None:
     """Not its message, which may quote data, nor a traceback, nor a file of a crash."""
     module = place.rpartition(".")[0]

@@ -95,9 +95,9 @@ def test_the_line_is_all_there_is(large: Path, tmp_path: Path) -> None:
 
 def test_a_keyboard_interrupt_of_a_library_stops_too(tmp_path: Path) -> None:
     code = (
-        "import microveil.api as api\n"
+        "import microveil.cli.shared as shared\n"
         "def interrupted(*_): raise KeyboardInterrupt\n"
-        "api.read_table = interrupted\n"
+        "shared.read_table = interrupted\n"
         "from microveil.cli.main import main\n"
         f"main(['protect', {str(mv.example_file())!r}, '-o', {str(tmp_path / 'out.csv')!r}])"
     )

@@ -135,7 +135,7 @@ def test_a_failing_report_leaves_no_table(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("microveil.api.write_report", fail)
+    monkeypatch.setattr("microveil.report.reporter.Reporter.__call__", fail)
     target = f"sqlite:///{tmp_path / 'new.db'}#released"
     options = ["--method", "pca", "--report", tmp_path / "report.html"]
     code, _, err = run(capsys, "protect", tmp_path / "in.csv", "-o", target, *options)

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from command import run
 
-from microveil import large
 from microveil.core.errors import FileError
 from microveil.io.files.formats import ReadOptions
+from microveil.workflow import protecting
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_auto_streams_what_does_not_fit(
     method: str,
     sampled: int,
 ) -> None:
-    monkeypatch.setattr(large, "_free_memory", lambda: free)
+    monkeypatch.setattr(protecting, "_free_memory", lambda: free)
     code, printed, _ = run(
         capsys, "protect", source, "-o", source.with_name("out.parquet"), "--method", method, "--json"
     )
@@ -175,7 +175,7 @@ def test_the_engine_is_found_for_the_file_as_it_is_read(
         said.append(reading)
         raise FileError("it cannot be opened", "the engine is the memory then")
 
-    monkeypatch.setattr(large, "open_blocks", look)
+    monkeypatch.setattr(protecting, "open_blocks", look)
     asked = ["--method", "ipso", "--delimiter", ",", "--quiet"]
     assert run(capsys, "protect", formulas(tmp_path), "-o", tmp_path / "out.csv", *asked)[0] == 0
     assert said == [ReadOptions(delimiter=",")]

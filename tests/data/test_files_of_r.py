@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import microveil as mv
-from microveil import api
+from microveil.io.tables import read_table, write_table
 
 FOLDER = Path(__file__).parent.parent / "golden" / "r"  # made by make.R, which lies there too
 FILES = sorted(
@@ -29,7 +29,7 @@ def values() -> pl.DataFrame:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_numbers_and_labels_are_those_that_r_has(name: str) -> None:
-    frame, _ = api.read_table(FOLDER / name)
+    frame, _ = read_table(FOLDER / name)
     for column in ("size", "income", "tax"):
         assert frame[column].cast(pl.Float64).to_list() == values()[column].cast(pl.Float64).to_list()
     if frame["region"].dtype != pl.Float64:  # transport files have no labels
@@ -38,26 +38,26 @@ def test_the_numbers_and_labels_are_those_that_r_has(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name.endswith((".csv", ".tsv"))])
 def test_text_comes_back_byte_for_byte(name: str, tmp_path: Path) -> None:
-    frame, manner = api.read_table(FOLDER / name)
-    api.write_table(frame, tmp_path / name, manner)
+    frame, manner = read_table(FOLDER / name)
+    write_table(frame, tmp_path / name, manner)
     assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if not name.endswith((".csv", ".tsv"))])
 def test_what_is_written_reads_the_same_again(name: str, tmp_path: Path) -> None:
-    frame, manner = api.read_table(FOLDER / name)
-    api.write_table(frame, tmp_path / name, manner)
-    again, told = api.read_table(tmp_path / name)
+    frame, manner = read_table(FOLDER / name)
+    write_table(frame, tmp_path / name, manner)
+    again, told = read_table(tmp_path / name)
     assert again.equals(frame)
     assert told.told == manner.told
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_only_what_is_protected_changes(name: str, tmp_path: Path) -> None:
-    frame, manner = api.read_table(FOLDER / name)
+    frame, manner = read_table(FOLDER / name)
     release = mv.protect(frame, "ipso", confidential=["income", "tax"], seed=1)
-    api.write_table(release.data, tmp_path / name, manner)
-    again, _ = api.read_table(tmp_path / name)
+    write_table(release.data, tmp_path / name, manner)
+    again, _ = read_table(tmp_path / name)
     assert again.drop("income", "tax").equals(frame.drop("income", "tax"))
     assert again["income"].is_null().to_list() == frame["income"].is_null().to_list()
     assert not np.isclose(again["tax"].drop_nulls(), frame["tax"].drop_nulls()).any()
@@ -67,13 +67,13 @@ def test_a_file_of_sas_itself(tmp_path: Path) -> None:
     """SAS 9.4 wrote it; it comes with haven, and its data are known to everyone."""
     source, target = tmp_path / "iris.sas7bdat", tmp_path / "released.xpt"
     source.write_bytes(gzip.decompress((FOLDER / "iris.sas7bdat.gz").read_bytes()))
-    frame, manner = api.read_table(source)
+    frame, manner = read_table(source)
     known = load_iris()
     assert frame.columns == ["Sepal_Length", "Sepal_Width", "Petal_Length", "Petal_Width", "Species"]
     assert frame.drop("Species").to_numpy().tolist() == known.data.tolist()
     assert frame["Species"].to_list() == [known.target_names[kind][:6] for kind in known.target]  # as haven reads it
-    api.write_table(frame, target, manner)
-    assert api.read_table(target)[0].equals(frame)
+    write_table(frame, target, manner)
+    assert read_table(target)[0].equals(frame)
 
 
 COMPARE = """
@@ -94,8 +94,8 @@ def test_r_reads_the_same_from_what_we_wrote(tmp_path: Path) -> None:
         pytest.skip("needs R's haven")
     names = [name for name in TABLES if not name.endswith((".csv", ".tsv"))]
     for name in names:
-        frame, manner = api.read_table(FOLDER / name)
-        api.write_table(frame, tmp_path / name, manner)
+        frame, manner = read_table(FOLDER / name)
+        write_table(frame, tmp_path / name, manner)
     script = tmp_path / "compare.R"
     script.write_text(COMPARE.replace("FOLDER", str(FOLDER)))
     found = subprocess.run(["Rscript", script, tmp_path, *names], capture_output=True, text=True, check=False)

@@ -17,17 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import microveil as mv
-from microveil import api
 from microveil.core import shuffle
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.engines import disk, disk_marginals
 from microveil.engines.out_of_core import check_eligible
 from microveil.io.files import csv_blocks
-from microveil.large import protect_file as protect_new_file
+from microveil.io.tables import read_table, write_table
 from microveil.methods import METHODS
 from microveil.perturb import PERTURBATIONS
+from microveil.workflow.protecting import protect_file as protect_new_file
 
-protect_file = partial(protect_new_file, overwrite=True)
+protect_file = partial(protect_new_file, overwrite=True, engine="stream")
 
 ROWS = 70_000  # more than one block of rows that share a generator
 SEED = 5
@@ -102,8 +102,8 @@ def test_csv_goes_through_in_its_own_manner(tmp_path: Path, manner: dict[str, An
     data = survey(30_000).with_columns(note=pl.Series(['says "no", or\nnothing', "", "=1+1"] * 10_000))
     data.write_csv(tmp_path / "in.csv", **manner)
     options = {"confidential": ["sales", "costs", "staff"], "public": ["size"], "seed": SEED}
-    frame, read = api.read_table(tmp_path / "in.csv")
-    api.write_table(mv.protect(frame, method, **options).data, tmp_path / "inside.csv", read)
+    frame, read = read_table(tmp_path / "in.csv")
+    write_table(mv.protect(frame, method, **options).data, tmp_path / "inside.csv", read)
     release = protect_file(tmp_path / "in.csv", tmp_path / "out.csv", method, memory="100MB", **options)
     assert release.rows == 30_000
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "inside.csv").read_bytes()
@@ -432,14 +432,14 @@ def test_the_report_shows_a_sample(files: Path, tmp_path: Path) -> None:
 
 PROGRAM = """
 import sys, time
-from microveil import large
+import microveil as mv
 
 def stop(step, share):
     print(step, flush=True)
     if step == sys.argv[3]:
         time.sleep(60)
 
-large.protect_file(sys.argv[1], sys.argv[2], "pca", seed=1, memory="100MB", progress=stop)
+mv.protect_file(sys.argv[1], sys.argv[2], "pca", seed=1, engine="stream", memory="100MB", progress=stop)
 """
 MOMENTS = ["reading the file", "looking for rules", "perturbing components", "writing the file"]
 

@@ -142,7 +142,7 @@ def test_cholesky_covariance_is_exact_also_with_dependent_columns(scales: tuple[
     data = skewed(7) * scales
     data = np.column_stack([data, data[:, 0] + data[:, 1], 3 * data[:, 2] - data[:, 3]])
     release = mv.protect(data, "cholesky", seed=2)
-    assert release.kind == "synthetic"
+    assert release.release_type == "synthetic"
     assert max(moment_errors(data, release.data)) < 1e-10
     assert max(release.kept.values()) < 1e-10
 
@@ -187,7 +187,7 @@ def test_normal_has_the_means_and_covariances_on_average() -> None:
     assert gap.max() < 4 * np.sqrt(2 / (200 * 300))
     assert releases[0].kept == {}
     assert releases[0].kept_on_average == ("mean", "covariance")
-    assert releases[0].kind == "synthetic"
+    assert releases[0].release_type == "synthetic"
 
 
 def test_normal_is_normal_whatever_the_data_are() -> None:

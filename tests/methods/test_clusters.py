@@ -96,7 +96,7 @@ def test_mha_keeps_fits_and_covariances_inside_each_cluster() -> None:
         assert_same_products(old[rows], new[rows])
     assert release.kept["mean in clusters"] <= EXACT
     assert release.kept["covariance in clusters"] <= EXACT
-    assert release.kind == "hybrid"
+    assert release.release_type == "hybrid"
 
 
 def test_mha_is_ipso_in_every_stratum() -> None:

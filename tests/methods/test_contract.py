@@ -317,8 +317,8 @@ def test_recipe_holds_no_permutations_and_no_draws() -> None:
 
 @every_pair
 def test_kind_is_masked_hybrid_or_synthetic_as_the_perturbation_says(method: str, perturb: str) -> None:
-    whole = release_of(table(), method, perturb, seed=1).kind
-    part = release_of(table(), method, perturb, seed=1, components=[0]).kind
+    whole = release_of(table(), method, perturb, seed=1).release_type
+    part = release_of(table(), method, perturb, seed=1, components=[0]).release_type
     masking = perturb in (
         "swap",
         "noise",

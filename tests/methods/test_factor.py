@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from reference import tarragona
 
 import microveil as mv
+from microveil.assess import quick_risk
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
@@ -123,8 +124,8 @@ def test_every_perturbation_goes_with_factors(perturb: str) -> None:
     release = mv.protect(skewed(), "factor", perturb=perturb, seed=1)
     assert release.kept["covariance"] < 1e-10
     replaces = PERTURBATIONS[perturb].replaces
-    assert release.kind == ("synthetic" if replaces else "masked")
-    assert mv.protect(skewed(), "factor", perturb=perturb, rest="keep", seed=1).kind == (
+    assert release.release_type == ("synthetic" if replaces else "masked")
+    assert mv.protect(skewed(), "factor", perturb=perturb, rest="keep", seed=1).release_type == (
         "hybrid" if replaces else "masked"
     )
 
@@ -284,7 +285,7 @@ def test_a_rest_that_stays_links_every_tarragona_record() -> None:
 
 def test_with_everything_perturbed_records_link_no_more_than_chance() -> None:
     data = skewed(11, 800)
-    assert mv.api.quick_risk(data, mv.protect(data, "factor", seed=1))[1].value < 0.01
+    assert quick_risk(mv.protect(data, "factor", seed=1), {})[1].value < 0.01
 
 
 # --- Selective protection (§IV)

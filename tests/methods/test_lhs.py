@@ -42,7 +42,7 @@ def test_rank_correlations_meet_the_target() -> None:
 def test_distributions_come_back_and_values_do_not() -> None:
     data = amounts(800)
     release = mv.protect(data, "lhs", seed=1)
-    assert release.kind == "synthetic"
+    assert release.release_type == "synthetic"
     assert release.kept["distribution"] < 0.01
     assert not np.isin(release.data, data).any()
     assert "covariance" not in release.kept

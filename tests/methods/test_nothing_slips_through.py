@@ -223,7 +223,7 @@ def test_kind_and_warnings_speak_of_every_stratum() -> None:
     data = frame().assign(g=np.repeat(["large", "small"], [200, 100])).drop(columns="d")
     data.loc[:199, "c"] = 1.0
     release = mv.protect(data, "pca", strata="g", components=2, perturb="normal", seed=1)
-    assert release.kind == "hybrid", "one of the three components of the small stratum is untouched"
+    assert release.release_type == "hybrid", "one of the three components of the small stratum is untouched"
     assert any(warning.startswith("1 components are untouched") for warning in release.warnings)
 
 

@@ -192,7 +192,7 @@ def test_sensitive_first_column_of_census_chooses_component_3_alone() -> None:
         census_without_pothval(), "pca", components="sensitive", sensitive=[0], perturb="redraw", seed=1, rules=None
     )
     assert release.components.perturbed == (2,)
-    assert release.kind == "hybrid"
+    assert release.release_type == "hybrid"
 
 
 def test_dependent_total_of_census_is_named_and_rebuilt() -> None:

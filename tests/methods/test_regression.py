@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.api import method_details
+from microveil.catalogue import method_details
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.factor import Factors, completion, generalised_qr, generalised_svd, largest_share
 
@@ -376,9 +376,9 @@ def test_a_column_that_public_ones_determine_is_refused_by_name(method: str) -> 
 
 def test_kinds_and_what_is_told_of_untouched_scores() -> None:
     y, x = population()
-    assert released("ipso", y, x)[0].kind == "synthetic"
+    assert released("ipso", y, x)[0].release_type == "synthetic"
     for method in ("score_mix", "residual_mix", "romm"):
-        assert released(method, y, x)[0].kind == "hybrid"
+        assert released(method, y, x)[0].release_type == "hybrid"
     kept, _ = released("score_mix", y, x, correlation=[1, 1, 0.5, 0.5])
     assert any("2 of 4 components are untouched" in said for said in kept.warnings)
 

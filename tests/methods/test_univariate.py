@@ -50,7 +50,7 @@ def test_whole_numbers_stay_whole_and_values_that_stay_are_told_of() -> None:
     release = mv.protect(frame, "rank_swap", seed=1)
     assert (np.sort(release.data.to_numpy(dtype=float), axis=0) == np.sort(frame.to_numpy(), axis=0)).all()
     assert any("are released as they are" in warning for warning in release.warnings)
-    assert release.kind == "masked"
+    assert release.release_type == "masked"
     assert release.kept["mean"] < 1e-14
     assert release.kept_on_average == ()  # covariances shrink
 

@@ -479,7 +479,7 @@ def test_a_seed_repeats_byte_for_byte_and_another_differs(monkeypatch: pytest.Mo
 def test_it_is_the_default_and_says_what_it_did() -> None:
     release = released()
     assert release.method == "veil"
-    assert release.kind == "masked"
+    assert release.release_type == "masked"
     assert set(release.kept) == {"mean", "covariance", "rank correlation", "distribution"}
     assert all(dose.asked == pytest.approx(1) and dose.achieved > 0.8 for dose in release.dose.values())
     recipe = release.recipe()

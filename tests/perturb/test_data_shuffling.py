@@ -58,7 +58,7 @@ def test_the_values_come_back_to_the_last_digit(public: list[int] | None) -> Non
     moved = [j for j in range(4) if j not in (public or [])]
     assert (release.data != data)[:, moved].mean() > 0.9
     assert release.kept["mean"] < 1e-14
-    assert (release.kind, release.kept_on_average) == ("masked", ())
+    assert (release.release_type, release.kept_on_average) == ("masked", ())
     said = "\n".join(release.warnings)
     assert "100% of the values that one record has are released as they are" in said
     assert "columns the second largest can tell the largest within a tenth" in said or public is not None

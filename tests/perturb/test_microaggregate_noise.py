@@ -92,7 +92,7 @@ def test_a_column_that_does_not_vary_within_groups_gets_no_noise() -> None:
 def test_what_comes_back_on_average_is_told_and_exact_moments_can_be_asked_for() -> None:
     data = wages(400)
     release = mv.protect(data, "microaggregate_noise", seed=1, rules=None)
-    assert (release.kind, release.kept, release.kept_on_average) == ("masked", {}, ("mean", "covariance"))
+    assert (release.release_type, release.kept, release.kept_on_average) == ("masked", {}, ("mean", "covariance"))
     exact = mv.protect(data, "microaggregate_noise", exact=True, seed=1, rules=None)
     assert max(exact.kept["mean"], exact.kept["covariance"]) < 1e-12
 

@@ -79,7 +79,7 @@ def test_zeros_stay_zero_and_signs_stay(rules: str | None, shared: str) -> None:
     assert zeros
     assert release.warnings[0] == f"cells that come back as they were, as zeros stay zero: {', '.join(zeros)}"
     assert all("who knows them" in said for said in release.warnings[1:])
-    assert (release.kind, release.kept, release.kept_on_average) == ("masked", {}, ("mean",))
+    assert (release.release_type, release.kept, release.kept_on_average) == ("masked", {}, ("mean",))
 
 
 def test_a_factor_for_the_record_keeps_ratios_and_sums() -> None:

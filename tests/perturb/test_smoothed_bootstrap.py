@@ -78,7 +78,7 @@ def test_heavy_records_are_drawn_more_often() -> None:
 
 def test_the_release_is_synthetic_and_tells_what_comes_back_on_average() -> None:
     release = mv.protect(wages(), "smoothed_bootstrap", seed=1, rules=None)
-    assert (release.kind, release.kept, release.kept_on_average) == ("synthetic", {}, ("mean", "covariance"))
+    assert (release.release_type, release.kept, release.kept_on_average) == ("synthetic", {}, ("mean", "covariance"))
     with pytest.raises(ParameterError, match=r"^bandwidth_ratio: .*above 0"):
         mv.protect(wages(), "smoothed_bootstrap", bandwidth_ratio=0)
 
@@ -116,5 +116,5 @@ def test_by_default_records_of_tarragona_are_no_copies() -> None:
 
 
 def test_by_default_records_of_our_own_survey_are_no_copies() -> None:
-    survey = pd.read_csv(mv.api.example_file()).drop(columns="weight").select_dtypes("number")
+    survey = pd.read_csv(mv.example_file()).drop(columns="weight").select_dtypes("number")
     check_nearness(survey.dropna().to_numpy(dtype=float))

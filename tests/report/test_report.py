@@ -16,10 +16,11 @@ import polars as pl
 import pytest
 
 import microveil as mv
-from microveil import api
+from microveil.assess import assess_release
 from microveil.assessment.assessment import Assessment
 from microveil.cli.main import main
 from microveil.errors import ParameterError
+from microveil.io.frames.fingerprint import fingerprint
 from microveil.release.release import Release
 from microveil.report import plots
 
@@ -64,7 +65,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
         "limits": {"dbrl": {"at_most": 0.9}, "pil": {"at_most": 0.0}},
     }
     ids = ["default", "outlier_risk", "il1s", "norm_max_row"]
-    found = api.assess_release(data, release, measures=ids, policy=policy)
+    found = assess_release(release, measures=ids, policy=policy)
     methods = ["noise", "ipso", ("score_mix", {"correlation": 0.9})]
     study = mv.compare(data, methods, repeats=2, measures=["dbrl", "pil"], seed=1, workers=1)
     html, told = {}, {}
@@ -182,8 +183,8 @@ def test_the_internal_report_has_everything(case: Case) -> None:
     assert str(SEED) in text
     assert told["replay"]["seed"] == SEED
     for which, data in (("original", case.data), ("released", case.release.data)):
-        assert told["identity"][which]["fingerprint"] == api.fingerprint(data)
-        assert api.fingerprint(data) in text
+        assert told["identity"][which]["fingerprint"] == fingerprint(data)
+        assert fingerprint(data) in text
     assert set(told["measures"]) == set(case.assessment)
     for name, measure in case.assessment.items():
         figure = told["measures"][name]
@@ -354,7 +355,7 @@ def test_odd_columns_are_reported(tmp_path: Path) -> None:
         }
     )
     release = mv.protect(data, "pca", seed=1)
-    found = api.assess_release(data, release, measures=["ks", "dbrl", "kl_gaussian"])
+    found = assess_release(release, measures=["ks", "dbrl", "kl_gaussian"])
     for audience in ("internal", "public"):
         release.report(tmp_path / "r.html", audience, assessment=found)
         told = strictly(tmp_path / "r.json")

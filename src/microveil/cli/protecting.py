@@ -15,8 +15,9 @@ from microveil.core.errors import MicroveilError
 from microveil.intake.describe import Description
 from microveil.io.locations import Place
 from microveil.options import ProtectFile
-from microveil.workflow import Face, Job, job_from_recipe
-from microveil.workflow import protect as protect_job
+from microveil.workflow.job import Face, Job
+from microveil.workflow.protecting import protect as protect_job
+from microveil.workflow.recipes import job_from_recipe
 
 MOST_DESCRIBED = 20_000_000
 """Cells up to which a file is described before it is protected; `microveil describe` does it for any."""

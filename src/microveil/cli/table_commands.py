@@ -23,7 +23,7 @@ from microveil.report import twin
 from microveil.storage.atomic import atomic_targets, check_place
 from microveil.tables import workflow as tabling
 from microveil.tables.audit import EXACT, NEAR
-from microveil.workflow import check_different
+from microveil.workflow.job import check_different
 
 app = typer.Typer(
     name="table",

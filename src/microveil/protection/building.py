@@ -38,7 +38,7 @@ def build_release(
     return Release(
         data=data,
         method=run.plan.method,
-        kind=run.plan.kind(run.outcome.untouched),
+        release_type=run.plan.kind(run.outcome.untouched),
         kept=kept,
         kept_on_average=diagnostics.kept_on_average(run),
         dose=dose,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -135,8 +137,8 @@ class Audit:
 class ReportWriter(Protocol):
     """What writes the reports of a release, and counts what became of the rules."""
 
-    def __call__(self, release: Release, path: str | PathLike[str], audience: str, *args: Any, **files: Any) -> None:
-        """Write a report."""
+    def __call__(self, release: Release, pages: Mapping[str, tuple[Path, Path | None]], **extras: Any) -> None:
+        """Write reports, by audience."""
 
     def audits(self, release: Release) -> list[Audit] | None:
         """The rules; None where the original was left behind."""
@@ -151,7 +153,9 @@ class Release:
 
     data: Any
     method: str
-    kind: str
+    release_type: str
+    """masked, hybrid or synthetic."""
+
     kept: Mapping[str, float]
     kept_on_average: tuple[str, ...]
     dose: Mapping[str, Dose]
@@ -181,7 +185,7 @@ class Release:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""
         kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"
         return (
-            f"<Release by {self.method}: {self.kind}, {self.rows} rows, {len(self.dose)} columns protected, "
+            f"<Release by {self.method}: {self.release_type}, {self.rows} rows, {len(self.dose)} columns protected, "
             f"kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
         )
 
@@ -193,6 +197,12 @@ class Release:
         """Give back what is kept for the release elsewhere, on the disks of Spark's workers; write its data first."""
         if self.forget is not None:
             self.forget()
+
+    @property
+    def kind(self) -> str:
+        """The former name of `release_type`: columns have kinds, too."""
+        warnings.warn("release.kind is now release.release_type", DeprecationWarning, stacklevel=2)
+        return self.release_type
 
     @property
     def kept_exactly(self) -> dict[str, float]:
@@ -238,4 +248,4 @@ class Release:
         """
         if audience not in AUDIENCES:
             raise ParameterError(f"audience: '{audience}' is unknown", f"it is {one_of(AUDIENCES)}")
-        self.writer(self, path, audience, assessment, study)
+        self.writer(self, {audience: (Path(path), None)}, assessment=assessment, study=study)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from microveil.assessment.assessment import Assessment
 from microveil.assessment.pairing import Pair, pair_up
 from microveil.core.errors import MicroveilError, ParameterError
 from microveil.intake.describe import implied_orders
@@ -25,7 +23,7 @@ from microveil.rules.linear_rules import LinearRule
 from microveil.rules.orders import find_orders
 
 if TYPE_CHECKING:
-    from microveil.report import Compared, File, Material
+    from microveil.report import File, Material
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -65,52 +63,26 @@ class Reporter:
         found: Pair = self._paired[1]
         return found
 
-    def __call__(
-        self,
-        release: Release,
-        path: str | PathLike[str],
-        audience: str,
-        assessment: Assessment | None = None,
-        study: Compared | None = None,
-        *,
-        beside: Path | None = None,
-        files: Mapping[str, File] | None = None,
-        measured: str = "",
-        options: Sequence[str] = (),
-    ) -> None:
-        """Write a report and its JSON twin, which goes `beside` it unless another place is named.
+    def __call__(self, release: Release, pages: Mapping[str, tuple[Path, Path | None]], **extras: Any) -> None:
+        """Write reports, each with its JSON twin.
 
-        `files` are the files of the original and of the release, `measured` a word on what was measured, `options`
-        those of the command that made it.
+        Args:
+            release: the release.
+            pages: by audience, where the page and its twin go; None puts the twin next to the page.
+            **extras: what the caller adds to the material: `assessment`, `study`, `files`, `measured`, `options`.
         """
         from microveil.report import release_texts, twin, write_texts
 
-        beside = twin(Path(path)) if beside is None else beside  # a wrong name is told before the work
-        material = self._material(release, assessment, study, files or {}, measured)
-        material = replace(material, options=options)
-        write_texts(release_texts(material, audience), Path(path), beside, private=audience == "internal")
+        places = {of: (page, beside or twin(page)) for of, (page, beside) in pages.items()}  # before the work
+        material = self._material(release, extras)
+        for audience, (page, beside) in places.items():
+            write_texts(release_texts(material, audience), page, beside, private=audience == "internal")
 
-    def _material(
-        self,
-        release: Release,
-        assessment: Assessment | None,
-        study: Compared | None,
-        files: Mapping[str, File],
-        measured: str,
-    ) -> Material:
+    def _material(self, release: Release, extras: Mapping[str, Any]) -> Material:
         from microveil.report import Material
 
         fingerprints = {"released": fingerprint(held(release))}
-        material = Material(
-            release=release,
-            summary=self.summary,
-            reference=self.reference,
-            assessment=assessment,
-            measured=measured,
-            study=study,
-            fingerprints=fingerprints,
-            files=files,
-        )
+        material = Material(release, self.summary, self.reference, fingerprints=fingerprints, **extras)
         if self.original is None:
             return material
         material = replace(material, fingerprints={**fingerprints, "original": fingerprint(self.original)})

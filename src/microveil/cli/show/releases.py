@@ -45,7 +45,7 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
     """The account of a release as plain data: no seed, no value."""
     return {
         "method": release.method,
-        "kind": release.kind,
+        "kind": release.release_type,
         "rows": release.rows,
         "kept": dict(release.kept),
         "kept_on_average": list(release.kept_on_average),
@@ -67,7 +67,7 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     console = open_console()
     console.print(
         f"Protected {len(result.dose)} columns of {result.rows} rows with [bold]{result.method}[/bold] "
-        f"({result.settings['parameters']['perturb']}); the result is {result.kind}."
+        f"({result.settings['parameters']['perturb']}); the result is {result.release_type}."
     )
     console.print(f"[bold]Dose:[/bold] {_dose(result)}")
     weighted = "weighted " if result.settings["weight"] else ""
