@@ -1,6 +1,7 @@
 """Write the generated pages of docs/, or check that they are up to date (`--check`).
 
-docs/methods.md and docs/measures.md come from the declarations in the code, docs/benchmarks.md from bench/*.json.
+docs/methods.md, docs/measures.md, docs/options.md and docs/recipe.schema.json come from the declarations in the code,
+docs/benchmarks.md from bench/*.json.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from microveil import catalogue
+from microveil import catalogue, options
+from microveil.release.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,6 +36,22 @@ KINDS = {
     "risk": "Risk: what an intruder could do",
     "utility": "Utility: what the release is still good for",
     "score": "Scores: several measures in one figure",
+}
+
+OPTIONS_HEAD = """# Options
+
+This page is generated from the code (`make docs`): each option is declared once, in `microveil/options.py`, and the
+Python functions, the command line and the recipes take it from there. The JSON schema of a recipe is
+[recipe.schema.json](recipe.schema.json).
+"""
+
+JOBS: dict[str, type[options.Options]] = {
+    "`protect_file` and `microveil protect`": options.ProtectFile,
+    "`microveil run`": options.Run,
+    "`assess_files` and `microveil assess`": options.AssessFiles,
+    "`compare` and `microveil compare`": options.Compare,
+    "`recommend` and `microveil recommend`": options.Recommend,
+    "`microveil describe`": options.Describe,
 }
 
 BENCHMARKS_HEAD = """# Benchmarks
@@ -88,6 +106,26 @@ def measures_page() -> str:
         parts.append("\n".join([*lines, ""]))
         parts += [f"### `{entry['id']}`\n\n{_sentence(entry['summary'])}\n\n{_story(entry)}\n" for entry in chosen]
     return "\n".join(parts)
+
+
+def options_page() -> str:
+    parts = [OPTIONS_HEAD]
+    for title, model in JOBS.items():
+        lines = [f"## {title}", "", "| Python | command line | default | meaning |", "|---|---|---|---|"]
+        for name, field in model.model_fields.items():
+            about = model.about(name)
+            flag = str(about.get("flag", f"--{name.replace('_', '-')}")).replace(" ", ", ")
+            typed = "" if about.get("only") == "python" else f"`{flag} {about.get('metavar', '')}".strip() + "`"
+            python = "" if about.get("only") == "command line" else f"`{name}`"
+            default = "" if field.is_required() or field.default is None else f"{field.default}"
+            meaning = f"{field.description} {about.get('explained', '')}".strip()
+            lines.append("| " + " | ".join(c.replace("|", "\\|") for c in (python, typed, default, meaning)) + " |")
+        parts.append("\n".join([*lines, ""]))
+    return "\n".join(parts)
+
+
+def recipe_schema() -> str:
+    return json.dumps(Recipe.model_json_schema(), indent=2) + "\n"
 
 
 def _sentence(text: str) -> str:
@@ -266,6 +304,7 @@ SECTIONS: dict[str, Callable[[Any], list[str]]] = {
 
 def main() -> int:
     pages = {"methods.md": methods_page(), "measures.md": measures_page(), "benchmarks.md": benchmarks_page()}
+    pages |= {"options.md": options_page(), "recipe.schema.json": recipe_schema()}
     stale = []
     for name, text in pages.items():
         page = ROOT / "docs" / name

@@ -8,22 +8,26 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from microveil.options import Settings
+
+NOT_TYPED = ("method", "engine")
+"""Settings that are typed in another way, or found by `auto`."""
+
 
 def protect_words(source: str, output: str, settings: Mapping[str, Any]) -> list[str]:
-    """`microveil protect` with a method, its parameters, the roles of columns and a file of rules."""
+    """`microveil protect` with a method, its parameters, the roles of columns and every other setting."""
     words = ["microveil", "protect", source, "-o", output, "--method", settings["method"]]
     for name, value in settings["parameters"].items():
         if value is not None:
             words += ["--set", f"{name}={_typed(value)}"]
-    for role in ("confidential", "public", "strata", "weight", "unit", "drop"):
-        those = settings.get(role)
-        if those:  # a text is a formula, or the one column that there can be
-            words += [f"--{role}", those if isinstance(those, str) else _listed(those)]
-    words += ["--shuffle-rows"] if settings.get("shuffle_rows") else []
-    words += ["--keep-notes"] if settings.get("keep_notes") else []
-    words += ["--secret", settings["secret"]] if settings.get("secret") else []
-    rules = settings.get("rules", "infer")
-    return words if rules == "infer" else [*words, "--rules", rules]
+    for name, field in Settings.model_fields.items():
+        value = settings.get(name, field.get_default())
+        if name in NOT_TYPED or Settings.about(name).get("only") or value in (None, [], field.get_default()):
+            continue
+        flag = str(Settings.about(name).get("flag", f"--{name.replace('_', '-')}")).split()[0]
+        # A text is a formula, a file, or the one column that there can be.
+        words += [flag] if value is True else [flag, value if isinstance(value, str) else _listed(value)]
+    return words
 
 
 def _typed(value: Any) -> str:

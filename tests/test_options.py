@@ -1,0 +1,110 @@
+"""Options are declared once: what is added to a declaration is found everywhere."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import checkout
+import pytest
+
+import microveil as mv
+from microveil import options
+from microveil.errors import ParameterError
+
+ADDED = """
+import importlib.util, inspect, json, sys, types
+from pathlib import Path
+
+# The declarations with one more: a setting of a release.
+spec = importlib.util.find_spec("microveil.options")
+text = Path(spec.origin).read_text()
+place = '    method: str = option(DEFAULT_METHOD'
+assert text.count(place) == 1
+text = text.replace(place, '    colour: str = option("blue", "The colour of the release.", metavar="C")\\n' + place)
+module = types.ModuleType("microveil.options")
+sys.modules["microveil.options"] = module
+exec(compile(text, spec.origin, "exec"), module.__dict__)
+
+import numpy as np
+import microveil as mv
+from microveil.cli.commands import app_for
+from microveil.release.recipe import Recipe, read, text as recipe_text
+from microveil.report.command_line import protect_words
+from typer.testing import CliRunner
+
+data = np.random.default_rng(0).lognormal(size=(60, 3))
+release = mv.protect(data, "noise", colour="red", seed=1)
+found = {
+    "python": inspect.signature(mv.protect).parameters["colour"].default,
+    "docstring": "colour: the colour of the release." in mv.protect.__doc__,
+    "python, files": "colour" in inspect.signature(mv.protect_file).parameters,
+    "settings": release.settings["colour"],
+    "recipe": release.recipe()["colour"],
+    "recipe file": read(release.recipe()).colour,
+    "recipe text": 'colour = "red"' in recipe_text(read(release.recipe()), Path.cwd()),
+    "schema": Recipe.model_json_schema()["properties"]["colour"]["description"],
+    "replayed": mv.run(release.recipe(), data).settings["colour"],
+    "typed": "--colour red" in " ".join(protect_words("a", "b", release.settings)),
+    "help": [
+        line.split() for line in CliRunner().invoke(app_for([]), ["protect", "--help"]).output.splitlines()
+        if "--colour" in line
+    ],
+    "unused": "colour" in mv.protect(data, "noise", seed=1).settings,
+}
+sys.path.insert(0, sys.argv[1])
+import make_docs
+found["docs"] = "| `colour` | `--colour C` | blue | The colour of the release. |" in make_docs.options_page()
+print(json.dumps(found))
+"""
+
+
+def test_an_option_that_is_added_in_one_place_is_found_everywhere(tmp_path: Path) -> None:
+    scripts = Path(checkout.script("make_docs").__file__).parent
+    command = [sys.executable, "-c", ADDED, str(scripts)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "python": "blue",
+        "docstring": True,
+        "python, files": True,
+        "settings": "red",
+        "recipe": "red",
+        "recipe file": "red",
+        "recipe text": True,
+        "schema": "The colour of the release.",
+        "replayed": "red",
+        "typed": True,
+        "help": [["--colour", "C", "The", "colour", "of", "the", "release.", "[default:", "blue]"]],
+        "unused": False,
+        "docs": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("function", "model"),
+    [
+        (mv.protect, options.Protect),
+        (mv.protect_file, options.ProtectFile),
+        (mv.assess, options.Assess),
+    ],
+)
+def test_signatures_show_every_option_with_its_default(function: object, model: type[options.Options]) -> None:
+    shown = inspect.signature(function).parameters  # type: ignore[arg-type]
+    for name, field in model.model_fields.items():
+        if model.about(name).get("only") != "command line":
+            assert shown[name].default == field.get_default()
+            assert f"    {name}: " in (function.__doc__ or "")
+
+
+def test_a_misspelt_option_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ParameterError, match="there is no option 'mesures'; did you mean 'measures'"):
+        mv.assess([[1.0]], [[1.0]], mesures="all")
+
+
+def test_an_option_of_the_wrong_type_is_refused_by_name() -> None:
+    with pytest.raises(ParameterError, match="shuffle_rows: "):
+        mv.protect([[1.0]], shuffle_rows="perhaps")
