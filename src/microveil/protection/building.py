@@ -15,6 +15,7 @@ from microveil.options import Settings
 from microveil.release import diagnostics
 from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
+from microveil.release.remarks import remarks
 from microveil.report.reporter import Reporter
 from microveil.rules.column_rules import Rule
 
@@ -42,7 +43,7 @@ def build_release(
         kept=kept,
         kept_on_average=diagnostics.kept_on_average(run),
         dose=dose,
-        warnings=diagnostics.remarks(run, kept, dose, proof.same_records, rounded=rounded),
+        warnings=remarks(run, kept, dose, proof.same_records, rounded=rounded),
         rules=diagnostics.rules(run),
         components=diagnostics.component_table(run.outcome),
         rows=run.intake.table.count,

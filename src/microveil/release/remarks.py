@@ -1,0 +1,355 @@
+"""Remarks on a release: what its owner must know before it leaves; none of it tells a confidential value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from microveil.core.arrays import Array
+from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.engines import Outcome
+from microveil.engines.pipeline import DOMINATED
+from microveil.intake.identifiers import identifier_reason
+from microveil.intake.intake import Intake, group_numbers
+from microveil.intake.roles import Roles
+from microveil.io.frames.dataframes import Frame
+from microveil.methods import Plan
+from microveil.release.diagnostics import KEPT, EngineRun
+from microveil.release.release import CLOSELY, Dose
+from microveil.rules.linear_rules import ROWS_PER_COLUMN
+
+NO_EFFECT = 0.01
+ENOUGH_ROWS = 100
+"""Rows from which on a correlation by accident is no reason for a small dose."""
+
+BY_CHANCE = 1e-6
+"""Share of cells that drawn values meet by accident, at most."""
+
+SAME_RECORDS = 0.01
+"""Share of records that may come back by accident, as columns with few values make them."""
+
+ALONE, MOST_COUNTED = 0.05, 10_000
+"""Share of records that may be alone in what is released as it is; and the rows up to which they are counted."""
+
+SMALL_STRATUM = 10
+SAMPLE = 1_000
+AT_ONCE = 2**20
+"""Rows of a column that are looked at together: the column may be on a disk."""
+
+
+def remarks(
+    run: EngineRun, kept: Mapping[str, float], dose: Mapping[str, Dose], same_records: float, *, rounded: bool
+) -> list[str]:
+    """What the owner must know before releasing; none of it tells a confidential value.
+
+    `kept` are the errors of the statistics that were promised, `dose` the change of each column, `same_records` the
+    share of records that came back, and `rounded` says that a column's type holds fewer digits than the values had.
+    """
+    plan, frame, roles, intake, outcome = run.plan, run.frame, run.roles, run.intake, run.outcome
+    whole = frame.count == intake.table.count
+    return [
+        *_about_others(frame, roles, whole=whole),
+        *(_about_known(frame, roles) if whole else []),
+        *_about_components(plan, outcome),
+        *_about_columns(intake, outcome),
+        *_about_holes(intake, outcome),
+        *_about_domains(plan, frame, intake, outcome),
+        *_about_distributions(plan, intake, outcome, kept),
+        *(_about_grid(kept) if plan.rounded else []),
+        *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments and not plan.rounded else []),
+        *_about_doses(intake, outcome, dose),
+        *_about_cells(plan, intake, outcome, dose),
+        *_about_records(same_records),
+    ]
+
+
+def _about_doses(intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
+    """Columns on which the method had no effect, or much less than it set out for."""
+    told = {intake.table.confidential_names[j] for j in outcome.constant}
+    others = {name: found for name, found in dose.items() if name not in told}
+    said = [
+        f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
+        for name, found in others.items()
+        if found.achieved < NO_EFFECT
+    ]
+    less = [
+        f"{name} ({found.achieved:.2f} of {found.asked:.2f})"
+        for name, found in others.items()
+        if found.asked is not None and NO_EFFECT <= found.achieved < found.asked / 2
+    ]
+    if less and intake.table.count >= ENOUGH_ROWS:
+        reason = ", as they follow the weight" if intake.table.weights is not None else ""
+        said.append(
+            f"changed less than half as much as asked{reason} (1 - correlation with the original): {_listed(less)}"
+        )
+    return said
+
+
+def _about_cells(plan: Plan, intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
+    """Cells that came through as they were, though the method draws, blurs or multiplies every one of them."""
+    table = intake.table
+    if outcome.restored is not None:
+        return []
+    if plan.perturb.keeps_zeros and not plan.exact:
+        reason, columns = "zeros stay zero", zip(table.confidential_names, table.confidential.columns, strict=True)
+        same = {name: float(np.mean(values == 0)) for name, values in columns}
+    elif not plan.perturb.keeps_mean and outcome.enforcement is None:
+        reason, same = "nothing of them was left to replace", {name: 1 - dose[name].cells_changed for name in dose}
+    else:
+        return []
+    constant = {table.confidential_names[j] for j in outcome.constant}
+    shares = [f"{name} ({share:.2%})" for name, share in same.items() if share > BY_CHANCE and name not in constant]
+    return [f"cells that come back as they were, as {reason}: {_listed(shares)}"] if shares else []
+
+
+def _about_records(share: float) -> list[str]:
+    """Whole records that came through."""
+    if share <= SAME_RECORDS:
+        return []
+    return [f"{share:.2%} of the records come back as they were, in all protected columns"]
+
+
+def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
+    """Columns that are released as they are: nobody should learn of them from the released file.
+
+    The frame may hold the first rows only, in which a column need not have a value.
+    """
+    taken = {*roles.confidential, *roles.shown}
+    others = [name for name in frame.names if name not in taken]
+    empty = [name for name in others if whole and frame.is_numeric(name) and frame.missing(name) == frame.count]
+    said = [f"column '{name}' has no values, and passes through as it is" for name in empty]
+    others = [name for name in others if name not in empty]
+    said += [f"not protected, released as it is: {_listed(others)}"] if others else []
+    reasons = {name: identifier_reason(frame, name) for name in frame.names}
+    said += [
+        f"column '{name}' is different in every row: leave it out (drop) if it names or numbers the records"
+        for name in others
+        if not reasons[name] and frame.is_unique(name)
+    ]
+    said += [
+        f"column '{name}' looks like an identifier ({reason}): leave it out (drop), unless it is none"
+        for name, reason in reasons.items()
+        if reason
+    ]
+    return said
+
+
+def _about_known(frame: Frame, roles: Roles) -> list[str]:
+    """Records that stand alone in what is released as it is: they are found without any protected column."""
+    protected = set(roles.confidential)
+    shown = [name for name in frame.names if name not in protected]
+    if not shown or frame.count > MOST_COUNTED:
+        return []
+    groups = group_numbers(frame, shown)
+    alone = float(np.mean(np.bincount(groups)[groups] == 1))
+    if alone <= ALONE:
+        return []
+    return [
+        f"{alone:.1%} of the records are alone with what they have in the columns released as they are "
+        f"({_listed(shown)}): whoever knows these finds them, and figures of risk are of the protected columns only"
+    ]
+
+
+def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
+    spectrum = outcome.spectrum
+    axes = spectrum.axes
+    said = [axes.remark] if axes.remark else []
+    if outcome.untouched and not spectrum.names:  # a selection of factors tells of the rest itself
+        of = f" of {axes.count}" if outcome.untouched == outcome.spectrum.untouched else ""
+        said.append(
+            f"{outcome.untouched}{of} components are untouched: an intruder can estimate them from the release alone "
+            "and link records through them; perturb all components unless the receivers are trusted"
+        )
+    dominated = sum(DOMINATED in note for note in spectrum.notes.values())
+    if dominated and outcome.restored is None:
+        said.append(
+            f"{dominated} of {axes.count} components have most of their variance from a few records, and were drawn "
+            "anew; carried to another record, such a component brings the first one back whole"
+        )
+    if outcome.single and not plan.perturb.replaces and not plan.perturb.mixes:
+        said.append(
+            "all protected columns follow one component: each column's values come back, and every record stays whole"
+        )
+    return said
+
+
+def _about_rare(rare: Mapping[str, int]) -> list[str]:
+    """What few records have in common, and is not kept apart for them: sums over few records tell these."""
+    said = [
+        f"{few} of the groups by {role} have too few records (about {FEWEST_RECORDS} are needed): they are pooled, "
+        "and what is special about them is not kept"
+        for role, few in rare.items()
+        if role != "far"
+    ]
+    if "far" in rare:
+        said.append(
+            f"{rare['far']} records stand so far out in the public columns that a regression would follow them: their "
+            "part in it is limited, so relations to the public columns are kept but for theirs"
+        )
+    return said
+
+
+def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
+    names = intake.table.confidential_names
+    said = [f"column '{names[j]}' is constant and passes through as it is" for j in outcome.constant]
+    if outcome.leverage:
+        said.append(
+            f"{outcome.leverage} records stand so far out in the public columns that these all but tell their values"
+        )
+    said += _about_rare(intake.rare)
+    said += [
+        f"public column '{name}': {', '.join(f'{code:g}' for code in codes)} looks like a code, but is regressed on as "
+        "a value; leave the column out of public, or recode it"
+        for name, codes in intake.public_codes.items()
+    ]
+    if intake.table.strata is not None:
+        small = int(np.count_nonzero(np.bincount(intake.table.strata) < SMALL_STRATUM))
+        if small:
+            said.append(
+                f"{small} strata have fewer than {SMALL_STRATUM} rows; their statistics are kept, and so disclosed"
+            )
+    found = outcome.spectrum.found
+    fewest = min(found.get(name, np.inf) for name in ("smallest_cluster", "smallest_piece"))
+    if fewest < SMALL_STRATUM and outcome.restored is None and outcome.enforcement is None:
+        said.append(f"the means of clusters are kept, and so disclosed; the smallest has {fewest:.0f} records")
+    if intake.table.count <= len(names):
+        said.append("there are no more rows than columns: the statistics that are kept describe nearly every record")
+    return said
+
+
+def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
+    said = [
+        f"column '{name}': {', '.join(f'{code:g}' for code in codes)} taken for a code, not a value; such cells stay "
+        "as they are and enter no statistic (rules=None if it is a value)"
+        for name, codes in intake.codes.items()
+    ]
+    if intake.present is not None:
+        whole = int(intake.present.all(axis=1).sum())
+        if whole <= ROWS_PER_COLUMN * intake.present.shape[1]:
+            said.append(
+                f"only {whole} rows have no missing cell: sums were looked for among the fullest columns only; declare "
+                "others in rules, or they are not kept"
+            )
+    pieces = outcome.spectrum.pieces
+    if intake.present is not None and pieces is not None and pieces.any():
+        said.append("cells are missing: the sums of clusters are kept only nearly")
+    missing = [name for name, holes in intake.holes.items() if holes is not None and name not in intake.codes]
+    if missing or intake.codes:
+        said.append(
+            f"{len(missing) + len(intake.codes)} columns have cells that are missing or coded; they stay in their "
+            "places, and the pattern itself can point to a record"
+        )
+    return said
+
+
+def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Mapping[str, float]) -> list[str]:
+    """What became of the wish for the columns' own distributions."""
+    names = intake.table.confidential_names
+    if not plan.maps_values:
+        return []
+    if outcome.restored is None:
+        reason = "there are too few rows to smooth, or it would have cost more than it brings (measured)"
+        return [f"the columns did not get their own distributions back: {reason}"]
+    rules = [f"holds in most rows, before and after: {rule.sentence(names)}" for rule in outcome.restored.near_rules]
+    sought = ("mean", "covariance", "rank correlation") if outcome.restored.settled else ("rank correlation",)
+    lost = [name for name in sought if name not in kept]
+    if plan.marginals.exchange and outcome.restored.settled is None:
+        rules.append("too many columns for so few rows: values were not exchanged until correlations return")
+    where = " in some stratum" if intake.table.strata is not None else ""
+    return [*rules, *(f"{name}: did not come back{where}, it is off by more than {CLOSELY}" for name in lost)]
+
+
+def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
+    """Values the columns could not have before."""
+    table = intake.table
+    minimum = intake.look.minimum[table.public :]
+    negative, decimals = [], []
+    for j, (name, before, after) in enumerate(
+        zip(table.confidential_names, table.confidential.columns, outcome.columns, strict=True)
+    ):
+        below, broken = (None, None) if outcome.odd is None else outcome.odd[:, j]
+        if minimum[j] >= 0 and (np.nanmin(after) < 0 if below is None else below):
+            negative.append(name)
+        if (frame.is_integer(name) or _whole(before)) and (not _whole(after) if broken is None else broken):
+            decimals.append(name)
+    said = []
+    if negative:
+        said.append(f"negative values where there were none: {_listed(negative)}")
+    if decimals:
+        said.append(f"decimals where there were whole numbers: {_listed(decimals)}")
+    if said and plan.promises_moments:
+        said[-1] += "; exact moments come first, unless the dictionary of the columns declares what values are allowed"
+    if outcome.enforcement is not None:
+        cost = outcome.enforcement
+        said.append(
+            f"{cost.cells} cells of {_listed([table.confidential_names[j] for j in sorted(cost.columns)])} were moved "
+            f"to values the columns can have; that moved means by at most {cost.mean:.1e} and covariances by "
+            f"{cost.covariance:.1e} standard deviations"
+        )
+    said += [
+        f"held before, and no longer does: {rule.sentence(table.confidential_names)}; exact moments come first, unless "
+        "the dictionary of the columns declares the ratio"
+        for rule in intake.known.found_ratios
+        if rule not in outcome.ratios
+    ]
+    return said + _about_declared(intake) + _about_rebuilt(intake, outcome)
+
+
+def _about_declared(intake: Intake) -> list[str]:
+    """Declared domains that the original breaks: a slip in the dictionary would cut a column off."""
+    table = intake.table
+    columns = zip(table.confidential_names, table.confidential.columns, intake.known.declared, strict=False)
+    counts = {name: declared.outside(values) for name, values, declared in columns}
+    return [
+        f"{count} cells of the original '{name}' are outside what the dictionary of the columns declares: check it, "
+        "unless that is meant"
+        for name, count in counts.items()
+        if count
+    ]
+
+
+def _about_rebuilt(intake: Intake, outcome: Outcome) -> list[str]:
+    """Declared domains of columns that are made of others: a sum of allowed values need not be an allowed one."""
+    names = intake.table.confidential_names
+    declared = intake.known.declared
+    counts = {names[j]: declared[j].outside(outcome.columns[j]) for j in sorted(outcome.rebuilt) if declared}
+    return [
+        f"{count} cells of '{name}' are outside what the dictionary of the columns declares: the column is made of "
+        "others, and that comes first"
+        for name, count in counts.items()
+        if count
+    ]
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    """The names, or the first of them and how many more there are."""
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def _whole(values: Array) -> bool:
+    """Are all values whole numbers? The first rows settle it for most columns that are not."""
+    starts = [0, *range(SAMPLE, len(values), AT_ONCE)]
+    parts = (values[start:stop] for start, stop in pairwise([*starts, len(values)]))
+    return all(bool((cells == np.round(cells))[~np.isnan(cells)].all()) for cells in parts)
+
+
+def _about_grid(kept: Mapping[str, float]) -> list[str]:
+    """How near rounded moments are to those of the data."""
+    told = [f"{name}s by up to {kept[name]:.1g}" for name in ("mean", "covariance") if name in kept]
+    return [
+        f"rounded to a grid, so that one record more or less does not show: {' and '.join(told)} standard deviations "
+        "off the data's"
+    ]
+
+
+def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float], rounded: bool) -> list[str]:
+    reason = "cells are missing" if intake.present is not None else "the columns or the weights span too many digits"
+    if rounded:
+        reason = "a column is stored with fewer digits than it was computed with"
+    protected = intake.table.confidential.columns
+    if outcome.enforcement is not None or outcome.ratios or any(rule.broken(protected) for rule in intake.known.sums):
+        reason = "declared rules come first"
+    promised = {name: error for name, error in kept.items() if name not in ("rank correlation", "distribution")}
+    return [f"{name}: kept to {error:.1e} only, because {reason}" for name, error in promised.items() if error > KEPT]
