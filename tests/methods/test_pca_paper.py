@@ -18,8 +18,10 @@ import microveil as mv
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.decompose import PrincipalComponents
-from microveil.papers import ENTRIES
+from microveil.papers import published_items
 from microveil.papers.sources import ten_record_orders, ten_records
+
+ENTRIES = published_items()
 
 Array = NDArray[np.float64]
 

@@ -9,10 +9,11 @@ import pytest
 
 from microveil import tables
 from microveil.cli.main import main
-from microveil.papers import ENTRIES
+from microveil.papers import published_items
 from microveil.papers.langsrud import paper_pattern, printed_cells
 from microveil.papers.reproduce import reproduce
 
+ENTRIES = published_items()
 CELLS = printed_cells()
 COUNTS, DRAWN, SCALED = (CELLS[name].to_numpy().reshape(4, 4) for name in ("n", "table 2 Y*", "table 3"))
 

@@ -16,17 +16,19 @@ import microveil as mv
 from microveil.core.table import Matrix
 from microveil.measures.utility import selectivity
 from microveil.papers import (
-    ENTRIES,
     calvino_factor,
     calvino_selective,
     dacquisto,
     hsu_chen,
+    published_items,
 )
 from microveil.papers.calvino_selective import CELLS, FAMILIES, ScoredConfiguration
 from microveil.papers.published import NotRunError, RunOptions
 from microveil.papers.reproduce import reproduce
 from microveil.papers.runs import in_processes
 from microveil.papers.sources import boston, keel
+
+ENTRIES = published_items()
 
 QUIET = RunOptions(2, 1, 1, lambda *_: None)
 

@@ -15,13 +15,15 @@ from reference import census_12, tarragona
 import microveil as mv
 from microveil.cli.main import main
 from microveil.core.errors import ParameterError
-from microveil.papers import ENTRIES, sources
+from microveil.papers import published_items, sources
 from microveil.papers.calvino_factor import CORRELATIONS, claims_by_correlation
 from microveil.papers.dacquisto import PICTURES
 from microveil.papers.published import Found, Printed, PublishedItem, RunOptions, Tolerance, percentiles
 from microveil.papers.reproduce import Reproduction, reproduce, reproducible
 from microveil.papers.runs import measured
 from microveil.papers.sources import ten_record_orders, ten_records
+
+ENTRIES = published_items()
 
 PLACE = ("a", "figure")
 

@@ -17,8 +17,10 @@ import microveil as mv
 from microveil.core.table import Matrix
 from microveil.measures.risk import dbrl, interval_disclosure, interval_disclosure_own
 from microveil.measures.utility import pil, propensity_2, propensity_3, score_2, score_3
-from microveil.papers import ENTRIES
+from microveil.papers import published_items
 from microveil.papers.published import Printed
+
+ENTRIES = published_items()
 
 Array = NDArray[np.float64]
 pytestmark = pytest.mark.slow

@@ -21,6 +21,7 @@ from microveil.core.threads import single_threaded_blas
 from microveil.io.config_files import Strict, checked, read_strictly
 from microveil.opinion.ratings import SCALE, Kind
 from microveil.opinion.score import CONFIDENCE, Opinion, OpinionScores
+from microveil.opinion.session import panel
 
 HINT = "`microveil mos fit` writes one"
 
@@ -90,8 +91,7 @@ class Link(Strict):
     @property
     def source(self) -> str:
         """What the predictions rest on."""
-        who = "simulated observers" if self.simulated else "observers"
-        return f"{self.stimuli} stimuli rated by {self.observers} {who}"
+        return f"{self.stimuli} stimuli rated by {self.observers} {panel(self.simulated)}"
 
     @property
     def caveats(self) -> list[str]:
@@ -192,9 +192,7 @@ def _starts(y: Array) -> list[Array]:
 
 def _points(opinions: tuple[Opinion, ...], predictor: str) -> tuple[Array, Array]:
     """Predictor and score of each stimulus that was rated."""
-    pairs = [
-        (float(getattr(opinion.stimulus, predictor)), opinion.mos) for opinion in opinions if opinion.mos is not None
-    ]
+    pairs = [(getattr(opinion.stimulus, predictor), opinion.mos) for opinion in opinions if opinion.mos is not None]
     if len(pairs) < FEWEST:
         raise DataError(f"{len(pairs)} stimuli are too few for a link", f"it takes {FEWEST}, and better {ENOUGH}")
     x, y = np.array(pairs, dtype=float).T

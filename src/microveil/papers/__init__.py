@@ -1,11 +1,12 @@
 """The papers' tables and figures: what is printed (in `printed`), and the runs that make ours. A new item is data."""
 
 from collections.abc import Callable
-from pathlib import Path
+from functools import cache
 
 from microveil.papers import calvino, calvino_factor, calvino_selective, dacquisto, hsu_chen, langsrud
 from microveil.papers.published import Found, PublishedItem, read_items
 from microveil.papers.runs import measured
+from microveil.papers.sources import PRINTED
 
 RUNS: dict[str, Callable[..., Found]] = {
     "measured": measured,
@@ -30,11 +31,11 @@ RUNS: dict[str, Callable[..., Found]] = {
 }
 """The runs that items name, each called with the parameters of the item and with `RunOptions`."""
 
-ENTRIES: dict[str, PublishedItem] = {
-    item.id: item
-    for path in sorted((Path(__file__).parent / "printed").glob("*.toml"))
-    for item in read_items(path, RUNS)
-}
-"""Every table and figure by its id, in the order in which they are listed."""
 
-__all__ = ["ENTRIES", "RUNS", "PublishedItem"]
+@cache
+def published_items() -> dict[str, PublishedItem]:
+    """Every table and figure by its id, in the order in which they are listed."""
+    return {item.id: item for path in sorted(PRINTED.glob("*.toml")) for item in read_items(path, RUNS)}
+
+
+__all__ = ["RUNS", "PublishedItem", "published_items"]

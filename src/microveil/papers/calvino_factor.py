@@ -10,8 +10,9 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.papers.published import Found, Place, RunOptions
-from microveil.papers.runs import Methods, measured, part_of, releases
+from microveil.papers.runs import measured, part_of, releases
 from microveil.papers.sources import tarragona
+from microveil.studies.compare import Methods
 
 RECORDS = 500
 CORRELATIONS = (0.05, 0.2, 0.5, 0.8, 0.95)

@@ -13,9 +13,10 @@ from microveil.core.arrays import Array
 from microveil.core.errors import MicroveilError
 from microveil.papers.calvino_factor import CORRELATIONS, FACTORS, pair, row_of
 from microveil.papers.published import Found, Place, RunOptions
-from microveil.papers.runs import Methods, in_processes, once, releases
+from microveil.papers.runs import in_processes, once, releases
 from microveil.papers.sources import tarragona
 from microveil.release.release import Release
+from microveil.studies.compare import Methods
 
 FAMILIES = ("PCA", "FA", "M-AGG")
 Families = Mapping[str, Methods]

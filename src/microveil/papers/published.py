@@ -27,7 +27,8 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-Progress = Callable[[str, float], None]
+from microveil.studies.compare import Progress
+
 Place = tuple[str, str]
 """The row and the column of a figure."""
 

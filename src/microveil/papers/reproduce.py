@@ -12,8 +12,9 @@ import numpy as np
 
 from microveil import api
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.papers import ENTRIES, PublishedItem
-from microveil.papers.published import TEXT, Found, NotRunError, Printed, Progress, RunOptions, Tolerance, interval_end
+from microveil.papers import PublishedItem, published_items
+from microveil.papers.published import TEXT, Found, NotRunError, Printed, RunOptions, Tolerance, interval_end
+from microveil.studies.compare import Progress
 
 REPEATS = 20
 SEED = 1
@@ -73,7 +74,7 @@ class Reproduction:
 
 def reproducible() -> dict[str, str]:
     """The tables and figures that can be reproduced: id and title."""
-    return {name: entry.title for name, entry in ENTRIES.items()}
+    return {name: entry.title for name, entry in published_items().items()}
 
 
 def about(entry: PublishedItem) -> dict[str, Any]:
@@ -131,9 +132,9 @@ def reproduce(
         if repeats is not None:
             raise ParameterError("repeats: no table is named", "reproduce() alone lists them")
         return reproducible()
-    entry = ENTRIES.get(table)
+    entry = published_items().get(table)
     if entry is None:
-        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, ENTRIES))
+        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, published_items()))
     options = RunOptions(_repeats(entry, repeats), seed, workers, progress or (lambda *_: None))
     try:
         found = entry.run(options)

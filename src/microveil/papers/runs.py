@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,12 +13,11 @@ from microveil.core.threads import worker_count
 from microveil.papers.published import Found, Place, RunOptions
 from microveil.papers.sources import SOURCES
 from microveil.release.release import Release
-from microveil.studies.compare import compare
-from microveil.studies.workers import begin_worker, worker_pool
+from microveil.studies.compare import Methods, compare
+from microveil.studies.workers import run_tasks
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
-Methods = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 
 def measured(
@@ -94,16 +92,15 @@ def part_of(options: RunOptions, number: int, of: int) -> RunOptions:
 
 def in_processes(work: Callable[[Item], Made], items: Sequence[Item], options: RunOptions) -> list[Made]:
     """The work on every item, in as many processes as the options say; in this one, if it is one."""
-    workers = min(options.workers or worker_count(), len(items))
-    if workers == 1:
-        return _with_progress(map(work, items), len(items), options)
-    with worker_pool(workers, begin_worker, os.getpid()) as pool:
-        return _with_progress(pool.map(work, items), len(items), options)
+    found: dict[int, Made] = {}
+
+    def finished(number: int, made: Made) -> None:
+        found[number] = made
+        options.progress("protecting and measuring", len(found) / len(items))
+
+    run_tasks(_apply, work, items, options.workers or worker_count(), finished)
+    return [found[number] for number in range(len(items))]
 
 
-def _with_progress(made: Iterable[Made], count: int, options: RunOptions) -> list[Made]:
-    found = []
-    for done, one in enumerate(made, start=1):
-        found.append(one)
-        options.progress("protecting and measuring", done / count)
-    return found
+def _apply(work: Callable[[Item], Made], item: Item) -> Made:
+    return work(item)
