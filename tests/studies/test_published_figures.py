@@ -196,7 +196,7 @@ def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
     data = calvino_selective._simulated(0.4, 0.5)
     task = ScoredConfiguration(data, 0, "pca", {"components": 1, "exact": False}, 1, 3)
     release = mv.protect(data, "pca", components=1, exact=False, seed=3, rules=None)
-    released, kept = calvino_selective._taken_over(task, release)
+    released, kept = calvino_selective._selected(task, release)
     assert (released == release.data).all()
     figures = mv.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)
     selective = selectivity(*(Matrix.from_array(side) for side in (data, released)), sensitive=[0])
@@ -207,7 +207,7 @@ def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
 def test_nothing_altered_scores_as_the_paper_says() -> None:
     """Total utility and no protection is a summary of 0.5; the sensitive column alone is not selective."""
     data = calvino_selective._simulated(0.4, 0.5)
-    nothing = {"FA": {"none": ("factor", {"select": [99], "rest": "keep"})}}
+    nothing = {"FA": [("factor", {"select": [99], "rest": "keep"})]}
     found = calvino_selective._best({"row": (data, 0, nothing)}, QUIET)
     assert found["row", "FA"] == [pytest.approx((4 * 0.5 + 2 / 5) / 6, abs=1e-3)]
 
@@ -216,7 +216,7 @@ def test_microaggregation_alters_the_sensitive_column_only() -> None:
     data = calvino_selective._simulated(0.4, 0.5)
     release = mv.protect(data, "microaggregate_noise", group_size=3, seed=1, rules=None)
     task = ScoredConfiguration(data, 2, "microaggregate_noise", {}, 1, 1)
-    released, kept = calvino_selective._taken_over(task, release)
+    released, kept = calvino_selective._selected(task, release)
     others = [0, 1, 3, 4]
     assert (released[:, others] == data[:, others]).all()
     assert (released[:, 2] == release.data[:, 2]).all()

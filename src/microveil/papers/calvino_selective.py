@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,11 @@ from microveil.papers.published import Found, Place, RunOptions
 from microveil.papers.runs import in_processes, once, releases
 from microveil.papers.sources import tarragona
 from microveil.release.release import Release
-from microveil.studies.compare import Methods
 
 FAMILIES = ("PCA", "FA", "M-AGG")
-Families = Mapping[str, Methods]
+Families = Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]
+"""Methods with their parameters, by family."""
+
 GROUPS = "microaggregate_noise"
 
 # --- The score `overall`, and the best of several configurations by it
@@ -45,7 +46,7 @@ def _overall(data: Array, column: int, released: Array, kept: Array) -> float:
     return (4 * summary + 2 * float(indices.mean())) / 6
 
 
-def _taken_over(task: ScoredConfiguration, release: Release) -> tuple[Array, Array]:
+def _selected(task: ScoredConfiguration, release: Release) -> tuple[Array, Array]:
     """The released table, and |correlations| of its columns with the original's; a dose is one minus that.
 
     Of microaggregation, only the sensitive column is taken over, also where groups are made of all columns.
@@ -65,58 +66,51 @@ def _scored(task: ScoredConfiguration) -> list[float]:
         made = list(releases(task.data, task.method, options, **task.parameters))
     except MicroveilError:
         return []
-    return [_overall(task.data, task.column, *_taken_over(task, one)) for one in made]
+    return [_overall(task.data, task.column, *_selected(task, one)) for one in made]
 
 
 def _best(tables: Mapping[str, tuple[Array, int, Families]], options: RunOptions) -> dict[Place, list[float]]:
-    """By table and family the scores of the configuration that is best on average."""
+    """By table and family the scores of the configuration that is best on average.
+
+    `tables` has the data (records x columns), the sensitive column and the families to try, by row.
+    """
     places, tasks = [], []
     for row, (data, column, families) in tables.items():
         for family, configurations in families.items():
-            for method, parameters in configurations.values():
-                places.append((row, family))
-                tasks.append(ScoredConfiguration(data, column, method, parameters, options.repeats, options.seed))
+            places += [(row, family)] * len(configurations)
+            tasks += [ScoredConfiguration(data, column, *one, options.repeats, options.seed) for one in configurations]
     best: dict[Place, list[float]] = {}
     for place, scores in zip(places, in_processes(_scored, tasks, options), strict=True):
         if scores and (place not in best or np.mean(scores) < np.mean(best[place])):
             best[place] = scores
-    for row, (data, column, families) in tables.items():
-        for family in families:  # where no configuration alters anything, the release is the original
-            if (row, family) not in best:
-                best[row, family] = [_overall(data, column, data, np.ones(data.shape[1]))]
+    for row, family in set(places) - set(best):  # where no configuration alters anything, the release is the original
+        data, column, _ = tables[row]
+        best[row, family] = [_overall(data, column, data, np.ones(data.shape[1]))]
     return best
 
 
-def _factor(column: int, **parameters: Any) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
-    """Both of the paper's rotations with its three criteria."""
-    for rotation in ("sensitive_first", "public_first"):
-        for select in ("loads_on_sensitive", "not_on_public", "more_sensitive_than_public"):
-            given = {"rotation": rotation, "select": select, "sensitive": [column], **FACTORS, **parameters}
-            yield f"{rotation} {select} {parameters}", ("factor", given)
+def _families(data: Array, column: int, most: int, extractions: Sequence[Mapping[str, str]] = ({},)) -> Families:
+    """What is tried where one column of the data (records x columns) is sensitive.
 
-
-def _components(data: Array, column: int, most: int) -> Methods:
-    """The components on which the column weighs most: the one, two, ... largest, as a falling threshold takes them."""
+    PCA: the components on which the column weighs most, the one, two, ... `most` largest, as a falling threshold takes
+    them. FA: both of the paper's rotations with its three criteria, by each extraction. M-AGG: small groups, as the
+    paper has them, of records that are near in the sensitive column, or in all of them.
+    """
     (release,) = releases(data, "pca", once())
     order = np.argsort(-np.abs(release.components.weights[column]), kind="stable").tolist()
+    chosen = [sorted(order[:count]) for count in range(1, most + 1)]
+    factors = [
+        {"rotation": rotation, "select": select, "sensitive": [column], **FACTORS, **extraction}
+        for extraction in extractions
+        for rotation in ("sensitive_first", "public_first")
+        for select in ("loads_on_sensitive", "not_on_public", "more_sensitive_than_public")
+    ]
+    groups = [{"group_size": size, **near} for size in (3, 5) for near in ({"confidential": [column]}, {})]
     return {
-        f"{count} components": ("pca", {"components": sorted(order[:count]), "exact": False})
-        for count in range(1, most + 1)
+        "PCA": [("pca", {"components": components, "exact": False}) for components in chosen],
+        "FA": [("factor", parameters) for parameters in factors],
+        "M-AGG": [(GROUPS, parameters) for parameters in groups],
     }
-
-
-def _groups(column: int) -> Methods:
-    """Small groups, as the paper has them, of records that are near in the sensitive column, or in all of them."""
-    return {
-        f"{near}, groups of {size}": (GROUPS, {"group_size": size, **roles})
-        for size in (3, 5)
-        for near, roles in (("near in one", {"confidential": [column]}), ("near in all", {}))
-    }
-
-
-def _families(data: Array, column: int, most: int) -> Families:
-    configurations = (_components(data, column, most), dict(_factor(column)), _groups(column))
-    return dict(zip(FAMILIES, configurations, strict=True))
 
 
 # --- Fig. 5: two columns, one of them sensitive
@@ -124,14 +118,10 @@ def _families(data: Array, column: int, most: int) -> Families:
 
 def selective_pair(options: RunOptions) -> Found:
     """Scores by the correlation of two columns."""
-    tables: dict[str, tuple[Array, int, Families]] = {}
-    for correlation in CORRELATIONS:
-        data = pair(correlation)
-        families = dict(_families(data, 0, 2))
-        families["FA"] = {**families["FA"], **dict(_factor(0, extraction="ml"))}
-        tables[row_of(correlation)] = (data, 0, families)
-    values = _best(tables, options)
-    curves = {name: np.array([np.mean(values[row, name]) for row in tables]) for name in FAMILIES}
+    data = {row_of(correlation): pair(correlation) for correlation in CORRELATIONS}
+    extractions: list[dict[str, str]] = [{}, {"extraction": "ml"}]
+    values = _best({row: (table, 0, _families(table, 0, 2, extractions)) for row, table in data.items()}, options)
+    curves = {name: np.array([np.mean(values[row, name]) for row in data]) for name in FAMILIES}
     return Found(values, claims=claims_of_pair(curves))
 
 
@@ -186,11 +176,8 @@ def _simulated(within: float, between: float) -> Array:
 def selective_grid(options: RunOptions) -> Found:
     """Scores by the correlations within and between."""
     rows = {cell: f"within {cell[0]:g}, between {cell[1]:g}" for cell in CELLS}
-    tables = {}
-    for cell, row in rows.items():
-        data = _simulated(*cell)
-        tables[row] = (data, 0, _families(data, 0, COLUMNS))
-    values = _best(tables, options)
+    data = {row: _simulated(*cell) for cell, row in rows.items()}
+    values = _best({row: (table, 0, _families(table, 0, COLUMNS)) for row, table in data.items()}, options)
     grids = {name: {cell: float(np.mean(values[row, name])) for cell, row in rows.items()} for name in FAMILIES}
     return Found(values, claims=claims_of_grid(grids))
 

@@ -52,8 +52,8 @@ class Reproduction:
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
-        return f"<Reproduction of {self.entry.id}: {said}>"
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
+        return f"<Reproduction of {self.entry.id}: {counts}>"
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -70,11 +70,6 @@ class Reproduction:
         """Plain data, for JSON."""
         lines = [vars(line) for line in self.lines]
         return {**about(self.entry), "notes": list(self.notes), "verdicts": self.verdicts, "lines": lines}
-
-
-def reproducible() -> dict[str, str]:
-    """The tables and figures that can be reproduced: id and title."""
-    return {name: entry.title for name, entry in published_items().items()}
 
 
 def about(entry: PublishedItem) -> dict[str, Any]:
@@ -131,7 +126,7 @@ def reproduce(
     if table is None:
         if repeats is not None:
             raise ParameterError("repeats: no table is named", "reproduce() alone lists them")
-        return reproducible()
+        return {name: entry.title for name, entry in published_items().items()}
     entry = published_items().get(table)
     if entry is None:
         raise ParameterError(f"there is no table '{table}'", did_you_mean(table, published_items()))

@@ -150,8 +150,7 @@ def recommend(
         workers=workers,
         progress=progress,
     )
-    within = [label for label in study.figures if study.best(limits, among=[label]) is not None]
-    order = sorted(within, key=lambda label: study.summary(label, LOSS).mean)
+    order = study.ranked(limits) if study.figures else []
     chosen = order[0] if order else None
     method, params = study.methods[chosen] if chosen else (None, {})
     given = {name: value for name, value in roles.items() if value is not None}
@@ -164,7 +163,7 @@ def recommend(
         expected=[row for row in study.summaries() if row.label == chosen],
         runners_up=order[1:4],
         smallest_dose={
-            name: next((label for label in map(_label, ladder) if label in within), None)
+            name: next((label for label in map(_label, ladder) if label in order), None)
             for name, ladder in ladders.items()
         },
         cookbook=cookbook,
@@ -227,7 +226,8 @@ def _reasons(
 
     `order` has the methods that keep the limit, from the least loss on; `cookbook` the method that the papers advise.
     """
-    limits = ", ".join(f"{name.replace('_', ' ')} {_side(study, name)} {most:g}" for name, most in limit.items())
+    sides = {name: "at least" if study.better(name) == "high" else "at most" for name in limit}
+    limits = ", ".join(f"{name.replace('_', ' ')} {sides[name]} {most:g}" for name, most in limit.items())
     often = _often(study)
     if not order:
         return [f"no method keeps {limits} in {often}{_nearest(study, limit)}", why_cookbook]
@@ -244,11 +244,6 @@ def _reasons(
     return [*found, *(f"{label} could not be applied: {reason}" for label, reason in study.failed.items())]
 
 
-def _side(study: Study, measure: str) -> str:
-    entry = study.entries.get(measure)
-    return "at least" if entry is not None and entry.better == "high" else "at most"
-
-
 def _often(study: Study) -> str:
     """In how many releases a limit is kept; of a few it cannot be said what others would do."""
     made = max((len(releases) for releases in study.figures.values()), default=0)
@@ -260,14 +255,14 @@ def _often(study: Study) -> str:
 def _nearest(study: Study, limit: Mapping[str, float]) -> str:
     """Who comes nearest to the first limit."""
     measure = next(iter(limit))
-    sign = -1 if _side(study, measure) == "at least" else 1
+    sign = -1 if study.better(measure) == "high" else 1
     worst = {label: study.worst(label, measure) for label in study.figures if study.has(label, measure)}
     nearest = min(worst, key=lambda label: sign * worst[label], default=None)
     return "" if nearest is None else f"; nearest comes {nearest} ({worst[nearest]:.3g})"
 
 
 def _against(study: Study, cookbook: str, order: Sequence[str]) -> str:
-    """How the cookbook's method fared beside the one that was chosen."""
+    """How the cookbook's method fared, compared with the one that was chosen."""
     own = [label for label in study.figures if label.split()[0] == cookbook]
     within = [label for label in order if label in own]
     if within:

@@ -93,7 +93,7 @@ class Study:
                 f"measure: '{measure}' of '{label}' is infinite or missing in {lacking}", "choose another measure"
             )
         low, high, mean_low, mean_high = self._intervals(label, values)
-        chance, better = self.chances.get(label, {}).get(measure), self._better(measure)
+        chance, better = self.chances.get(label, {}).get(measure), self.better(measure)
         return Summary(
             label, measure, float(values.mean()), low, high, mean_low, mean_high, values.size, chance, better
         )
@@ -157,10 +157,12 @@ class Study:
         """
         return api.study_map(self, None if path is None else Path(path), risk, loss)
 
-    def best(
-        self, limit: Mapping[str, float], loss: str = LOSS, *, use: str = "high", among: Sequence[str] | None = None
-    ) -> str | None:
-        """The method with the least loss among those that keep every limit; None if none does.
+    def best(self, limit: Mapping[str, float], loss: str = LOSS, *, use: str = "high") -> str | None:
+        """The method with the least loss among those that keep every limit; None if none does; else as `ranked`."""
+        return next(iter(self.ranked(limit, loss, use=use)), None)
+
+    def ranked(self, limit: Mapping[str, float], loss: str = LOSS, *, use: str = "high") -> list[str]:
+        """The methods that keep every limit, from the least loss on.
 
         A limit is held against the upper end of where releases lie (`use="high"`), because it is one release that will
         be published; where they are too few for that, against the worst of them. "mean" holds it against the mean.
@@ -170,16 +172,16 @@ class Study:
         self._check_measures(*limit, loss)
         met = [
             label
-            for label in (self.figures if among is None else among)
+            for label in self.figures
             if self.has(label, loss) and all(self._within(label, measure, most, use) for measure, most in limit.items())
         ]
-        return min(met, key=lambda label: self._cost(label, loss), default=None)
+        return sorted(met, key=lambda label: self._cost(label, loss))
 
     def _within(self, label: str, measure: str, most: float, use: str) -> bool:
         if not self.has(label, measure):
             return False
         found = self.worst(label, measure) if use == "high" else self.summary(label, measure).mean
-        return found >= most if self._better(measure) == "high" else found <= most
+        return found >= most if self.better(measure) == "high" else found <= most
 
     def worst(self, label: str, measure: str) -> float:
         """The bad end of where releases lie; where they are too few to say, the worst of them."""
@@ -188,7 +190,8 @@ class Study:
             return float(values.min()) if found.low is None else found.low
         return float(values.max()) if found.high is None else found.high
 
-    def _better(self, measure: str) -> str:
+    def better(self, measure: str) -> str:
+        """Which side of a measure is better: "low" or "high"."""
         entry = self.entries.get(measure)
         return "low" if entry is None else entry.better
 
