@@ -74,7 +74,11 @@ def stimulus(
     confidential: Choice = None,
     rules: Rules = "infer",
 ) -> Stimulus:
-    """A stimulus for `make_session`, with the ssim and psnr of the two files, which are matched as `assess` does."""
+    """A stimulus for `make_session`, with the ssim and psnr of the original and the processed table.
+
+    The tables and their `confidential` columns are matched as `assess` does. `source` is what the original is called in
+    the session, `removed` how many of its largest components were taken out.
+    """
     both = _pair(original, processed, confidential, rules)
     found = {measure.id: measure(both.original, both.released).value for measure in (ssim, psnr)}
     content = {"id": id, "source": source, "removed": removed, **found}
@@ -84,7 +88,10 @@ def stimulus(
 def predict(
     original: Any, released: Any, link: Link | str | Path, *, confidential: Choice = None, rules: Rules = "infer"
 ) -> Measure:
-    """The mean opinion score of a release as a link predicts it; files and columns are matched as `assess` does."""
+    """The mean opinion score of a release as a link (or the file of one) predicts it.
+
+    The tables and their `confidential` columns are matched as `assess` does.
+    """
     curve = link if isinstance(link, Link) else read_link(link)
     both = _pair(original, released, confidential, rules)
     return predicted_mos(curve)(both.original, both.released)

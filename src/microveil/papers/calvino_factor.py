@@ -17,6 +17,7 @@ from microveil.studies.compare import Methods
 RECORDS = 500
 CORRELATIONS = (0.05, 0.2, 0.5, 0.8, 0.95)
 SUMMARY = {"summary": "summary"}
+FACTORS: dict[str, Any] = {"rest": "keep", "exact": False}
 
 
 def pair(correlation: float) -> Array:
@@ -102,36 +103,33 @@ def claims_by_correlation(curves: Mapping[str, Array]) -> list[bool]:
 
 # --- Fig. 4: the best of many configurations on Tarragona
 
-FACTORS: dict[str, Any] = {"rest": "keep", "exact": False}
-FAMILIES: dict[str, Methods] = {
-    "PCA": {f"PCA {count}": ("pca", {"components": count, "exact": False}) for count in range(1, 14)},
-    "FA": {f"FA {count}": ("factor", {"select": count, **FACTORS}) for count in range(1, 13)},
-    "FA by regression": {
-        f"FA by regression {count}": ("factor", {"select": count, **FACTORS, "scores": "regression"})
-        for count in range(1, 13)
-    },
-    "M-AGG": {
-        f"M-AGG {size}": ("microaggregate_noise", {"group_size": size}) for size in (3, 5, 7, 10, 25, 50, 75, 150, 300)
-    },
-}
 PERCENTILES = {"2.5 %": 2.5, "median": 50.0, "97.5 %": 97.5}
 
 
-def best_configurations(options: RunOptions) -> Found:
-    """Of each family the configuration with the smallest 97.5th percentile of the summary."""
-    methods = {label: method for family in FAMILIES.values() for label, method in family.items()}
+def best_configurations(options: RunOptions, *, families: Mapping[str, Mapping[str, Any]]) -> Found:
+    """Of each family the configuration with the smallest 97.5th percentile of the summary.
+
+    A family has a `method`, the parameter that is its `dose`, the `doses` to try, and other parameters.
+    """
+    methods = {label: entry for name, family in families.items() for label, entry in _family(name, **family).items()}
     found = measured(options, data=tarragona(), methods=methods, measures=SUMMARY)
+    ends = list(PERCENTILES.values())
     best = {
-        family: min(
-            (np.percentile(found.values[label, "summary"], list(PERCENTILES.values())) for label in labels),
-            key=lambda ends: float(ends[-1]),
+        name: min(
+            (np.percentile(found.values[label, "summary"], ends) for label in _family(name, **family)),
+            key=lambda percentiles: float(percentiles[-1]),
         )
-        for family, labels in FAMILIES.items()
+        for name, family in families.items()
     }
     values = {
         (family, word): [float(end)] for family in best for word, end in zip(PERCENTILES, best[family], strict=True)
     }
     return Found(values, found.absent, claims_of_best(best))
+
+
+def _family(name: str, method: str, dose: str, doses: Sequence[int], **fixed: Any) -> Methods:
+    """A method at several doses, by label."""
+    return {f"{name} {value}": (method, {dose: value, **fixed}) for value in doses}
 
 
 def claims_of_best(best: Mapping[str, Array]) -> list[bool]:

@@ -39,7 +39,10 @@ class ScoredConfiguration:
 
 
 def _overall(data: Array, column: int, released: Array, kept: Array) -> float:
-    """Expression (4): the four parts of `summary`, and twice the selectivity, from the correlations that were kept."""
+    """Expression (4): the four parts of `summary`, and twice the selectivity, from the correlations that were kept.
+
+    `data` and `released` are records x columns, `kept` has a correlation for each column.
+    """
     summary = api.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)["summary"].value
     indices = 1 - kept
     indices[column] = kept[column]

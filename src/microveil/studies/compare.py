@@ -127,8 +127,8 @@ def compare(
         plan = StudyPlan(data, roles, ids, sensitive)
         run_tasks(_measured, plan, waiting, workers or worker_count(), finished)
     results = {label: [kept.results[one.key] for one in planned if one.label == label] for label in candidates}
+    # Why a method failed first; a mean over those releases that happened to succeed would flatter it.
     failed = {label: one["failed"] for label, found in results.items() for one in reversed(found) if "failed" in one}
-    # A mean over those releases that happened to succeed would flatter a method.
     whole = {label: found for label, found in results.items() if label not in failed}
     figures = {label: [one["figures"] for one in found] for label, found in whole.items()}
     chances = {label: found[0]["chances"] for label, found in whole.items()}
