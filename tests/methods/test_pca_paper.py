@@ -6,6 +6,8 @@ Known misprints are named where they matter; there the recomputed value is asser
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,11 +18,30 @@ import microveil as mv
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.decompose import PrincipalComponents
-from microveil.papers.calvino_example import MASKED, MEANS, SCORES, X
-from microveil.papers.calvino_example import ORDERS as PERMUTATIONS
-from microveil.papers.calvino_example import WEIGHTS as EQUATION_4
+from microveil.papers import published_items
+from microveil.papers.sources import ten_record_orders, ten_records
+
+ENTRIES = published_items()
 
 Array = NDArray[np.float64]
+
+
+def printed(table: int, columns: str, rows: Sequence[str]) -> Array:
+    """What a table of the example prints, as an array of rows x columns."""
+    values = {(figure.row, figure.figure): figure.value for figure in ENTRIES[f"calvino-table{table}"].printed}
+    return np.array([[values[row, column] for column in columns.split()] for row in rows])
+
+
+X, PERMUTATIONS = ten_records(), ten_record_orders()
+RECORDS = [f"record {number}" for number in range(1, 11)]
+SCORES = printed(1, "PC1 PC2 PC3", RECORDS)
+EQUATION_4 = printed(1, "PC1 PC2 PC3", [f"weight of {name}" for name in "XYZ"])
+MEANS = printed(1, "X Y Z", ["mean"])[0]
+MASKED = {
+    1: printed(2, "X Y Z", RECORDS),
+    2: printed(3, "X Y Z", [f"two: {row}" for row in RECORDS]),
+    3: printed(3, "X Y Z", [f"all: {row}" for row in RECORDS]),
+}
 
 # Standard deviations (divisor n - 1); the one of X' in Table 2 is lost in our copy of the text and recomputed.
 DEVIATIONS = {1: [27.19, 48.06, 14.21], 2: [27.94, 47.38, 14.00], 3: [26.78, 48.73, 14.24]}

@@ -118,7 +118,9 @@ def with_an_infinite_figure() -> Study:
         "once infinite": [{"kl": 0.1, "pil": 0.1, "dbrl": 0.1}] * 4 + [{"pil": 0.1, "dbrl": 0.1}],
         "infinite": [{"pil": 0.2, "dbrl": 0.0}] * 5,
     }
-    return Study({label: ("noise", {}) for label in figures}, figures, {}, {}, asked=["kl", "pil", "dbrl", "nothing"])
+    return Study(
+        {label: ("noise", {}) for label in figures}, figures, {}, {}, requested=["kl", "pil", "dbrl", "nothing"]
+    )
 
 
 def test_a_missing_figure_keeps_no_limit_and_is_on_no_frontier() -> None:
@@ -228,7 +230,9 @@ def test_finished_releases_are_not_made_again(tmp_path: Path, monkeypatch: pytes
     made: list[str] = []
     module = sys.modules["microveil.studies.compare"]
     original = module._measured
-    monkeypatch.setattr(module, "_measured", lambda work, cell: made.append(cell.label) or original(work, cell))
+    monkeypatch.setattr(
+        module, "_measured", lambda plan, release: made.append(release.label) or original(plan, release)
+    )
     assert compared(store=store).to_dict() == first.to_dict()
     assert len(made) == 1
     made.clear()
@@ -317,7 +321,7 @@ def test_another_content_of_a_file_among_the_settings_is_other_work(tmp_path: Pa
 
 def test_a_release_to_be_made_does_not_show_its_seed() -> None:
     module = sys.modules["microveil.studies.compare"]
-    assert "918273" not in repr(module.Cell("a", "noise", {}, 0, "key", 918273))
+    assert "918273" not in repr(module.PlannedRelease("a", "noise", {}, 0, "key", 918273))
 
 
 SCRIPT = """

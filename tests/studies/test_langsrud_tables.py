@@ -9,8 +9,26 @@ import pytest
 
 from microveil import tables
 from microveil.cli.main import main
-from microveil.papers import ENTRIES, reproduce
-from microveil.papers.langsrud_tables import COUNTS, DRAWN, FITTED, SCALED, TOTALS, paper_pattern
+from microveil.papers import published_items
+from microveil.papers.langsrud import paper_pattern, printed_cells
+from microveil.papers.reproduce import reproduce
+
+ENTRIES = published_items()
+CELLS = printed_cells()
+COUNTS, DRAWN, SCALED = (CELLS[name].to_numpy().reshape(4, 4) for name in ("n", "table 2 Y*", "table 3"))
+
+
+def printed(table: str) -> dict[tuple[str, str], float]:
+    return {(figure.row, figure.figure): figure.value for figure in ENTRIES[table].printed}
+
+
+def fitted(column: str) -> np.ndarray:
+    """Table 1 with what Table 2 prints in the place of its suppressed cells."""
+    found = COUNTS.astype(float)
+    for (row, figure), value in printed("langsrud-table2").items():
+        if figure == column:
+            found[int(row[1]) - 1, int(row[3]) - 1] = value
+    return found
 
 
 @pytest.mark.parametrize(
@@ -41,15 +59,31 @@ def test_ours_are_fits_and_not_copies() -> None:
 
 def test_what_is_printed_adds_up() -> None:
     """A slip in copying the tables would show here."""
-    assert COUNTS.sum(axis=1).tolist() == [TOTALS[f"row{i}"] for i in range(1, 5)]
-    assert COUNTS.sum(axis=0).tolist() == [TOTALS[f"col{j}"] for j in range(1, 5)]
-    for printed in (DRAWN, *(values for _, values in FITTED.values())):
-        table = COUNTS.astype(float)
-        for (i, j), value in printed.items():
-            table[i - 1, j - 1] = value
+    totals = printed("langsrud-table1")
+    assert COUNTS.sum(axis=1).tolist() == [totals["totals", f"row{i}"] for i in range(1, 5)]
+    assert COUNTS.sum(axis=0).tolist() == [totals["totals", f"col{j}"] for j in range(1, 5)]
+    for table in (DRAWN, SCALED, *map(fitted, ("Ŷ", "Ŷ mod 4", "Ŷ mod 10"))):
         assert np.abs(table.sum(axis=0) - COUNTS.sum(axis=0)).max() < 4 * 0.00005 + 1e-9
         assert np.abs(table.sum(axis=1) - COUNTS.sum(axis=1)).max() < 4 * 0.00005 + 1e-9
-    assert np.abs(SCALED.sum(axis=0) - COUNTS.sum(axis=0)).max() < 4 * 0.00005 + 1e-9
+
+
+def test_what_all_draws_share_is_that_of_the_printed_cells() -> None:
+    hidden = CELLS["suppressed"].is_not_null().to_numpy().reshape(4, 4)
+    table_2, table_3 = printed("langsrud-table2"), printed("langsrud-table3")
+    squares, residuals = np.square(DRAWN), np.square(DRAWN - fitted("Ŷ"))
+    assert table_2["Y*", "sum of squares of the table"] == pytest.approx(squares.sum(), rel=1e-14)
+    assert table_2["Y*", "squared length of the residuals"] == pytest.approx(residuals.sum(), rel=1e-14)
+    assert table_2["Y*", "sum of the suppressed cells"] == pytest.approx(DRAWN[hidden].sum(), rel=1e-14)
+    for i in range(4):
+        assert table_3["sums", f"row{i + 1}"] == pytest.approx(SCALED[i].sum(), rel=1e-14)
+        assert table_3["sums", f"col{i + 1}"] == pytest.approx(SCALED[:, i].sum(), rel=1e-14)
+    length = np.linalg.norm(SCALED - fitted("Ŷ mod 10"))
+    assert table_3["residuals", "length"] == pytest.approx(length, rel=1e-14)
+    allowed = {figure.figure: figure.tolerance.absolute for figure in ENTRIES["langsrud-table2"].printed}
+    moved = 0.00005 * 2 * np.abs(DRAWN)[hidden] + 0.00005**2
+    apart = 0.00005 * 2 * np.abs(DRAWN - fitted("Ŷ"))[hidden] + 0.00005**2
+    assert allowed["sum of squares of the table"] == pytest.approx(moved.sum(), rel=1e-12)
+    assert allowed["squared length of the residuals"] == pytest.approx(2 * apart.sum(), rel=1e-12)
 
 
 def test_a_wrong_scale_would_be_seen() -> None:

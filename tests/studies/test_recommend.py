@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ def firms(rows: int = 150, between: float = 0.6) -> pd.DataFrame:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few candidates and quick measures: it is the choice that is tested."""
-    module = sys.modules["microveil.studies.recommend"]
+    module = importlib.import_module("microveil.studies.recommend")
     ladders = {
         "noise": [("noise", {"noise_sd_ratio": 0.1}), ("noise", {"noise_sd_ratio": 5.0})],
         "pca": [("pca", {"components": 1}), ("pca", {})],
@@ -77,7 +77,7 @@ def test_a_limit_that_none_keeps_is_said() -> None:
 def test_the_cookbook_speaks_of_sensitive_columns(
     between: float, sensitive: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = sys.modules["microveil.studies.recommend"]
+    module = importlib.import_module("microveil.studies.recommend")
     monkeypatch.setattr(module, "MEASURES", ("dbrl", "interval_disclosure_own", "pil"))
     monkeypatch.setattr(
         module, "selective", lambda chosen, others: {"ipso": [("ipso", {"confidential": chosen, "public": others})]}
@@ -109,7 +109,7 @@ def test_advice_is_for_the_run_that_has_the_same_roles() -> None:
 
 
 def test_weights_and_strata_are_no_columns_beside_the_sensitive_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["microveil.studies.recommend"]
+    module = importlib.import_module("microveil.studies.recommend")
     monkeypatch.setattr(module, "MEASURES", ("dbrl", "pil"))
     asked: list[Any] = []
     monkeypatch.setattr(
@@ -130,14 +130,14 @@ def test_weights_and_strata_are_no_columns_beside_the_sensitive_ones(monkeypatch
 
 
 def test_the_worst_attack_is_that_of_an_assessment() -> None:
-    module = sys.modules["microveil.studies.recommend"]
+    module = importlib.import_module("microveil.studies.recommend")
     known = measure_entries()
     attacks = [name for name in chosen_measures("default") if known[name].kind == "risk" and name != "worst_attack"]
     assert set(attacks) == {name for name in module.MEASURES if known[name].kind == "risk"}
 
 
 def test_every_candidate_can_be_planned() -> None:
-    module = sys.modules["microveil.studies.recommend"]
+    module = importlib.import_module("microveil.studies.recommend")
     ladders: list[Any] = [*module.DOSES.values(), *module.selective(["a"], ["b", "c"]).values()]
     for ladder in ladders:
         for method, parameters in ladder:

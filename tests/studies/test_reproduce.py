@@ -15,20 +15,22 @@ from reference import census_12, tarragona
 import microveil as mv
 from microveil.cli.main import main
 from microveil.core.errors import ParameterError
-from microveil.papers import ENTRIES, reproduce, sources
-from microveil.papers.base import Found, Printed, PublishedItem, RunOptions, Tolerance, percentiles
-from microveil.papers.calvino_example import MASKED, ORDERS, X
-from microveil.papers.calvino_factor import CLAIMS, CORRELATIONS, _claims
+from microveil.papers import published_items, sources
+from microveil.papers.calvino_factor import CORRELATIONS, claims_by_correlation
 from microveil.papers.dacquisto import PICTURES
-from microveil.papers.reproduce import Reproduction, reproducible
+from microveil.papers.published import Found, Printed, PublishedItem, RunOptions, Tolerance, percentiles
+from microveil.papers.reproduce import Reproduction, reproduce
 from microveil.papers.runs import measured
+from microveil.papers.sources import ten_record_orders, ten_records
+
+ENTRIES = published_items()
 
 PLACE = ("a", "figure")
 
 
 def made_up(values: list[float], printed: Printed, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Reproduction:
     """An entry of one figure, of which we find these values."""
-    entry = PublishedItem("made-up", "", "", "", "", [printed], lambda asked: Found({PLACE: values}))
+    entry = PublishedItem("made-up", "", "", "", "", [printed], lambda options: Found({PLACE: values}))
     monkeypatch.setitem(ENTRIES, "made-up", replace(entry, **options))
     return reproduce("made-up")
 
@@ -55,11 +57,11 @@ def test_every_entry_says_where_it_is_from_and_what_it_needs(entry: PublishedIte
 
 
 def test_the_tables_and_figures_of_the_papers_are_there() -> None:
-    assert {f"calvino-table{number}" for number in range(1, 8)} <= set(reproducible())
-    assert {f"hsu-chen-table{number}" for number in range(6, 11)} <= set(reproducible())
-    assert {f"hsu-chen-fig{number}" for number in (5, 7, 8, 10)} <= set(reproducible())
-    assert {f"calvino-factor-fig{number}" for number in range(2, 7)} <= set(reproducible())
-    assert {"calvino-fig1", "dacquisto-table1", "dacquisto-fig4"} <= set(reproducible())
+    assert {f"calvino-table{number}" for number in range(1, 8)} <= set(reproduce())
+    assert {f"hsu-chen-table{number}" for number in range(6, 11)} <= set(reproduce())
+    assert {f"hsu-chen-fig{number}" for number in (5, 7, 8, 10)} <= set(reproduce())
+    assert {f"calvino-factor-fig{number}" for number in range(2, 7)} <= set(reproduce())
+    assert {"calvino-fig1", "dacquisto-table1", "dacquisto-fig4"} <= set(reproduce())
 
 
 def test_misprints_are_named() -> None:
@@ -120,17 +122,17 @@ def test_the_example_is_found_again(table: str, verdicts: dict[str, int]) -> Non
 
 
 def test_ours_are_releases_and_not_copies() -> None:
-    release = mv.protect(X, "pca", components=2, permutations=ORDERS[:, :2], rules=None)
+    release = mv.protect(ten_records(), "pca", components=2, permutations=ten_record_orders()[:, :2], rules=None)
     lines = {(line.row, line.figure): line for line in reproduce("calvino-table3").lines}
     line = lines["two: record 4", "Y"]
     assert line.ours == pytest.approx(release.data[3, 1], rel=1e-13)
-    assert line.published == MASKED[2][3][1]
+    assert line.published == 38.58
     assert line.ours != line.published
 
 
 def test_a_drawn_table_is_run_on_what_packages_carry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_data(monkeypatch, tmp_path)
-    monkeypatch.setattr("microveil.papers.hsu_chen.SOURCES", {"4 iris": iris, "11 census": sources.census})
+    monkeypatch.setattr("microveil.papers.hsu_chen.SETS", {"4 iris": iris, "11 census": sources.census})
     first, again = (reproduce("hsu-chen-table7", repeats=3, workers=1) for _ in range(2))
     assert first.to_dict() == again.to_dict()
     lines = {(line.row, line.figure): line for line in first.lines}
@@ -148,8 +150,8 @@ def iris() -> Any:
 
 def test_measured_figures_are_those_of_a_study() -> None:
     data = np.random.default_rng(1).standard_normal((60, 3))
-    asked = RunOptions(2, 5, 1, lambda *_: None)
-    found = measured(data, {"row": ("noise", {})}, {"PIL": "pil"}, asked, scale=0.5)
+    options, methods = RunOptions(2, 5, 1, lambda *_: None), {"row": ("noise", {})}
+    found = measured(options, data=data, methods=methods, measures={"PIL": "pil"}, scales={"PIL": 0.5})
     study = mv.compare(data, {"row": ("noise", {})}, measures=["pil"], repeats=2, seed=5, rules=None, workers=1)
     assert found.values["row", "PIL"] == pytest.approx(0.5 * study.values("row", "pil"), rel=1e-14)
 
@@ -190,9 +192,10 @@ def test_what_a_text_says_of_curves_is_held_against_them() -> None:
     falling = np.linspace(0.4, 0.1, len(CORRELATIONS))[:, None] + np.array([-0.01, 0.0, 0.01])
     flat = np.full_like(falling, 0.5) + np.array([-0.01, 0.0, 0.01])
     near = falling - 0.015
-    assert list(_claims({"FA": falling, "PCA": flat, "M-AGG": flat}).values()) == [True, True, True, True, False]
-    assert list(_claims({"FA": flat, "PCA": flat, "M-AGG": falling}).values()) == [False, False, False, False, True]
-    assert _claims({"FA": falling, "PCA": near, "M-AGG": flat})[CLAIMS[4]]
+    claims = claims_by_correlation
+    assert claims({"FA": falling, "PCA": flat, "M-AGG": flat}) == [True, True, True, True, False]
+    assert claims({"FA": flat, "PCA": flat, "M-AGG": falling}) == [False, False, False, False, True]
+    assert claims({"FA": falling, "PCA": near, "M-AGG": flat})[4]
 
 
 # --- Verdicts

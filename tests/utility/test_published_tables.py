@@ -17,14 +17,17 @@ import microveil as mv
 from microveil.core.table import Matrix
 from microveil.measures.risk import dbrl, interval_disclosure, interval_disclosure_own
 from microveil.measures.utility import pil, propensity_2, propensity_3, score_2, score_3
-from microveil.papers.base import Printed
-from microveil.papers.calvino_census import METHODS, TABLE_7
-from microveil.papers.calvino_table4 import ROWS, TABLE_4
+from microveil.papers import published_items
+from microveil.papers.published import Printed
+
+ENTRIES = published_items()
 
 Array = NDArray[np.float64]
 pytestmark = pytest.mark.slow
 
 DRAWS = 20
+TABLE_4, TABLE_7 = ENTRIES["calvino-table4"], ENTRIES["calvino-table7"]
+ROWS, METHODS = (table.run.keywords["methods"] for table in (TABLE_4, TABLE_7))
 COLUMNS = ["propensity_2", "propensity_3", "pil", "dbrl", "interval_disclosure", "score_2", "score_3"]
 
 

@@ -8,7 +8,7 @@
     link = mos.fit_link(scores, predictor="ssim")
     mv.protect(data, "component_removal", utility="mos", link=link, threshold=60)
 
-This is where the room of opinions and that of files are wired together.
+Here opinions meet files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from microveil.assessment.pairing import Pair, pair_up
 from microveil.intake.intake import Rules
 from microveil.intake.roles import Choice
-from microveil.io.config_files import checked
+from microveil.io.config_files import checked, toml_text
 from microveil.io.frames.dataframes import open_frame
 from microveil.io.tables import read_table
 from microveil.measures.base import Measure
@@ -74,9 +74,13 @@ def stimulus(
     confidential: Choice = None,
     rules: Rules = "infer",
 ) -> Stimulus:
-    """A stimulus for `make_session`, with the ssim and psnr of the two files, which are matched as `assess` does."""
+    """A stimulus for `make_session`, with the ssim and psnr of the original and the processed table.
+
+    The tables and their `confidential` columns are matched as `assess` does. `source` is what the original is called in
+    the session, `removed` how many of its largest components were taken out.
+    """
     both = _pair(original, processed, confidential, rules)
-    found = {gauge.id: gauge(both.original, both.released).value for gauge in (ssim, psnr)}
+    found = {measure.id: measure(both.original, both.released).value for measure in (ssim, psnr)}
     content = {"id": id, "source": source, "removed": removed, **found}
     return checked(Stimulus, "stimulus", content, "give each stimulus a short name of its own")
 
@@ -84,7 +88,10 @@ def stimulus(
 def predict(
     original: Any, released: Any, link: Link | str | Path, *, confidential: Choice = None, rules: Rules = "infer"
 ) -> Measure:
-    """The mean opinion score of a release as a link predicts it; files and columns are matched as `assess` does."""
+    """The mean opinion score of a release as a link (or the file of one) predicts it.
+
+    The tables and their `confidential` columns are matched as `assess` does.
+    """
     curve = link if isinstance(link, Link) else read_link(link)
     both = _pair(original, released, confidential, rules)
     return predicted_mos(curve)(both.original, both.released)
@@ -108,10 +115,8 @@ def read_ratings(path: str | Path, session: Session | str | Path) -> Ratings:
 
 def write(content: Session | Link, path: str | Path) -> None:
     """A session or a link as a TOML file, whole or not at all."""
-    import tomli_w
-
     with atomic_target(Path(path)) as temporary:
-        temporary.write_text(tomli_w.dumps(content.to_dict()), encoding="utf-8")
+        temporary.write_text(toml_text(content.to_dict()), encoding="utf-8")
 
 
 def _pair(original: Any, released: Any, confidential: Choice, rules: Rules) -> Pair:

@@ -142,7 +142,7 @@ def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: b
     if table is None:
         if repeats is not None:
             raise ParameterError("--repeats: no table is named", "`microveil reproduce` alone lists them")
-        known = [about(entry) for entry in papers.ENTRIES.values()]
+        known = [about(entry) for entry in papers.published_items().values()]
         if as_json:
             print_json({"tables": known})
         elif not quiet:

@@ -12,7 +12,7 @@ from microveil.core.table import Matrix
 from microveil.decompose import Offer, Selection
 from microveil.measures.base import Measure, MeasureSpec
 from microveil.measures.utility import MEASURES
-from microveil.opinion import Link, predicted_mos, read_link, told
+from microveil.opinion import Link, predicted_mos, prediction_notes, read_link
 
 USABLE: dict[str, MeasureSpec] = {
     name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither" and not gauge.takes("sensitive")
@@ -126,7 +126,7 @@ class WhileUseful(Selection):
                 lost = min(lost, count)
         removed = min(lost if self.literal else lost - 1, most)
         if self.link is not None:
-            offer.remarks.extend(told(self.link, decisive))
+            offer.remarks.extend(prediction_notes(self.link, decisive))
         self._tell(offer, removed)
         return list(range(removed))
 

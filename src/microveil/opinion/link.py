@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -21,6 +22,7 @@ from microveil.core.threads import single_threaded_blas
 from microveil.io.config_files import Strict, checked, read_strictly
 from microveil.opinion.ratings import SCALE, Kind
 from microveil.opinion.score import CONFIDENCE, Opinion, OpinionScores
+from microveil.opinion.session import panel
 
 HINT = "`microveil mos fit` writes one"
 
@@ -90,22 +92,21 @@ class Link(Strict):
     @property
     def source(self) -> str:
         """What the predictions rest on."""
-        who = "simulated observers" if self.simulated else "observers"
-        return f"{self.stimuli} stimuli rated by {self.observers} {who}"
+        return f"{self.stimuli} stimuli rated by {self.observers} {panel(self.simulated)}"
 
     @property
     def caveats(self) -> list[str]:
         """What speaks against relying on it."""
-        said = []
+        found = []
         if self.simulated:
-            said.append("the observers were simulated: it says nothing about people")
+            found.append("the observers were simulated: it says nothing about people")
         if self.stimuli < ENOUGH:
-            said.append(f"{self.stimuli} stimuli are few for four parameters")
+            found.append(f"{self.stimuli} stimuli are few for four parameters")
         if self.at_bound:
-            said.append(f"not identified, as stopped by a bound: {', '.join(self.at_bound)}")
+            found.append(f"not identified, as stopped by a bound: {', '.join(self.at_bound)}")
         if self.r2 < FAINT:
-            said.append(f"{self.predictor} explains only {100 * self.r2:.0f} % of the variance of the scores")
-        return said
+            found.append(f"{self.predictor} explains only {100 * self.r2:.0f} % of the variance of the scores")
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """What the file holds."""
@@ -165,7 +166,11 @@ def _fitted(x: Array, y: Array) -> tuple[Array, float]:
         return np.column_stack([1 - share * risen, (SCALE - bottom) * risen, -slope * bend, (x - middle) * bend])
 
     inside = (HIGH - LOW) * 1e-6
-    starts = (np.clip(start, LOW + inside, HIGH - inside) for start in _starts(y))
+    ends = product((0.0, float(y.min())), (SCALE, float(y.max())), (0.2, 0.5, 0.8), (2.0, 8.0, 30.0))
+    starts = (
+        np.clip([floor, (top - floor) / max(SCALE - floor, 1.0), middle, slope], LOW + inside, HIGH - inside)
+        for floor, top, middle, slope in ends
+    )
     with single_threaded_blas():  # figures must not depend on the number of threads
         fits = [least_squares(misfit, start, slopes, bounds=(LOW, HIGH), x_scale="jac") for start in starts]
     best = min(fits, key=lambda fit: float(fit.cost))
@@ -179,22 +184,9 @@ def _curve(theta: Array, x: Array) -> Array:
     return curve
 
 
-def _starts(y: Array) -> list[Array]:
-    floors, ceilings = (0.0, float(y.min())), (SCALE, float(y.max()))
-    return [
-        np.array([floor, (ceiling - floor) / max(SCALE - floor, 1.0), middle, slope])
-        for floor in floors
-        for ceiling in ceilings
-        for middle in (0.2, 0.5, 0.8)
-        for slope in (2.0, 8.0, 30.0)
-    ]
-
-
 def _points(opinions: tuple[Opinion, ...], predictor: str) -> tuple[Array, Array]:
     """Predictor and score of each stimulus that was rated."""
-    pairs = [
-        (float(getattr(opinion.stimulus, predictor)), opinion.mos) for opinion in opinions if opinion.mos is not None
-    ]
+    pairs = [(getattr(opinion.stimulus, predictor), opinion.mos) for opinion in opinions if opinion.mos is not None]
     if len(pairs) < FEWEST:
         raise DataError(f"{len(pairs)} stimuli are too few for a link", f"it takes {FEWEST}, and better {ENOUGH}")
     x, y = np.array(pairs, dtype=float).T

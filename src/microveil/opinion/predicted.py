@@ -37,9 +37,9 @@ def predicted_mos(link: Link) -> MeasureSpec:
     return mos_predicted
 
 
-def told(link: Link, decisive: Sequence[Measure]) -> list[str]:
-    """What the owner of a release must know that was decided by predictions."""
-    said = [
+def prediction_notes(link: Link, decisive: Sequence[Measure]) -> list[str]:
+    """What the owner of a release must know that was decided by predictions, those in `decisive`."""
+    notes = [
         f"the mean opinion scores are predicted from {link.predictor}, by a link fitted to {link.source} (R² "
         f"{link.r2:.2f}, residual standard deviation {link.residual_sd:.1f}); they are not measured: nobody has rated "
         "this release",
@@ -47,8 +47,8 @@ def told(link: Link, decisive: Sequence[Measure]) -> list[str]:
     ]
     outside = [found for found in decisive if not link.covers(found.parts[link.predictor])]
     if outside:
-        said.append(
+        notes.append(
             f"{len(outside)} of the {len(decisive)} predictions that decided how many components are removed have a "
             f"{link.predictor} outside of the range that the link was fitted on: there it is a guess"
         )
-    return said
+    return notes

@@ -62,13 +62,13 @@ class Ratings:
         pairs = zip(*(places.tolist() for places in np.nonzero(np.isnan(self.given))), strict=True)
         return [(people[i].id, stimuli[j].id) for i, j in pairs if people[i].id not in absent]
 
-    def kind(self, asked: str | None = None) -> Kind:
-        """Which opinion is meant: as asked, else "difference" where both pictures have a score."""
-        if asked is None:
+    def kind(self, given: str | None = None) -> Kind:
+        """The kind of opinion that is named, else "difference" where both pictures have a score."""
+        if given is None:
             return "processed" if self.reference is None else "difference"
-        found = next((kind for kind in KINDS if kind == asked), None)
+        found = next((kind for kind in KINDS if kind == given), None)
         if found is None:
-            raise ParameterError(f"kind: '{asked}' is unknown", f"it is {one_of(KINDS)}")
+            raise ParameterError(f"kind: '{given}' is unknown", f"it is {one_of(KINDS)}")
         if found == "difference" and self.reference is None:
             raise ParameterError(
                 "kind: a difference needs scores of both pictures", f"give the columns {' and '.join(DOUBLE)}"
@@ -87,13 +87,9 @@ class Ratings:
 
     def notes(self) -> list[str]:
         """What is missing, counted and named."""
-        said = []
-        if self.absent:
-            said.append(f"{_counted(len(self.absent), 'observer')} rated nothing: {_listed(self.absent)}")
-        if self.missing:
-            pairs = [f"{shown(stimulus)} by {shown(observer)}" for observer, stimulus in self.missing]
-            said.append(f"{_counted(len(pairs), 'rating')} missing: {_listed(pairs)}")
-        return said
+        pairs = [f"{shown(stimulus)} by {shown(observer)}" for observer, stimulus in self.missing]
+        found = (("observer", "rated nothing", self.absent), ("rating", "missing", pairs))
+        return [_listed(*one) for one in found if one[2]]
 
 
 def ratings_from(columns: Mapping[str, Sequence[Any]], session: Session) -> Ratings:
@@ -151,25 +147,22 @@ def _places(observers: Sequence[Any], stimuli: Sequence[Any], session: Session) 
 
 
 def _score(cell: Any, column: str, observer: str, stimulus: str) -> float:
-    """A number from 0 to 100, or NaN for an empty cell; what else there is, is not told."""
+    """A number from 0 to 100, or NaN for an empty cell; an error says where it is, and does not quote it."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return math.nan
-    where = f"ratings: {column} of stimulus {shown(stimulus)} by observer {shown(observer)}"
     try:
-        value = float(cell)
+        value = None if isinstance(cell, bool) else float(cell)
     except (TypeError, ValueError):
         value = None
-    if value is None or isinstance(cell, bool):
-        raise DataError(f"{where} is not a number", "give a number from 0 to 100, or leave the cell empty")
-    if not 0 <= value <= SCALE:
-        raise DataError(f"{where} is outside of 0 to 100", "give a number from 0 to 100, or leave the cell empty")
+    if value is None or not 0 <= value <= SCALE:
+        where = f"ratings: {column} of stimulus {shown(stimulus)} by observer {shown(observer)}"
+        wrong = "is not a number" if value is None else "is outside of 0 to 100"
+        raise DataError(f"{where} {wrong}", "give a number from 0 to 100, or leave the cell empty")
     return value
 
 
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
-    return ", ".join(words[:NAMED]) + more
+def _listed(kind: str, what: str, names: Sequence[str]) -> str:
+    """`2 ratings missing: a by b, c by d`; of many, only the first are named."""
+    count = f"{len(names)} {kind}{'' if len(names) == 1 else 's'}"
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{count} {what}: {', '.join(names[:NAMED])}{more}"

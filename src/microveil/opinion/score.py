@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from microveil.core.errors import DataError
 from microveil.measures.base import plain
 from microveil.opinion.ratings import Kind, Ratings
 from microveil.opinion.screening import FEWEST, Screening, screen
-from microveil.opinion.session import Stimulus
+from microveil.opinion.session import Stimulus, panel
 
 CONFIDENCE = 0.95
 
@@ -55,11 +55,8 @@ class OpinionScores:
 
     def __repr__(self) -> str:
         """A summary."""
-        who = "simulated observers" if self.simulated else "observers"
-        return (
-            f"<OpinionScores ({self.kind}) of {len(self.opinions)} stimuli by {self.observers} {who}, "
-            f"{len(self.rejected)} rejected>"
-        )
+        by = f"{self.observers} {panel(self.simulated)}, {len(self.rejected)} rejected"
+        return f"<OpinionScores ({self.kind}) of {len(self.opinions)} stimuli by {by}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -79,38 +76,36 @@ def score(ratings: Ratings, *, kind: str | None = None, screening: bool = True) 
 
     `kind` is "difference", 100 - (reference - processed), or "processed"; by default the first, where there are both.
     """
-    meant = ratings.kind(kind)
+    chosen = ratings.kind(kind)
     absent, people = set(ratings.absent), ratings.session.observers
     present = [i for i, observer in enumerate(people) if observer.id not in absent]
-    names, opinions = [people[i].id for i in present], ratings.opinions(meant)[present]
+    names, opinions = [people[i].id for i in present], ratings.opinions(chosen)[present]
     if len(names) < 2:
         raise DataError(f"ratings: {len(names)} observers have rated", "a mean with an interval takes two")
-    looked = _screened(opinions, names) if screening else Screening({}, ["the observers were not screened"])
-    kept = [i for i, name in enumerate(names) if name not in looked.rejected]
+    if not screening:
+        screened = Screening({}, ["the observers were not screened"])
+    elif len(names) < FEWEST:
+        few = f"the observers were not screened: {len(names)} are too few, it takes {FEWEST}"
+        screened = Screening({}, [few])
+    else:
+        screened = screen(opinions, names)
+    kept = [i for i, name in enumerate(names) if name not in screened.rejected]
     if len(kept) < 2:
         raise DataError(
-            f"ratings: {len(looked.rejected)} of {len(names)} observers are rejected, and {len(kept)} left",
+            f"ratings: {len(screened.rejected)} of {len(names)} observers are rejected, and {len(kept)} left",
             "look at the ratings; screening=False (--no-screening) takes them as they are",
         )
-    found = [
-        _opinion(stimulus, column) for stimulus, column in zip(ratings.session.stimuli, opinions[kept].T, strict=True)
-    ]
+    found = [_opinion(*pair) for pair in zip(ratings.session.stimuli, opinions[kept].T, strict=True)]
     unrated = [opinion.stimulus.id for opinion in found if opinion.mos is None]
     return OpinionScores(
-        kind=meant,
+        kind=chosen,
         opinions=tuple(opinion for opinion in found if not opinion.stimulus.hidden),
         control=tuple(opinion for opinion in found if opinion.stimulus.hidden),
-        rejected=looked.rejected,
+        rejected=screened.rejected,
         observers=len(kept),
-        notes=[*ratings.notes(), *looked.notes, *([f"rated by nobody: {', '.join(unrated)}"] if unrated else [])],
+        notes=[*ratings.notes(), *screened.notes, *([f"rated by nobody: {', '.join(unrated)}"] if unrated else [])],
         simulated=ratings.session.simulated,
     )
-
-
-def _screened(opinions: Array, names: Sequence[str]) -> Screening:
-    if len(names) < FEWEST:
-        return Screening({}, [f"the observers were not screened: {len(names)} are too few, it takes {FEWEST}"])
-    return screen(opinions, names)
 
 
 def _opinion(stimulus: Stimulus, column: Array) -> Opinion:

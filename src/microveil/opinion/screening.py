@@ -1,4 +1,4 @@
-"""Who did not look: observers whose ratings would blur the mean of the others.
+"""Screening: observers who did not attend, and whose ratings would blur the mean of the others.
 
 Two rules, each once and on the whole panel, so that nobody's rejection depends on who went first.
 
@@ -58,9 +58,8 @@ def screen(opinions: Array, names: Sequence[str]) -> Screening:
         reasons = [_erratic(int(above[i]), int(below[i]), int(rated[i]))]
         if comparable[i] >= FEWEST_STIMULI:
             reasons.append(_disagreeing(float(agreement[i])))
-        said = "; ".join(reason for reason in reasons if reason)
-        if said:
-            rejected[name] = said
+        if any(reasons):
+            rejected[name] = "; ".join(filter(None, reasons))
     notes = []
     if len(names) < ADVISED:
         notes.append(f"{len(names)} observers are few: BT.500 asks for at least {ADVISED}")

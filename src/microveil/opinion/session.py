@@ -26,19 +26,17 @@ reference twice; what these hidden references get is what the panel gives where 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from microveil.core.arrays import Mask
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
-from microveil.io.config_files import Strict, checked, read_strictly
-from microveil.opinion.files import Id
+from microveil.io.config_files import Strict, checked, plain_data, read_strictly
 from microveil.storage.atomic import shown
 
 SESSION_VERSION = 1
@@ -48,6 +46,16 @@ MOST = 100_000
 """Pairs to be shown, over all observers: more is a slip."""
 
 Side = Literal["left", "right"]
+
+
+def _check_name(value: str) -> str:
+    if not value.isprintable() or value != value.strip():
+        raise ValueError("must be printable, without spaces around it")
+    return value
+
+
+Id = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_name)]
+"""What a person or a stimulus is called, here and in the ratings."""
 
 
 class Stimulus(Strict):
@@ -78,14 +86,19 @@ class Observer(Strict):
     reference: Annotated[tuple[Side, ...], Field(strict=False)]
 
 
-class _SessionHeader(Strict):
+class _Header(Strict):
     name: Id
     version: int
     simulated: bool = False
 
 
-class _SessionFile(Strict):
-    session: _SessionHeader
+class Session(Strict):
+    """Stimuli, observers, and what each of them sees, as the file holds it; `simulated` where no person is among them.
+
+    Everybody sees everything, once. There is no seed in it.
+    """
+
+    session: _Header
     stimuli: Annotated[tuple[Stimulus, ...], Field(strict=False, min_length=1)]
     observers: Annotated[tuple[Observer, ...], Field(strict=False, min_length=1)]
 
@@ -109,36 +122,37 @@ class _SessionFile(Strict):
                 raise ValueError(f"{who}: {len(observer.reference)} sides for {len(observer.order)} stimuli")
         return self
 
-
-@dataclass(frozen=True, repr=False)
-class Session:
-    """Stimuli, observers, and what each of them sees; `simulated` where no person is among them."""
-
-    name: str
-    stimuli: tuple[Stimulus, ...]
-    observers: tuple[Observer, ...]
-    simulated: bool = False
-
     def __repr__(self) -> str:
         """A summary: whoever has the orders knows where the reference is."""
-        who = "simulated observers" if self.simulated else "observers"
-        return f"<Session {shown(self.name)}: {len(self.stimuli)} stimuli, {len(self.observers)} {who}>"
+        people = f"{len(self.observers)} {panel(self.simulated)}"
+        return f"<Session {shown(self.name)}: {len(self.stimuli)} stimuli, {people}>"
+
+    __str__ = __repr__
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.session.name
+
+    @property
+    def simulated(self) -> bool:
+        """Is no person among the observers?"""
+        return self.session.simulated
 
     def to_dict(self) -> dict[str, Any]:
-        """What the file holds; there is no seed in it."""
-        return {
-            "session": {"name": self.name, "version": SESSION_VERSION, "simulated": self.simulated},
-            "stimuli": [stimulus.model_dump() for stimulus in self.stimuli],
-            "observers": [
-                {"id": observer.id, "order": list(observer.order), "reference": list(observer.reference)}
-                for observer in self.observers
-            ],
-        }
+        """What the file holds."""
+        content: dict[str, Any] = plain_data(self.model_dump())
+        return content
+
+
+def panel(simulated: bool) -> str:
+    """What the observers of a session are."""
+    return "simulated observers" if simulated else "observers"
 
 
 def read_session(source: Mapping[str, Any] | str | Path) -> Session:
     """A session from its file, or from a dict of the same shape."""
-    return _session(read_strictly(_SessionFile, "session", source, HINT))
+    return read_strictly(Session, "session", source, HINT)
 
 
 def make_session(
@@ -158,15 +172,14 @@ def make_session(
     """
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise ParameterError("seed: must be a whole number of at least 0", "leave it out for a fresh one")
-    given = [entry.model_dump() if isinstance(entry, Stimulus) else entry for entry in stimuli]
-    plain = [dict(entry) if isinstance(entry, Mapping) else entry for entry in given]
+    given = [dict(entry) if isinstance(entry, Mapping) else entry for entry in stimuli]
     if isinstance(observers, bool) or (isinstance(observers, int) and not 1 <= observers <= MOST):
         raise ParameterError("observers: must be names, or how many there are", "15 is the least that BT.500 advises")
     people = _numbered(observers) if isinstance(observers, int) else list(observers)
-    if len(people) * len(plain) > MOST:
+    if len(people) * len(given) > MOST:
         raise ParameterError(f"there are more than {MOST} pairs to be shown", "split the session")
     # Checked twice: the hidden references need stimuli that are in order, and the whole needs its own rules.
-    whole = checked(_Listed, "session", {"stimuli": plain}, HINT).stimuli
+    whole = checked(_Listed, "session", {"stimuli": given}, HINT).stimuli
     shown_ones = [*whole, *_hidden_references(whole)]
     streams = Streams.from_seed(None if seed is None else int(seed))
     orders = balanced_orders(len(shown_ones), len(people), streams.stream("mos", "orders").generator())
@@ -183,7 +196,7 @@ def make_session(
             for person, order, on_left in zip(people, orders, left, strict=True)
         ],
     }
-    return _session(checked(_SessionFile, "session", content, HINT))
+    return checked(Session, "session", content, HINT)
 
 
 def balanced_orders(stimuli: int, observers: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
@@ -217,10 +230,6 @@ def balanced_sides(stimuli: int, observers: int, rng: np.random.Generator) -> Ma
 
 class _Listed(Strict):
     stimuli: Annotated[tuple[Stimulus, ...], Field(strict=False, min_length=1)]
-
-
-def _session(found: _SessionFile) -> Session:
-    return Session(found.session.name, found.stimuli, found.observers, found.session.simulated)
 
 
 def _numbered(count: int) -> list[str]:

@@ -1,47 +1,41 @@
-"""The papers' tables and figures as they are printed, one file for each part of a paper. A new one is a line here."""
+"""The papers' tables and figures: what is printed (in `printed`), and the runs that make ours. A new item is data."""
 
-from microveil.papers import (
-    calvino_census,
-    calvino_example,
-    calvino_factor,
-    calvino_selective,
-    calvino_table4,
-    dacquisto,
-    hsu_chen,
-    hsu_chen_examples,
-    langsrud_tables,
-)
-from microveil.papers.base import PublishedItem
+from collections.abc import Callable
+from functools import cache
 
-ENTRIES: dict[str, PublishedItem] = {
-    entry.id: entry
-    for entry in (
-        calvino_example.TABLE_1,
-        calvino_example.TABLE_2,
-        calvino_example.TABLE_3,
-        calvino_table4.TABLE_4,
-        calvino_census.FIGURE_1,
-        calvino_census.TABLE_5,
-        calvino_census.TABLE_6,
-        calvino_census.TABLE_7,
-        calvino_factor.FACTORS,
-        calvino_factor.FIGURE_2,
-        calvino_factor.FIGURE_3,
-        calvino_factor.FIGURE_4,
-        calvino_selective.FIGURE_5,
-        calvino_selective.FIGURE_6,
-        calvino_selective.TARRAGONA_6,
-        dacquisto.TABLE_1,
-        dacquisto.FIGURE_4,
-        hsu_chen_examples.FIGURE_5,
-        hsu_chen_examples.FIGURE_7,
-        hsu_chen_examples.FIGURE_8,
-        hsu_chen_examples.FIGURE_10,
-        *hsu_chen.TABLES,
-        langsrud_tables.TABLE_1,
-        langsrud_tables.TABLE_2,
-        langsrud_tables.TABLE_3,
-    )
+from microveil.papers import calvino, calvino_factor, calvino_selective, dacquisto, hsu_chen, langsrud
+from microveil.papers.published import Found, PublishedItem, read_items
+from microveil.papers.runs import measured
+from microveil.papers.sources import PRINTED
+
+RUNS: dict[str, Callable[..., Found]] = {
+    "measured": measured,
+    "release_figures": calvino.release_figures,
+    "swapped_records": calvino.swapped_records,
+    "measured_with_variance": calvino.measured_with_variance,
+    "factor_choice": calvino_factor.factor_choice,
+    "methods_by_correlation": calvino_factor.methods_by_correlation,
+    "best_configurations": calvino_factor.best_configurations,
+    "selective_pair": calvino_selective.selective_pair,
+    "selective_grid": calvino_selective.selective_grid,
+    "selective_tarragona": calvino_selective.selective_tarragona,
+    "picture_quality": dacquisto.picture_quality,
+    "picture_eigenvalues": dacquisto.picture_eigenvalues,
+    "independent_sources": hsu_chen.independent_sources,
+    "joint_distribution": hsu_chen.joint_distribution,
+    "leakage": hsu_chen.leakage,
+    "correlation_biases": hsu_chen.correlation_biases,
+    "suppressed_cells": langsrud.suppressed_cells,
+    "filled_cells": langsrud.filled_cells,
+    "scaled_residuals": langsrud.scaled_residuals,
 }
+"""The runs that items name, each called with the parameters of the item and with `RunOptions`."""
 
-__all__ = ["ENTRIES", "PublishedItem"]
+
+@cache
+def published_items() -> dict[str, PublishedItem]:
+    """Every table and figure by its id, in the order in which they are listed."""
+    return {item.id: item for path in sorted(PRINTED.glob("*.toml")) for item in read_items(path, RUNS)}
+
+
+__all__ = ["RUNS", "PublishedItem", "published_items"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,16 @@ import numpy as np
 from microveil import api
 from microveil.core.arrays import Array
 from microveil.core.errors import MicroveilError
-from microveil.papers.base import Found, Place, Printed, PublishedItem, RunOptions
-from microveil.papers.calvino_factor import CORRELATIONS, PAPER, pair, row_of
-from microveil.papers.runs import SAYS, SHOWN, TEXT, Methods, in_processes, releases, said
-from microveil.papers.sources import TARRAGONA, tarragona
+from microveil.papers.calvino_factor import CORRELATIONS, FACTORS, pair, row_of
+from microveil.papers.published import Found, Place, RunOptions
+from microveil.papers.runs import in_processes, once, releases
+from microveil.papers.sources import tarragona
 from microveil.release.release import Release
 
 FAMILIES = ("PCA", "FA", "M-AGG")
-Families = Mapping[str, Methods]
+Families = Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]
+"""Methods with their parameters, by family."""
+
 GROUPS = "microaggregate_noise"
 
 # --- The score `overall`, and the best of several configurations by it
@@ -37,14 +39,17 @@ class ScoredConfiguration:
 
 
 def _overall(data: Array, column: int, released: Array, kept: Array) -> float:
-    """Expression (4): the four parts of `summary`, and twice the selectivity, from the correlations that were kept."""
+    """Expression (4): the four parts of `summary`, and twice the selectivity, from the correlations that were kept.
+
+    `data` and `released` are records x columns, `kept` has a correlation for each column.
+    """
     summary = api.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)["summary"].value
     indices = 1 - kept
     indices[column] = kept[column]
     return (4 * summary + 2 * float(indices.mean())) / 6
 
 
-def _taken_over(task: ScoredConfiguration, release: Release) -> tuple[Array, Array]:
+def _selected(task: ScoredConfiguration, release: Release) -> tuple[Array, Array]:
     """The released table, and |correlations| of its columns with the original's; a dose is one minus that.
 
     Of microaggregation, only the sensitive column is taken over, also where groups are made of all columns.
@@ -59,124 +64,80 @@ def _taken_over(task: ScoredConfiguration, release: Release) -> tuple[Array, Arr
 
 def _scored(task: ScoredConfiguration) -> list[float]:
     """The score of every release; none where the configuration has nothing to alter."""
-    asked = RunOptions(task.repeats, task.seed, 1, lambda *_: None)
+    options = replace(once(task.seed), repeats=task.repeats)
     try:
-        made = list(releases(task.data, task.method, asked, **task.parameters))
+        made = list(releases(task.data, task.method, options, **task.parameters))
     except MicroveilError:
         return []
-    return [_overall(task.data, task.column, *_taken_over(task, one)) for one in made]
+    return [_overall(task.data, task.column, *_selected(task, one)) for one in made]
 
 
-def _best(tables: Mapping[str, tuple[Array, int, Families]], asked: RunOptions) -> dict[Place, list[float]]:
-    """By table and family the scores of the configuration that is best on average."""
+def _best(tables: Mapping[str, tuple[Array, int, Families]], options: RunOptions) -> dict[Place, list[float]]:
+    """By table and family the scores of the configuration that is best on average.
+
+    `tables` has the data (records x columns), the sensitive column and the families to try, by row.
+    """
     places, tasks = [], []
     for row, (data, column, families) in tables.items():
         for family, configurations in families.items():
-            for method, parameters in configurations.values():
-                places.append((row, family))
-                tasks.append(ScoredConfiguration(data, column, method, parameters, asked.repeats, asked.seed))
+            places += [(row, family)] * len(configurations)
+            tasks += [ScoredConfiguration(data, column, *one, options.repeats, options.seed) for one in configurations]
     best: dict[Place, list[float]] = {}
-    for place, scores in zip(places, in_processes(_scored, tasks, asked), strict=True):
+    for place, scores in zip(places, in_processes(_scored, tasks, options), strict=True):
         if scores and (place not in best or np.mean(scores) < np.mean(best[place])):
             best[place] = scores
-    for row, (data, column, families) in tables.items():
-        for family in families:  # where no configuration alters anything, the release is the original
-            if (row, family) not in best:
-                best[row, family] = [_overall(data, column, data, np.ones(data.shape[1]))]
+    for row, family in set(places) - set(best):  # where no configuration alters anything, the release is the original
+        data, column, _ = tables[row]
+        best[row, family] = [_overall(data, column, data, np.ones(data.shape[1]))]
     return best
 
 
-def _factor(column: int, **parameters: Any) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
-    """Both of the paper's rotations with its three criteria."""
-    for rotation in ("sensitive_first", "public_first"):
-        for select in ("loads_on_sensitive", "not_on_public", "more_sensitive_than_public"):
-            given = {"rotation": rotation, "select": select, "sensitive": [column], "rest": "keep", "exact": False}
-            yield f"{rotation} {select} {parameters}", ("factor", {**given, **parameters})
+def _families(data: Array, column: int, most: int, extractions: Sequence[Mapping[str, str]] = ({},)) -> Families:
+    """What is tried where one column of the data (records x columns) is sensitive.
 
-
-def _components(data: Array, column: int, most: int) -> Methods:
-    """The components on which the column weighs most: the one, two, ... largest, as a falling threshold takes them."""
-    (release,) = releases(data, "pca", RunOptions(1, 0, 1, lambda *_: None))
+    PCA: the components on which the column weighs most, the one, two, ... `most` largest, as a falling threshold takes
+    them. FA: both of the paper's rotations with its three criteria, by each extraction. M-AGG: small groups, as the
+    paper has them, of records that are near in the sensitive column, or in all of them.
+    """
+    (release,) = releases(data, "pca", once())
     order = np.argsort(-np.abs(release.components.weights[column]), kind="stable").tolist()
+    chosen = [sorted(order[:count]) for count in range(1, most + 1)]
+    factors = [
+        {"rotation": rotation, "select": select, "sensitive": [column], **FACTORS, **extraction}
+        for extraction in extractions
+        for rotation in ("sensitive_first", "public_first")
+        for select in ("loads_on_sensitive", "not_on_public", "more_sensitive_than_public")
+    ]
+    groups = [{"group_size": size, **near} for size in (3, 5) for near in ({"confidential": [column]}, {})]
     return {
-        f"{count} components": ("pca", {"components": sorted(order[:count]), "exact": False})
-        for count in range(1, most + 1)
+        "PCA": [("pca", {"components": components, "exact": False}) for components in chosen],
+        "FA": [("factor", parameters) for parameters in factors],
+        "M-AGG": [(GROUPS, parameters) for parameters in groups],
     }
-
-
-def _groups(column: int) -> Methods:
-    """Small groups, as the paper has them, of records that are near in the sensitive column, or in all of them."""
-    return {
-        f"{near}, groups of {size}": (GROUPS, {"group_size": size, **roles})
-        for size in (3, 5)
-        for near, roles in (("near in one", {"confidential": [column]}), ("near in all", {}))
-    }
-
-
-def _families(data: Array, column: int, most: int) -> Families:
-    configurations = (_components(data, column, most), dict(_factor(column)), _groups(column))
-    return dict(zip(FAMILIES, configurations, strict=True))
 
 
 # --- Fig. 5: two columns, one of them sensitive
 
-CLAIMS_5 = (
-    "M-AGG is less affected by the correlation than FA",
-    "PCA is less affected by the correlation than FA",
-    "FA is better than PCA from a correlation of 0.5 on",
-)
+
+def selective_pair(options: RunOptions) -> Found:
+    """Scores by the correlation of two columns."""
+    data = {row_of(correlation): pair(correlation) for correlation in CORRELATIONS}
+    extractions: list[dict[str, str]] = [{}, {"extraction": "ml"}]
+    values = _best({row: (table, 0, _families(table, 0, 2, extractions)) for row, table in data.items()}, options)
+    curves = {name: np.array([np.mean(values[row, name]) for row in data]) for name in FAMILIES}
+    return Found(values, claims=claims_of_pair(curves))
 
 
-def _claims_5(curves: Mapping[str, Array]) -> dict[str, bool]:
+def claims_of_pair(curves: Mapping[str, Array]) -> list[bool]:
     """Curves have a mean for each correlation. Less affected: the mean moves less than half as much."""
     pca, fa, groups = (curves[name] for name in FAMILIES)
     medium = np.array(CORRELATIONS) >= 0.5
-    found = (
+    return [
         bool(np.ptp(groups) < np.ptp(fa) / 2),
         bool(np.ptp(pca) < np.ptp(fa) / 2),
         bool((fa < pca)[medium].all()),
-    )
-    return dict(zip(CLAIMS_5, found, strict=True))
+    ]
 
-
-def _run_5(asked: RunOptions) -> Found:
-    tables: dict[str, tuple[Array, int, Families]] = {}
-    for correlation in CORRELATIONS:
-        data = pair(correlation)
-        families = dict(_families(data, 0, 2))
-        families["FA"] = {**families["FA"], **dict(_factor(0, extraction="ml"))}
-        tables[row_of(correlation)] = (data, 0, families)
-    values = _best(tables, asked)
-    curves = {
-        name: np.array([np.mean(values[row_of(correlation), name]) for correlation in CORRELATIONS])
-        for name in FAMILIES
-    }
-    return Found({**values, **said(_claims_5(curves))})
-
-
-BEST = (
-    "of each method the configuration that is best on average: PCA with one, two, ... of the components on which the "
-    "column weighs most; FA with both rotations and all three criteria (threshold 0.3); M-AGG of the column, in groups "
-    "of 3 or 5 records that are near in it or in all columns"
-)
-
-FIGURE_5 = PublishedItem(
-    id="calvino-factor-fig5",
-    title="overall score of factor analysis, PCA and microaggregation where one of two columns is sensitive",
-    paper=PAPER,
-    place="Fig. 5",
-    needs="nothing: the columns are simulated",
-    printed=[
-        *(Printed(row_of(correlation), name, None, SHOWN) for correlation in CORRELATIONS for name in FAMILIES),
-        *(Printed(TEXT, claim, 1, SAYS) for claim in CLAIMS_5),
-    ],
-    run=_run_5,
-    notes=(
-        BEST,
-        "FA also by maximum likelihood, which finds two factors in two columns",
-        "less affected: the mean moves less than half as much",
-    ),
-)
 
 # --- Fig. 6: one of five columns, by the correlations within and between
 
@@ -184,7 +145,7 @@ WITHIN = (0.1, 0.4, 0.7, 0.9)
 BETWEEN = (0.1, 0.3, 0.5, 0.7)
 RECORDS, COLUMNS = 300, 5
 LEAST_EIGENVALUE = 0.01
-Cell = tuple[float, float]
+GridCell = tuple[float, float]
 
 
 def _structure(within: float, between: float) -> Array:
@@ -195,13 +156,16 @@ def _structure(within: float, between: float) -> Array:
     return matrix
 
 
-CELLS: tuple[Cell, ...] = tuple(
+CELLS: tuple[GridCell, ...] = tuple(
     (within, between)
     for within in WITHIN
     for between in BETWEEN
     if np.linalg.eigvalsh(_structure(within, between))[0] > LEAST_EIGENVALUE
 )
 """Within and between, as far as there are such correlations."""
+
+LOW_WITHIN, LOW_BETWEEN = WITHIN[:2], BETWEEN[:2]
+"""The lower half of either scale is low."""
 
 
 def _simulated(within: float, between: float) -> Array:
@@ -212,110 +176,54 @@ def _simulated(within: float, between: float) -> Array:
     return columns
 
 
-def _cell_row(cell: Cell) -> str:
-    return f"within {cell[0]:g}, between {cell[1]:g}"
+def selective_grid(options: RunOptions) -> Found:
+    """Scores by the correlations within and between."""
+    rows = {cell: f"within {cell[0]:g}, between {cell[1]:g}" for cell in CELLS}
+    data = {row: _simulated(*cell) for cell, row in rows.items()}
+    values = _best({row: (table, 0, _families(table, 0, COLUMNS)) for row, table in data.items()}, options)
+    grids = {name: {cell: float(np.mean(values[row, name])) for cell, row in rows.items()} for name in FAMILIES}
+    return Found(values, claims=claims_of_grid(grids))
 
 
-LOW_WITHIN, LOW_BETWEEN = WITHIN[:2], BETWEEN[:2]
-"""The lower half of either scale is low."""
+def claims_of_grid(grids: Mapping[str, Mapping[GridCell, float]]) -> list[bool]:
+    """A method is best where its own mean is lowest, and wins where it is lower than that of the others."""
 
-CLAIMS_6 = (
-    "PCA is best where within is high and between is low",
-    "M-AGG is best where within is high and between is low",
-    "FA is best where within is low and between is significant",
-    "cookbook: PCA wins where within is high and between is low",
-    "cookbook: FA wins where within is low and between is significant",
-    "cookbook: M-AGG wins where between is low, and PCA is not advised",
-)
-
-
-def _claims_6(grids: Mapping[str, Mapping[Cell, float]]) -> dict[str, bool]:
-    def at(low_within: bool, low_between: bool) -> list[Cell]:
+    def at(low_within: bool, low_between: bool) -> list[GridCell]:
         return [c for c in CELLS if (c[0] in LOW_WITHIN) == low_within and (c[1] in LOW_BETWEEN) == low_between]
 
-    def wins(name: str, cells: list[Cell]) -> bool:
+    def wins(name: str, cells: list[GridCell]) -> bool:
         return all(min(FAMILIES, key=lambda other: grids[other][cell]) == name for cell in cells)
 
     best = {name: min(CELLS, key=lambda cell: grids[name][cell]) for name in FAMILIES}
-    found = (
+    return [
         best["PCA"] in at(False, True),
         best["M-AGG"] in at(False, True),
         best["FA"] in at(True, False),
         wins("PCA", at(False, True)),
         wins("FA", at(True, False)),
         wins("M-AGG", at(True, True)),
-    )
-    return dict(zip(CLAIMS_6, found, strict=True))
+    ]
 
-
-def _run_6(asked: RunOptions) -> Found:
-    tables = {}
-    for cell in CELLS:
-        data = _simulated(*cell)
-        tables[_cell_row(cell)] = (data, 0, _families(data, 0, COLUMNS))
-    values = _best(tables, asked)
-    grids = {name: {cell: float(np.mean(values[_cell_row(cell), name])) for cell in CELLS} for name in FAMILIES}
-    return Found({**values, **said(_claims_6(grids))})
-
-
-FIGURE_6 = PublishedItem(
-    id="calvino-factor-fig6",
-    title="overall score of three methods by the correlations within and between, one of five columns sensitive",
-    paper=PAPER,
-    place="Fig. 6 and §V",
-    needs="nothing: the columns are simulated",
-    printed=[
-        *(Printed(_cell_row(cell), name, None, SHOWN) for cell in CELLS for name in FAMILIES),
-        *(Printed(TEXT, claim, 1, SAYS) for claim in CLAIMS_6),
-    ],
-    run=_run_6,
-    notes=(
-        BEST,
-        "the paper tells neither the number of columns nor of records: 5 and 300",
-        "low: 0.1 and 0.4 within, 0.1 and 0.3 between; the others are high, or significant",
-        "a method is best where its own mean is lowest, and wins where it is lower than the others'",
-    ),
-)
 
 # --- Fig. 6, the symbols: Tarragona, one column after the other sensitive
 
-VARIABLES = [f"V{number}" for number in range(1, 14)]
-MOST = 5
-CLAIMS_TARRAGONA = (
-    "M-AGG is best for some columns",
-    "where M-AGG is best, between is lower than elsewhere",
-)
+
+def selective_tarragona(options: RunOptions, *, most_components: int) -> Found:
+    """Scores with each column of Tarragona as the sensitive one, and its correlations."""
+    data = tarragona()
+    rows = [f"V{number}" for number in range(1, data.shape[1] + 1)]
+    structure = [api.correlation_structure(data, [column]) for column in range(len(rows))]
+    values = _best(
+        {row: (data, column, _families(data, column, most_components)) for column, row in enumerate(rows)}, options
+    )
+    winners = [min(FAMILIES, key=lambda name: float(np.mean(values[row, name]))) for row in rows]
+    for row, (between, within) in zip(rows, structure, strict=True):
+        values |= {(row, "between"): [between], (row, "within"): [within]}
+    return Found(values, claims=claims_of_tarragona(winners, [between for between, _ in structure]))
 
 
-def _claims_tarragona(winners: Sequence[str], between: Sequence[float]) -> dict[str, bool]:
+def claims_of_tarragona(winners: Sequence[str], between: Sequence[float]) -> list[bool]:
+    """Is microaggregation the winner of some columns, and where it is, are between-correlations lower?"""
     groups = [value for name, value in zip(winners, between, strict=True) if name == "M-AGG"]
     others = [value for name, value in zip(winners, between, strict=True) if name != "M-AGG"]
-    lower = bool(groups and others and np.mean(groups) < np.mean(others))
-    return dict(zip(CLAIMS_TARRAGONA, (bool(groups), lower), strict=True))
-
-
-def _run_tarragona(asked: RunOptions) -> Found:
-    data = tarragona()
-    structure = [api.correlation_structure(data, [column]) for column in range(len(VARIABLES))]
-    tables = {row: (data, column, _families(data, column, MOST)) for column, row in enumerate(VARIABLES)}
-    values = _best(tables, asked)
-    winners = [min(FAMILIES, key=lambda name: float(np.mean(values[row, name]))) for row in VARIABLES]
-    claims = _claims_tarragona(winners, [between for between, _ in structure])
-    for row, pair_of in zip(VARIABLES, structure, strict=True):
-        values |= {(row, word): [value] for word, value in zip(("between", "within"), pair_of, strict=True)}
-    return Found({**values, **said(claims)})
-
-
-TARRAGONA_6 = PublishedItem(
-    id="calvino-factor-fig6-tarragona",
-    title="overall score of three methods on Tarragona, one column after the other sensitive",
-    paper=PAPER,
-    place="Fig. 6, symbols, and §IV.B",
-    needs=TARRAGONA,
-    printed=[
-        *(Printed(row, name, None, SHOWN) for row in VARIABLES for name in ("between", "within", *FAMILIES)),
-        *(Printed(TEXT, claim, 1, SAYS) for claim in CLAIMS_TARRAGONA),
-    ],
-    run=_run_tarragona,
-    notes=(BEST, f"PCA with up to {MOST} components"),
-)
+    return [bool(groups), bool(groups and others and np.mean(groups) < np.mean(others))]

@@ -1,9 +1,10 @@
-"""The papers' tables and figures beside ours: what is printed, what we find, and a verdict on every figure."""
+"""The papers' tables and figures compared with ours: what is printed, what we find, and a verdict on every figure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, overload
 
@@ -11,8 +12,9 @@ import numpy as np
 
 from microveil import api
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.papers import ENTRIES, PublishedItem
-from microveil.papers.base import Found, NotRunError, Printed, Progress, RunOptions, Tolerance
+from microveil.papers import PublishedItem, published_items
+from microveil.papers.published import TEXT, Found, NotRunError, Printed, RunOptions, Tolerance, interval_end
+from microveil.studies.compare import Progress
 
 REPEATS = 20
 SEED = 1
@@ -27,7 +29,7 @@ MISPRINT, NOT_RUN = "misprint in the paper", "not run"
 
 @dataclass(frozen=True)
 class FigureCheck:
-    """A printed figure beside ours; `spread` is the standard deviation of our releases, `tolerance` what is allowed."""
+    """A printed figure and ours; `spread` is the standard deviation of our releases, `tolerance` what is allowed."""
 
     row: str
     figure: str
@@ -50,17 +52,13 @@ class Reproduction:
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
-        return f"<Reproduction of {self.entry.id}: {said}>"
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
+        return f"<Reproduction of {self.entry.id}: {counts}>"
 
     @property
     def verdicts(self) -> dict[str, int]:
         """How many lines have which verdict, without the reasons."""
-        found: dict[str, int] = {}
-        for line in self.lines:
-            word = line.verdict.partition(":")[0]
-            found[word] = found.get(word, 0) + 1
-        return found
+        return dict(Counter(line.verdict.partition(":")[0] for line in self.lines))
 
     def to_frame(self) -> Any:
         """One row per figure (polars)."""
@@ -70,13 +68,8 @@ class Reproduction:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        told = {**about(self.entry), "notes": list(self.notes)}
-        return {**told, "verdicts": self.verdicts, "lines": [vars(line) for line in self.lines]}
-
-
-def reproducible() -> dict[str, str]:
-    """The tables and figures that can be reproduced: id and title."""
-    return {name: entry.title for name, entry in ENTRIES.items()}
+        lines = [vars(line) for line in self.lines]
+        return {**about(self.entry), "notes": list(self.notes), "verdicts": self.verdicts, "lines": lines}
 
 
 def about(entry: PublishedItem) -> dict[str, Any]:
@@ -88,7 +81,7 @@ def about(entry: PublishedItem) -> dict[str, Any]:
         "paper": entry.paper,
         "place": entry.place,
         "needs": entry.needs,
-        "draws": not _is_fixed(entry),
+        "draws": entry.draws,
         "figures": len(entry.printed),
         "tolerances": list(tolerances),
         "misprints": [
@@ -121,7 +114,7 @@ def reproduce(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Reproduction | dict[str, str]:
-    """Make a table or figure of a paper again, and hold every figure against the printed one.
+    """Make a table or figure of a paper again, and compare every figure with the printed one.
 
     Args:
         table: its id; without one, the ids and titles of all are given back.
@@ -133,42 +126,42 @@ def reproduce(
     if table is None:
         if repeats is not None:
             raise ParameterError("repeats: no table is named", "reproduce() alone lists them")
-        return reproducible()
-    entry = ENTRIES.get(table)
+        return {name: entry.title for name, entry in published_items().items()}
+    entry = published_items().get(table)
     if entry is None:
-        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, ENTRIES))
-    asked = RunOptions(_repeats(entry, repeats), seed, workers, progress or (lambda *_: None))
+        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, published_items()))
+    options = RunOptions(_repeats(entry, repeats), seed, workers, progress or (lambda *_: None))
     try:
-        found = entry.run(asked)
+        found = entry.run(options)
     except NotRunError as reason:
-        found = Found({}, {figure.row: str(reason) for figure in entry.printed})
-    idle = [f"nothing is drawn for {entry.id}: it was made once"] if repeats is not None and _is_fixed(entry) else []
+        found = Found({}, otherwise=str(reason))
+    if found.claims:
+        shown = {(TEXT, claim): [float(holds)] for claim, holds in zip(entry.claims, found.claims, strict=True)}
+        found = replace(found, values={**found.values, **shown})
+    idle = [f"nothing is drawn for {entry.id}: it was made once"] if repeats is not None and not entry.draws else []
     return Reproduction(entry, [_line(figure, found) for figure in entry.printed], [*entry.notes, *idle])
 
 
-def _is_fixed(entry: PublishedItem) -> bool:
-    """Is nothing of it drawn at random?"""
-    return entry.least_repeats == 0
-
-
-def _repeats(entry: PublishedItem, asked: int | None) -> int:
+def _repeats(entry: PublishedItem, repeats: int | None) -> int:
     least = entry.least_repeats
-    if _is_fixed(entry):
+    if not entry.draws:
         return 1
-    if asked is not None and asked < least:
+    if repeats is not None and repeats < least:
         why = ", whose spread it is judged by" if least > 1 else ""
-        raise ParameterError(f"repeats: {asked} asked, {entry.id} needs at least {least}{why}", "ask for more")
-    return REPEATS if asked is None else asked
+        raise ParameterError(f"repeats: {repeats} asked, {entry.id} needs at least {least}{why}", "ask for more")
+    return REPEATS if repeats is None else repeats
 
 
 def _line(printed: Printed, found: Found) -> FigureCheck:
     place = (printed.row, printed.figure)
-    values = np.array(found.values.get(place, ()))
+    values = np.array(found.values.get((printed.row, interval_end(printed.figure)[0]), ()))
     if not values.size:
-        reason = found.absent.get(printed.row, "we have no such figure")
+        reason = found.absent.get(printed.row, found.otherwise)
         return FigureCheck(*place, printed.value, None, None, None, 0, None, f"{NOT_RUN}: {reason}", printed.remark)
     ours = float(values.mean() if printed.percentile is None else np.percentile(values, printed.percentile))
     spread = float(values.std(ddof=1)) if values.size > 1 else None
+    allowed = _allowed(printed.tolerance, spread or 0.0, values.size)
+    has_difference = printed.value is not None and printed.tolerance.factor <= 1  # a factor is in the reason
     return FigureCheck(
         *place,
         published=printed.value,
@@ -176,39 +169,21 @@ def _line(printed: Printed, found: Found) -> FigureCheck:
         difference=None if printed.value is None else ours - printed.value,
         spread=spread,
         releases=values.size,
-        tolerance=_tolerance(printed, spread or 0.0, values.size),
-        verdict=_verdict(printed, ours, spread or 0.0, values.size),
+        tolerance=allowed if has_difference else None,
+        verdict=_verdict(printed, ours, allowed),
         remark=printed.remark,
     )
 
 
-def _tolerance(printed: Printed, spread: float, releases: int) -> float | None:
-    """What is shown as allowed: a difference, where there is one; a factor is in the reason."""
-    if printed.value is None or printed.tolerance.factor > 1:
-        return None
-    return _allowed(printed.tolerance, spread, releases)
-
-
-def _verdict(printed: Printed, ours: float, spread: float, releases: int) -> str:
+def _verdict(printed: Printed, ours: float, allowed: float) -> str:
     """A misprint is only called one where ours is what it ought to be."""
     if printed.value is None:
         return NOT_PRINTED
-    near = _is_near(printed, ours, spread, releases)
+    factor, right = printed.tolerance.factor, printed.value if printed.recomputed is None else printed.recomputed
+    near = right / factor <= ours <= right * factor if factor > 1 else abs(ours - right) <= allowed
     if printed.misprint and near:
         return f"{MISPRINT}: {printed.misprint}"
     return AGREES if near else DIFFERS
-
-
-def _is_near(printed: Printed, ours: float, spread: float, releases: int) -> bool:
-    factor, right = printed.tolerance.factor, _right(printed)
-    if factor > 1:
-        return right / factor <= ours <= right * factor
-    return abs(ours - right) <= _allowed(printed.tolerance, spread, releases)
-
-
-def _right(printed: Printed) -> float:
-    """What ours is held against."""
-    return float(printed.value or 0.0) if printed.recomputed is None else printed.recomputed
 
 
 def _allowed(tolerance: Tolerance, spread: float, releases: int) -> float:

@@ -1,8 +1,7 @@
-"""How our figures are made: by `compare` where measures are taken, else by releases from which figures are read off."""
+"""How our figures are made: by `compare` where measures are taken, else by releases from which figures are read."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -11,47 +10,44 @@ from microveil import api
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
-from microveil.papers.base import Found, Place, RunOptions, Tolerance
+from microveil.papers.published import Found, Place, RunOptions
+from microveil.papers.sources import SOURCES
 from microveil.release.release import Release
-from microveil.studies.compare import compare
-from microveil.studies.workers import begin_worker, worker_pool
+from microveil.studies.compare import Methods, compare
+from microveil.studies.workers import run_tasks
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
-Methods = Mapping[str, tuple[str, Mapping[str, Any]]]
-
-TEXT = "the text"
-"""The row of what a paper says of a picture."""
-
-SAYS = Tolerance("the text says so (1), and ours show it (1) or not (0)")
-SHOWN = Tolerance("the figure has no numbers")
 
 
 def measured(
+    options: RunOptions,
+    *,
     data: Any,
     methods: Methods,
-    figures: Mapping[str, str],
-    asked: RunOptions,
-    *,
+    measures: Mapping[str, str],
     sensitive: Sequence[int] | None = None,
-    scale: float = 1.0,
+    scales: Mapping[str, float] | None = None,
 ) -> Found:
-    """A study of the methods, by row; `figures` has the measure behind each printed figure, which may be rescaled."""
+    """A study of methods, by row. `data` is a table or the name of one of `SOURCES`.
+
+    `measures` has the measure behind each column, `scales` what the columns are multiplied by that print another scale.
+    """
     study = compare(
-        data,
+        SOURCES[data]() if isinstance(data, str) else data,
         {row: (name, as_printed(name, given)) for row, (name, given) in methods.items()},
-        repeats=asked.repeats,
-        measures=list(dict.fromkeys(figures.values())),
-        seed=asked.seed,
+        repeats=options.repeats,
+        measures=list(dict.fromkeys(measures.values())),
+        seed=options.seed,
         rules=None,
         sensitive=sensitive,
-        workers=asked.workers,
-        progress=asked.progress,
+        workers=options.workers,
+        progress=options.progress,
     )
     values = {
-        (row, figure): (scale * study.values(row, measure)).tolist()
+        (row, column): ((scales or {}).get(column, 1.0) * study.values(row, measure)).tolist()
         for row in study.figures
-        for figure, measure in figures.items()
+        for column, measure in measures.items()
     }
     return Found(values, study.failed)
 
@@ -66,46 +62,45 @@ def as_printed(method: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def releases(data: Any, method: str, asked: RunOptions, **parameters: Any) -> Iterator[Release]:
+def releases(data: Any, method: str, options: RunOptions, **parameters: Any) -> Iterator[Release]:
     """Releases one after the other, from seeds of their own."""
-    streams = Streams.from_seed(asked.seed)
-    for repeat in range(asked.repeats):
+    streams = Streams.from_seed(options.seed)
+    for repeat in range(options.repeats):
         seed = int(streams.stream("reproduce", repeat).generator().integers(2**63))
         yield api.protect(data, method, seed=seed, rules=None, **as_printed(method, parameters))
-        asked.progress(f"protecting by {method}", (repeat + 1) / asked.repeats)
+        options.progress(f"protecting by {method}", (repeat + 1) / options.repeats)
 
 
-def read_off(made: Iterable[Release], read: Callable[[Release], Mapping[Place, float]]) -> Found:
+def once(seed: int | None = 0) -> RunOptions:
+    """For one release, in this process."""
+    return RunOptions(1, seed, 1, lambda *_: None)
+
+
+def collect(found: Iterable[Mapping[Place, float]]) -> dict[Place, list[float]]:
     """The same figures of every release."""
     values: dict[Place, list[float]] = {}
-    for release in made:
-        for place, value in read(release).items():
+    for figures in found:
+        for place, value in figures.items():
             values.setdefault(place, []).append(float(value))
-    return Found(values)
+    return values
 
 
-def said(claims: Mapping[str, bool]) -> dict[Place, list[float]]:
-    """What a text says, as figures: 1 where ours show it, 0 where they do not."""
-    return {(TEXT, claim): [float(holds)] for claim, holds in claims.items()}
-
-
-def part_of(asked: RunOptions, number: int, of: int) -> RunOptions:
+def part_of(options: RunOptions, number: int, of: int) -> RunOptions:
     """The same for one part of the work, whose progress is a part of the whole."""
-    return replace(asked, progress=lambda step, share: asked.progress(step, (number + share) / of))
+    return replace(options, progress=lambda step, share: options.progress(step, (number + share) / of))
 
 
-def in_processes(work: Callable[[Item], Made], items: Sequence[Item], asked: RunOptions) -> list[Made]:
-    """The work on every item, in as many processes as are asked for; in this one, if it is one."""
-    workers = min(asked.workers or worker_count(), len(items))
-    if workers == 1:
-        return _told(map(work, items), len(items), asked)
-    with worker_pool(workers, begin_worker, os.getpid()) as pool:
-        return _told(pool.map(work, items), len(items), asked)
+def in_processes(work: Callable[[Item], Made], items: Sequence[Item], options: RunOptions) -> list[Made]:
+    """The work on every item, in as many processes as the options say; in this one, if it is one."""
+    found: dict[int, Made] = {}
+
+    def finished(number: int, made: Made) -> None:
+        found[number] = made
+        options.progress("protecting and measuring", len(found) / len(items))
+
+    run_tasks(_apply, work, items, options.workers or worker_count(), finished)
+    return [found[number] for number in range(len(items))]
 
 
-def _told(made: Iterable[Made], count: int, asked: RunOptions) -> list[Made]:
-    found = []
-    for done, one in enumerate(made, start=1):
-        found.append(one)
-        asked.progress("protecting and measuring", done / count)
-    return found
+def _apply(work: Callable[[Item], Made], item: Item) -> Made:
+    return work(item)

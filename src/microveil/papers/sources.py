@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil import api
 from microveil.core.arrays import Array
-from microveil.papers.base import NotRunError
+from microveil.papers.published import NotRunError
 
 VARIABLE = "MICROVEIL_REFERENCE_DATA"
 
-TARRAGONA = "Tarragona.csv (reference data)"
-CENSUS = "CASCrefmicrodata.csv (reference data)"
+PRINTED = Path(__file__).parent / "printed"
+"""Tables that the papers print whole."""
 
 
 def reference_folders() -> list[Path]:
     """Where reference data may lie: the folder that the variable names, then `../shared/data` beside the repository."""
     named = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
-    return [*named, Path(__file__).resolve().parents[4].parent / "shared" / "data"]
+    return [*named, Path(__file__).resolve().parents[3].parent / "shared" / "data"]
 
 
 def reference_table(name: str) -> tuple[list[str], Array]:
@@ -75,3 +76,23 @@ def boston() -> Array:
     """Housing values in suburbs of Boston, as mlxtend has them: 506 records, all 14 columns."""
     path = package_file("mlxtend", "data/data/boston_housing.csv", "mlxtend")
     return np.loadtxt(path, delimiter=",")
+
+
+def ten_records() -> Array:
+    """The ten records of Calviño (2017), Table 1: columns X, Y and Z."""
+    return np.loadtxt(PRINTED / "calvino_records.csv", delimiter=",", skiprows=1, usecols=range(3))
+
+
+def ten_record_orders() -> NDArray[np.intp]:
+    """The record (from 0) that each swapped component of the ten records comes from, as Tables 2 and 3 imply."""
+    path = PRINTED / "calvino_records.csv"
+    return np.loadtxt(path, delimiter=",", skiprows=1, usecols=range(3, 6), dtype=np.intp) - 1
+
+
+SOURCES: dict[str, Callable[[], Array]] = {
+    "tarragona": tarragona,
+    "census": census,
+    "census_12": census_12,
+    "ten_records": ten_records,
+}
+"""The tables that runs are given by name."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from microveil import api
 from microveil.core.errors import ParameterError
-from microveil.studies.compare import Progress, compare, measures_for
+from microveil.studies.compare import Progress, compare, label_of, measures_for
 from microveil.studies.study import FEWEST, LOSS, WORST, Study, Summary, without_tables
 
 REPEATS = 5
@@ -133,7 +133,8 @@ def recommend(
     """
     roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
     columns = None if sensitive is None else _columns(data, sensitive)
-    others = _others(data, roles, columns or [])
+    # What would be protected as well, were all columns to be: not weights, nor what makes the strata.
+    others = [name for name in api.columns_by_role(data, roles).confidential if name not in (columns or [])]
     limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(LIMIT if limit is None else limit)
     ladders = DOSES if columns is None else selective(columns, others if public is None else public)
     study = compare(
@@ -149,9 +150,26 @@ def recommend(
         workers=workers,
         progress=progress,
     )
-    cookbook, said = _cookbook(data, columns, others)
+    order = study.ranked(limits) if study.figures else []
+    chosen = order[0] if order else None
+    method, params = study.methods[chosen] if chosen else (None, {})
     given = {name: value for name, value in roles.items() if value is not None}
-    return _advice(study, limits, ladders, given if rules == "infer" else {**given, "rules": rules}, cookbook, said)
+    cookbook, why = _cookbook(data, columns, others)
+    return Advice(
+        label=chosen,
+        method=method,
+        params={**given, **({} if rules == "infer" else {"rules": rules}), **params} if chosen else {},
+        limit=limits,
+        expected=[row for row in study.summaries() if row.label == chosen],
+        runners_up=order[1:4],
+        smallest_dose={
+            name: next((label for label in map(_label, ladder) if label in order), None)
+            for name, ladder in ladders.items()
+        },
+        cookbook=cookbook,
+        reasons=_reasons(study, limits, order, cookbook, why),
+        study=study,
+    )
 
 
 def selective(sensitive: Sequence[str], public: Sequence[str] | str) -> dict[str, Ladder]:
@@ -181,16 +199,9 @@ def _columns(data: Any, sensitive: Sequence[str | int] | str | int) -> list[str]
     return list(dict.fromkeys(numeric[one] if isinstance(one, int) else one for one in given))
 
 
-def _others(data: Any, roles: Mapping[str, Any], sensitive: Sequence[str]) -> list[str]:
-    """What would be protected beside the sensitive columns, were all to be: not weights, nor what makes the strata."""
-    return [name for name in api.columns_by_role(data, roles).confidential if name not in sensitive]
-
-
 def _label(entry: tuple[str, Mapping[str, Any]]) -> str:
     """The method and its dose; which columns are protected is the same for all."""
-    method, parameters = entry
-    hidden = {"confidential", "public", "sensitive"}
-    return " ".join([method, *(f"{name}={value}" for name, value in parameters.items() if name not in hidden)])
+    return label_of(*entry, hidden={"confidential", "public", "sensitive"})
 
 
 def _cookbook(data: Any, sensitive: Sequence[str] | None, others: Sequence[str]) -> tuple[str, str]:
@@ -208,63 +219,29 @@ def _cookbook(data: Any, sensitive: Sequence[str] | None, others: Sequence[str])
     return "", f"the cookbook names no method: {seen}, both are high"
 
 
-def _advice(
-    study: Study,
-    limit: Mapping[str, float],
-    ladders: Mapping[str, Ladder],
-    roles: Mapping[str, Any],
-    cookbook: str,
-    said: str,
-) -> Advice:
-    within = [label for label in study.figures if study.best(limit, among=[label]) is not None]
-    order = sorted(within, key=lambda label: study.summary(label, LOSS).mean)
-    smallest = {
-        name: next((label for label in map(_label, ladder) if label in within), None)
-        for name, ladder in ladders.items()
-    }
-    chosen = order[0] if order else None
-    method, params = study.methods[chosen] if chosen else (None, {})
-    return Advice(
-        label=chosen,
-        method=method,
-        params={**roles, **params} if chosen else {},
-        limit=limit,
-        expected=[row for row in study.summaries() if row.label == chosen],
-        runners_up=order[1:4],
-        smallest_dose=smallest,
-        cookbook=cookbook,
-        reasons=_reasons(study, limit, chosen, order, cookbook, said),
-        study=study,
-    )
-
-
 def _reasons(
-    study: Study, limit: Mapping[str, float], chosen: str | None, order: Sequence[str], cookbook: str, said: str
+    study: Study, limit: Mapping[str, float], order: Sequence[str], cookbook: str, why_cookbook: str
 ) -> list[str]:
-    """Plain words: what was asked, what was found, and where the papers' advice and the measurement part."""
-    asked = ", ".join(f"{name.replace('_', ' ')} {_side(study, name)} {most:g}" for name, most in limit.items())
+    """Plain words: the limit, what was found, and where the papers' advice and the measurement part.
+
+    `order` has the methods that keep the limit, from the least loss on; `cookbook` the method that the papers advise.
+    """
+    sides = {name: "at least" if study.better(name) == "high" else "at most" for name in limit}
+    limits = ", ".join(f"{name.replace('_', ' ')} {sides[name]} {most:g}" for name, most in limit.items())
     often = _often(study)
-    if chosen is None:
-        return [f"no method keeps {asked} in {often}{_nearest(study, limit)}", said]
-    loss = study.summary(chosen, LOSS)
+    if not order:
+        return [f"no method keeps {limits} in {often}{_nearest(study, limit)}", why_cookbook]
+    chosen, loss = order[0], study.summary(order[0], LOSS)
     spread = "" if loss.mean_low is None else f" [{loss.mean_low:.3f}, {loss.mean_high:.3f}]"
     found = [
-        f"{len(order)} of {len(study.figures)} candidates keep {asked} in {often}",
+        f"{len(order)} of {len(study.figures)} candidates keep {limits} in {often}",
         f"of these {chosen} loses least: {LOSS} {loss.mean:.3f}{spread}",
     ]
     if len(order) > 1:
         found.append(f"next comes {order[1]} with {LOSS} {study.summary(order[1], LOSS).mean:.3f}")
-    same = cookbook and chosen.split()[0] == cookbook
-    found.append(
-        said if same or not cookbook else f"{said}; measured on this table, {_against(study, cookbook, order)}"
-    )
-    found += [f"{label} could not be applied: {reason}" for label, reason in study.failed.items()]
-    return found
-
-
-def _side(study: Study, measure: str) -> str:
-    entry = study.entries.get(measure)
-    return "at least" if entry is not None and entry.better == "high" else "at most"
+    agree = not cookbook or chosen.split()[0] == cookbook
+    found.append(why_cookbook + ("" if agree else f"; measured on this table, {_against(study, cookbook, order)}"))
+    return [*found, *(f"{label} could not be applied: {reason}" for label, reason in study.failed.items())]
 
 
 def _often(study: Study) -> str:
@@ -278,14 +255,14 @@ def _often(study: Study) -> str:
 def _nearest(study: Study, limit: Mapping[str, float]) -> str:
     """Who comes nearest to the first limit."""
     measure = next(iter(limit))
-    sign = -1 if _side(study, measure) == "at least" else 1
+    sign = -1 if study.better(measure) == "high" else 1
     worst = {label: study.worst(label, measure) for label in study.figures if study.has(label, measure)}
     nearest = min(worst, key=lambda label: sign * worst[label], default=None)
     return "" if nearest is None else f"; nearest comes {nearest} ({worst[nearest]:.3g})"
 
 
 def _against(study: Study, cookbook: str, order: Sequence[str]) -> str:
-    """How the cookbook's method fared beside the one that was chosen."""
+    """How the cookbook's method fared, compared with the one that was chosen."""
     own = [label for label in study.figures if label.split()[0] == cookbook]
     within = [label for label in order if label in own]
     if within:

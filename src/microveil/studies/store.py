@@ -1,4 +1,4 @@
-"""Where a study keeps what it has finished: a line of JSON for each cell, so that a killed study goes on.
+"""Where a study keeps what it has finished: a line of JSON for each release, so that a killed study goes on.
 
 The file holds figures and the names of methods; no value of the data, and no seed. Only its owner may read it.
 """
@@ -21,38 +21,31 @@ BEGIN = f'{{"study": {VERSION}, "key": "'
 
 
 class Store:
-    """Finished cells by their key; without a path they are only remembered."""
+    """The results of finished releases by their key; without a path they are only remembered."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.cells: dict[str, dict[str, Any]] = {} if path is None else _read(path)
+        self.results: dict[str, dict[str, Any]] = {} if path is None else _read(path)
+        self._lines: IO[str] | None = None
 
     @contextmanager
-    def open(self) -> Iterator[StoreWriter]:
-        """For adding cells."""
+    def writing(self) -> Iterator[None]:
+        """Meanwhile results are added to the file, too."""
         if self.path is None:
-            yield StoreWriter(self.cells, None)
+            yield
             return
-        with _for_its_owner(self.path) as lines:
+        with _for_its_owner(self.path) as self._lines:
             if _ends_within_a_line(self.path):
-                lines.write("\n")
-            yield StoreWriter(self.cells, lines)
+                self._lines.write("\n")
+            yield
 
-
-class StoreWriter:
-    """Adds cells to what is remembered, and to the file as soon as each is finished."""
-
-    def __init__(self, cells: dict[str, dict[str, Any]], lines: IO[str] | None) -> None:
-        self.cells = cells
-        self.lines = lines
-
-    def add(self, key: str, cell: dict[str, Any]) -> None:
-        """Remember a cell; once this returns, a kill does not lose it."""
-        self.cells[key] = cell
-        if self.lines is not None:
-            self.lines.write(json.dumps({"study": VERSION, "key": key, **cell}, allow_nan=False) + "\n")
-            self.lines.flush()
-            os.fsync(self.lines.fileno())
+    def add(self, key: str, result: dict[str, Any]) -> None:
+        """Remember a result; once this returns, a kill does not lose it."""
+        self.results[key] = result
+        if self._lines is not None:
+            self._lines.write(json.dumps({"study": VERSION, "key": key, **result}, allow_nan=False) + "\n")
+            self._lines.flush()
+            os.fsync(self._lines.fileno())
 
 
 def _for_its_owner(path: Path) -> IO[str]:
@@ -61,38 +54,41 @@ def _for_its_owner(path: Path) -> IO[str]:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         path.chmod(0o600)
     except OSError as error:
-        why = (error.strerror or "unknown").lower()
-        raise FileError(f"store: {path} cannot be written ({why})", "give another file, or none") from None
+        raise _cannot("written", path, error) from None
     return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """All finished cells. A kill may have cut off a line, which is then not finished; nothing else is passed over."""
+    """All finished results. A kill may have cut off a line, which is then not finished; nothing else is passed over."""
     if not path.exists():
         return {}
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
-        why = (error.strerror or "unknown").lower()
-        raise FileError(f"store: {path} cannot be read ({why})", "give another file, or none") from None
+        raise _cannot("read", path, error) from None
     found = {}
     for number, line in enumerate(lines, start=1):
         try:
-            cell = json.loads(line) if line.strip() else None
+            entry = json.loads(line) if line.strip() else None
         except json.JSONDecodeError:
-            cell = None if line.startswith(BEGIN) or BEGIN.startswith(line) else {}
-        if cell is None:
+            entry = None if line.startswith(BEGIN) or BEGIN.startswith(line) else {}
+        if entry is None:
             continue
-        if not isinstance(cell, dict) or cell.pop("study", None) != VERSION or not isinstance(cell.get("key"), str):
+        if not isinstance(entry, dict) or entry.pop("study", None) != VERSION or not isinstance(entry.get("key"), str):
             raise DataError(f"store: line {number} of {path} is not of a study", "give another file, or none")
-        found[cell.pop("key")] = cell
+        found[entry.pop("key")] = entry
     return found
 
 
+def _cannot(verb: str, path: Path, error: OSError) -> FileError:
+    why = (error.strerror or "unknown").lower()
+    return FileError(f"store: {path} cannot be {verb} ({why})", "give another file, or none")
+
+
 def _ends_within_a_line(path: Path) -> bool:
-    size = path.stat().st_size
-    if size == 0:
-        return False
+    """Was the last line cut off?"""
     with path.open("rb") as stored:
-        stored.seek(size - 1)
+        if not stored.seek(0, os.SEEK_END):
+            return False
+        stored.seek(-1, os.SEEK_END)
         return stored.read(1) != b"\n"

@@ -24,7 +24,6 @@ TAIL = 2.5
 WORST = "worst_attack"
 """What the best of all attacks gains over chance, release by release: an intruder picks it."""
 
-
 LOSS = "pil"
 """What is least in the best method, where nothing else is asked for."""
 
@@ -58,7 +57,7 @@ class Study:
     """Methods by their label, with what was measured on each release; `failed` says why a method gave none.
 
     A figure that is infinite, or that a release does not allow, is missing: it has no mean, keeps no limit and is on no
-    frontier. `asked` has the measures that were asked for, `fixed` the methods that draw nothing.
+    frontier. `requested` has the measures that were asked for, `fixed` the methods that draw nothing.
     """
 
     methods: Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -67,7 +66,7 @@ class Study:
     entries: Mapping[str, MeasureInfo]
     failed: Mapping[str, str] = field(default_factory=dict)
     make_frame: Callable[[Mapping[str, list[Any]]], Any] = dict
-    asked: Sequence[str] = ()
+    requested: Sequence[str] = ()
     fixed: Collection[str] = ()
 
     def __repr__(self) -> str:
@@ -78,11 +77,7 @@ class Study:
     @property
     def measures(self) -> list[str]:
         """The measures, in the order they were asked for, and the worst attack of all."""
-        found: dict[str, None] = {}
-        for releases in self.figures.values():
-            for release in releases:
-                found |= dict.fromkeys(release)
-        return list(found)
+        return list(dict.fromkeys(name for releases in self.figures.values() for one in releases for name in one))
 
     def values(self, label: str, measure: str) -> Array:
         """A measure of every release of a method."""
@@ -98,17 +93,9 @@ class Study:
                 f"measure: '{measure}' of '{label}' is infinite or missing in {lacking}", "choose another measure"
             )
         low, high, mean_low, mean_high = self._intervals(label, values)
+        chance, better = self.chances.get(label, {}).get(measure), self.better(measure)
         return Summary(
-            label=label,
-            measure=measure,
-            mean=float(values.mean()),
-            low=low,
-            high=high,
-            mean_low=mean_low,
-            mean_high=mean_high,
-            repeats=values.size,
-            chance=self.chances.get(label, {}).get(measure),
-            better=self._better(measure),
+            label, measure, float(values.mean()), low, high, mean_low, mean_high, values.size, chance, better
         )
 
     def has(self, label: str, measure: str) -> bool:
@@ -123,15 +110,14 @@ class Study:
     @property
     def missing(self) -> dict[str, list[str]]:
         """By method, the measures that are infinite, or could not be taken, in some of its releases."""
-        asked = list(dict.fromkeys([*self.asked, *self.measures]))
-        found = {label: [name for name in asked if not self.has(label, name)] for label in self.figures}
+        names = list(dict.fromkeys([*self.requested, *self.measures]))
+        found = {label: [name for name in names if not self.has(label, name)] for label in self.figures}
         return {label: names for label, names in found.items() if names}
 
     def to_frame(self) -> Any:
         """One row per method and measure, as a frame of the kind that was studied (polars for arrays)."""
         rows = self.summaries()
-        columns = ("label", "measure", "mean", "low", "high", "mean_low", "mean_high", "repeats", "chance", "better")
-        return self.make_frame({name: [getattr(row, name) for row in rows] for name in columns})
+        return self.make_frame({name: [getattr(row, name) for row in rows] for name in Summary.__dataclass_fields__})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -140,7 +126,7 @@ class Study:
                 label: {"method": name, "parameters": without_tables(given)}
                 for label, (name, given) in self.methods.items()
             },
-            "figures": [{**vars(row)} for row in self.summaries()],
+            "figures": [vars(row) for row in self.summaries()],
             "missing": self.missing,
             "failed": dict(self.failed),
         }
@@ -153,13 +139,12 @@ class Study:
     def frontier(self, risk: str = WORST, loss: str = LOSS) -> list[str]:
         """The methods that no other beats in both risk and loss (the Pareto set), from the safest on."""
         self._check_measures(risk, loss)
-        whole = [label for label in self.figures if self.has(label, risk) and self.has(label, loss)]
-        points = {label: (self._cost(label, risk), self._cost(label, loss)) for label in whole}
-        kept = [
-            label
-            for label, mine in points.items()
-            if not any(_dominates(other, mine) for name, other in points.items() if name != label)
-        ]
+        points = {
+            label: (self._cost(label, risk), self._cost(label, loss))
+            for label in self.figures
+            if self.has(label, risk) and self.has(label, loss)
+        }
+        kept = [label for label, mine in points.items() if not any(_dominates(one, mine) for one in points.values())]
         return sorted(kept, key=lambda label: points[label])
 
     def plot(self, path: str | PathLike[str] | None = None, *, risk: str | None = None, loss: str | None = None) -> Any:
@@ -172,15 +157,12 @@ class Study:
         """
         return api.study_map(self, None if path is None else Path(path), risk, loss)
 
-    def best(
-        self,
-        limit: Mapping[str, float],
-        loss: str = LOSS,
-        *,
-        use: str = "high",
-        among: Sequence[str] | None = None,
-    ) -> str | None:
-        """The method with the least loss among those that keep every limit; None if none does.
+    def best(self, limit: Mapping[str, float], loss: str = LOSS, *, use: str = "high") -> str | None:
+        """The method with the least loss among those that keep every limit; None if none does; else as `ranked`."""
+        return next(iter(self.ranked(limit, loss, use=use)), None)
+
+    def ranked(self, limit: Mapping[str, float], loss: str = LOSS, *, use: str = "high") -> list[str]:
+        """The methods that keep every limit, from the least loss on.
 
         A limit is held against the upper end of where releases lie (`use="high"`), because it is one release that will
         be published; where they are too few for that, against the worst of them. "mean" holds it against the mean.
@@ -190,16 +172,16 @@ class Study:
         self._check_measures(*limit, loss)
         met = [
             label
-            for label in (self.figures if among is None else among)
+            for label in self.figures
             if self.has(label, loss) and all(self._within(label, measure, most, use) for measure, most in limit.items())
         ]
-        return min(met, key=lambda label: self._cost(label, loss), default=None)
+        return sorted(met, key=lambda label: self._cost(label, loss))
 
     def _within(self, label: str, measure: str, most: float, use: str) -> bool:
         if not self.has(label, measure):
             return False
         found = self.worst(label, measure) if use == "high" else self.summary(label, measure).mean
-        return found >= most if self._better(measure) == "high" else found <= most
+        return found >= most if self.better(measure) == "high" else found <= most
 
     def worst(self, label: str, measure: str) -> float:
         """The bad end of where releases lie; where they are too few to say, the worst of them."""
@@ -208,23 +190,19 @@ class Study:
             return float(values.min()) if found.low is None else found.low
         return float(values.max()) if found.high is None else found.high
 
-    def _better(self, measure: str) -> str:
+    def better(self, measure: str) -> str:
+        """Which side of a measure is better: "low" or "high"."""
         entry = self.entries.get(measure)
         return "low" if entry is None else entry.better
 
-    def _intervals(
-        self, label: str, values: Array
-    ) -> tuple[float, float, float, float] | tuple[None, None, None, None]:
-        """Where 95 % of the releases lie, and where the mean of many does."""
+    def _intervals(self, label: str, values: Array) -> list[float] | list[None]:
+        """Low and high: where 95 % of the releases lie, and where the mean of many does; four None, if too few."""
         if values.size < FEWEST and label not in self.fixed:
-            return None, None, None, None
+            return [None] * 4
         # Always the same resamples: an interval is no place for luck.
         draws = np.random.default_rng(0).integers(values.size, size=(RESAMPLES, values.size))
-        ends = [TAIL, 100 - TAIL]
-        low, high, mean_low, mean_high = (
-            float(end) for of in (values, values[draws].mean(axis=1)) for end in np.percentile(of, ends)
-        )
-        return low, high, mean_low, mean_high
+        means = values[draws].mean(axis=1)
+        return [float(end) for of in (values, means) for end in np.percentile(of, [TAIL, 100 - TAIL])]
 
     def _cost(self, label: str, measure: str) -> float:
         """The mean, with the sign that makes less of it better."""
@@ -242,7 +220,7 @@ class Study:
 
     def _check_measures(self, *names: str) -> None:
         for name in names:
-            if name not in self.measures and name not in self.asked:
+            if name not in self.measures and name not in self.requested:
                 raise ParameterError(f"measure: '{name}' was not measured", did_you_mean(name, self.measures))
 
 

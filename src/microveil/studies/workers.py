@@ -1,4 +1,4 @@
-"""The processes that a study works in: they know nothing of the script that asked for it, and end with it."""
+"""Work in processes, which know nothing of the script that started them, and end with it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,53 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any
+from typing import Any, TypeVar
 
 from microveil.core.errors import DataError
 
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 _starting = threading.Lock()
+
+_task: tuple[Callable[[Any, Any], Any], Any] | None = None
+"""What this process does with every item, and what the items share, if it was started to work."""
+
+
+def run_tasks(
+    work: Callable[[Shared, Item], Result],
+    shared: Shared,
+    items: Sequence[Item],
+    workers: int,
+    finished: Callable[[int, Result], None],
+) -> None:
+    """Do `work(shared, item)` for every item, and call `finished` with its number and the result when it is done.
+
+    The work is done in as many processes as `workers` says, to each of which `shared` is sent once; in this process, if
+    one is enough. Only a few items wait in the processes: what is not begun need not be called back.
+    """
+    if workers == 1 or len(items) < 2:
+        for number, item in enumerate(items):
+            finished(number, work(shared, item))
+        return
+    workers = min(workers, len(items))
+    rest = iter(enumerate(items))
+    running: dict[Future[Result], int] = {}
+    with _worker_pool(workers, work, shared) as pool:
+        while True:
+            for number, item in islice(rest, 2 * workers - len(running)):
+                running[pool.submit(_work_on, item)] = number
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finished(running.pop(future), future.result())
 
 
 class Worker(SpawnProcess):
@@ -51,10 +88,10 @@ class Workers(SpawnContext):
 
 
 @contextmanager
-def worker_pool(count: int, begin: Callable[..., None], *given: Any) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose workers call `begin` first; if the work is broken off, they are ended and not waited for."""
+def _worker_pool(count: int, *task: Any) -> Iterator[ProcessPoolExecutor]:
+    """A pool of workers for a task; if the work is broken off, they are ended and not waited for."""
     context = Workers()
-    with ProcessPoolExecutor(count, context, begin, given) as pool:
+    with ProcessPoolExecutor(count, context, _begin, (os.getpid(), task)) as pool:
         try:
             yield pool
         except BaseException as error:
@@ -68,10 +105,19 @@ def worker_pool(count: int, begin: Callable[..., None], *given: Any) -> Iterator
             raise
 
 
-def begin_worker(parent: int) -> None:
+def _begin(parent: int, task: tuple[Callable[[Any, Any], Any], Any]) -> None:
     """One thread each, as there are as many workers as cores; and an end with whoever started it."""
+    global _task
+    _task = task
     os.environ["MICROVEIL_THREADS"] = "1"
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _work_on(item: Any) -> Any:
+    if _task is None:
+        raise RuntimeError("this process was not started to work")
+    work, shared = _task
+    return work(shared, item)
 
 
 def _end_with(parent: int) -> None:
@@ -84,14 +130,14 @@ def _end_with(parent: int) -> None:
 @contextmanager
 def _without_main() -> Iterator[None]:
     """Hide where the caller's script is: a new process is told to run what it finds there."""
-    told = vars(sys.modules["__main__"])
-    hidden: dict[str, Any] = {name: told.pop(name) for name in ("__file__", "__spec__") if name in told}
-    told["__spec__"] = None
+    main = vars(sys.modules["__main__"])
+    hidden: dict[str, Any] = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
+    main["__spec__"] = None
     try:
         yield
     finally:
-        told.pop("__spec__")
-        told.update(hidden)
+        main.pop("__spec__")
+        main.update(hidden)
 
 
 @contextmanager
