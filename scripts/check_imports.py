@@ -35,7 +35,6 @@ ROOMS = [
     "protection",
     "assess",
     "catalogue",
-    "api",
     "workflow",
     "studies",
     "papers",

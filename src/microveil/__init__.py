@@ -42,6 +42,7 @@ _HOMES = {
     "microveil.workflow.protecting": "protect_file",
     "microveil.workflow.recipes": "run",
 }
+_MODULES = {"errors": "microveil.errors", "mos": "microveil.assessment.mos", "tables": "microveil.tables"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
@@ -77,8 +78,8 @@ class _Package(ModuleType):
     """A public name wins over a submodule of that name: `microveil.methods` is the function, whatever was imported."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("errors", "tables"):
-            return import_module(f"{__name__}.{name}")
+        if name in _MODULES:
+            return import_module(_MODULES[name])
         if name == "recipes":
             warnings.warn("microveil.recipes is now microveil.release.recipe", DeprecationWarning, stacklevel=2)
             return import_module("microveil.release.recipe")

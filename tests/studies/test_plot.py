@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import microveil as mv
-from microveil.api import write_study_report
 from microveil.core.errors import ParameterError
+from microveil.report import study_texts, write_texts
 from microveil.report.plots import BLUE, GREY
 from microveil.studies import Study
 
@@ -111,13 +111,13 @@ def test_the_list_of_what_can_be_reproduced() -> None:
 
 
 def test_a_report_shows_no_interval_of_few_releases_and_names_what_is_missing(tmp_path: Path) -> None:
-    write_study_report(study(), tmp_path / "few.html", tmp_path / "few.json")
+    write_texts(study_texts(study()), tmp_path / "few.html", tmp_path / "few.json", private=True)
     page = (tmp_path / "few.html").read_text(encoding="utf-8")
     assert "too few" in page
     assert "None" not in page
     assert "in releases by beaten: ks." in page
     enough = replace(study(), figures={label: [*found] * 3 for label, found in study().figures.items()})
-    write_study_report(enough, tmp_path / "enough.html", tmp_path / "enough.json")
+    write_texts(study_texts(enough), tmp_path / "enough.html", tmp_path / "enough.json", private=True)
     page = (tmp_path / "enough.html").read_text(encoding="utf-8")
     assert "too few" not in page
     assert "0.2 to 0.24" in page

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import microveil as mv
-from microveil.api import check_method, chosen_measures, measure_entries
+from microveil.assessment.measuring import chosen, entries
 from microveil.core.errors import ParameterError
+from microveil.methods import method_named
 
 
 def firms(rows: int = 150, between: float = 0.6) -> pd.DataFrame:
@@ -131,8 +132,8 @@ def test_weights_and_strata_are_no_columns_beside_the_sensitive_ones(monkeypatch
 
 def test_the_worst_attack_is_that_of_an_assessment() -> None:
     module = importlib.import_module("microveil.studies.recommend")
-    known = measure_entries()
-    attacks = [name for name in chosen_measures("default") if known[name].kind == "risk" and name != "worst_attack"]
+    known = entries()
+    attacks = [name for name in chosen("default") if known[name].kind == "risk" and name != "worst_attack"]
     assert set(attacks) == {name for name in module.MEASURES if known[name].kind == "risk"}
 
 
@@ -142,7 +143,7 @@ def test_every_candidate_can_be_planned() -> None:
     for ladder in ladders:
         for method, parameters in ladder:
             roles = {"confidential", "public"}
-            check_method(method, {name: value for name, value in parameters.items() if name not in roles})
+            method_named(method).plan({name: value for name, value in parameters.items() if name not in roles})
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -1,1 +1,1 @@
-"""The command line, a face of the api."""
+"""The command line: it translates what is typed, and shows what came of it."""

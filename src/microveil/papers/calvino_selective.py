@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from microveil import api
+from microveil.assess import assess
 from microveil.core.arrays import Array
 from microveil.core.errors import MicroveilError
 from microveil.papers.calvino_factor import CORRELATIONS, FACTORS, pair, row_of
@@ -16,6 +16,7 @@ from microveil.papers.published import Found, Place, RunOptions
 from microveil.papers.runs import in_processes, once, releases
 from microveil.papers.sources import tarragona
 from microveil.release.release import Release
+from microveil.studies.columns import correlation_structure
 
 FAMILIES = ("PCA", "FA", "M-AGG")
 Families = Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]
@@ -43,7 +44,7 @@ def _overall(data: Array, column: int, released: Array, kept: Array) -> float:
 
     `data` and `released` are records x columns, `kept` has a correlation for each column.
     """
-    summary = api.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)["summary"].value
+    summary = assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)["summary"].value
     indices = 1 - kept
     indices[column] = kept[column]
     return (4 * summary + 2 * float(indices.mean())) / 6
@@ -212,7 +213,7 @@ def selective_tarragona(options: RunOptions, *, most_components: int) -> Found:
     """Scores with each column of Tarragona as the sensitive one, and its correlations."""
     data = tarragona()
     rows = [f"V{number}" for number in range(1, data.shape[1] + 1)]
-    structure = [api.correlation_structure(data, [column]) for column in range(len(rows))]
+    structure = [correlation_structure(data, [column]) for column in range(len(rows))]
     values = _best(
         {row: (data, column, _families(data, column, most_components)) for column, row in enumerate(rows)}, options
     )

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from microveil import api
+from microveil.assess import assess
 from microveil.core.arrays import Array
 from microveil.papers.published import Found, NotRunError, Place, RunOptions
 from microveil.papers.runs import part_of, releases
@@ -49,7 +49,7 @@ def picture_eigenvalues(options: RunOptions) -> Found:
 
     def figures(name: str, picture: Array, part: RunOptions) -> dict[Place, float]:
         part.progress(f"fitting the decay of {name}", 0.0)
-        decay = api.assess(picture, picture, measures=["eigen_decay"], rules=None, sanity=False)["eigen_decay"]
+        decay = assess(picture, picture, measures=["eigen_decay"], rules=None, sanity=False)["eigen_decay"]
         return {(name, "b"): decay.value, (name, "R²"): decay.parts["r2"]}
 
     return _of_pictures(figures, options, ["Lena"])
@@ -96,7 +96,7 @@ def _quality(picture: Array, left: Array) -> dict[str, float]:
     # A table's shades are stretched to each column's extremes. So the picture is one column here, and has one cell more
     # of black and one of white; that moves PSNR in its fifth decimal.
     pair = [np.concatenate([side.ravel(), [0.0, PEAK]]).reshape(-1, 1) for side in (picture, left)]
-    judged = api.assess(*pair, measures=["ssim", "psnr"], rules=None, sanity=False)
+    judged = assess(*pair, measures=["ssim", "psnr"], rules=None, sanity=False)
     return {
         "SSIM": float(windowed(picture, np.clip(left, 0, PEAK), win_size=WINDOW, data_range=PEAK)),
         "SSIM of all cells": judged["ssim"].value,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from microveil import api
 from microveil.core.arrays import Array
+from microveil.measures.risk import leakage_distribution
 from microveil.papers.published import Found, NotRunError, Place, RunOptions
 from microveil.papers.runs import collect, measured, part_of, releases
 from microveil.papers.sources import boston, census, keel
@@ -187,9 +187,9 @@ def leakage(options: RunOptions) -> Found:
     values: dict[Place, Sequence[float]] = {}
     for m in SOURCES:
         for n in SIZES:
-            found, row = api.leakage_distribution(n, m), f"m = {m}, n = {n}"
+            found, row = leakage_distribution(n, m), f"m = {m}, n = {n}"
             values |= {(row, "expected"): [found.mean], (row, "risk"): [found.risk]}
-    whole = api.leakage_distribution(5, 3)
+    whole = leakage_distribution(5, 3)
     values["m = 3, n = 5", "sum of the probabilities"] = [sum(whole.pmf(k) for k in range(6))]
     claims = [
         all((np.diff([_risk(n, m) for m in SOURCES]) < 0).all() for n in SIZES),
@@ -202,7 +202,7 @@ def leakage(options: RunOptions) -> Found:
 
 
 def _risk(n: int, m: int) -> float:
-    return api.leakage_distribution(n, m).risk
+    return leakage_distribution(n, m).risk
 
 
 def _falls(sources: Sequence[int]) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, overload
 
 import numpy as np
 
-from microveil import api
 from microveil.core.errors import ParameterError, did_you_mean
+from microveil.io.frames.dataframes import open_frame, table_like
 from microveil.papers import PublishedItem, published_items
 from microveil.papers.published import TEXT, Found, NotRunError, Printed, RunOptions, Tolerance, interval_end
 from microveil.studies.compare import Progress
@@ -62,7 +62,7 @@ class Reproduction:
 
     def to_frame(self) -> Any:
         """One row per figure (polars)."""
-        make = api.frame_maker(np.zeros((1, 1)))
+        make = partial(table_like, open_frame(np.zeros((1, 1))))
         names = FigureCheck.__dataclass_fields__
         return make({name: [getattr(line, name) for line in self.lines] for name in names})
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from microveil import api
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
+from microveil.methods import method_named
 from microveil.papers.published import Found, Place, RunOptions
 from microveil.papers.sources import SOURCES
+from microveil.protection.in_memory import protect
 from microveil.release.release import Release
 from microveil.studies.compare import Methods, compare
 from microveil.studies.workers import run_tasks
@@ -56,7 +57,7 @@ def as_printed(method: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters with which a method carries every score, as in the papers, those of dominating records too."""
     kept = {**parameters, "dominated": "keep"}
     try:
-        api.check_method(method, kept)
+        method_named(method).plan(kept)
     except ParameterError:
         return dict(parameters)
     return kept
@@ -67,7 +68,7 @@ def releases(data: Any, method: str, options: RunOptions, **parameters: Any) -> 
     streams = Streams.from_seed(options.seed)
     for repeat in range(options.repeats):
         seed = int(streams.stream("reproduce", repeat).generator().integers(2**63))
-        yield api.protect(data, method, seed=seed, rules=None, **as_printed(method, parameters))
+        yield protect(data, method, seed=seed, rules=None, **as_printed(method, parameters))
         options.progress(f"protecting by {method}", (repeat + 1) / options.repeats)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil import api
 from microveil.core.arrays import Array
+from microveil.io.tables import read_table
 from microveil.papers.published import NotRunError
 
 VARIABLE = "MICROVEIL_REFERENCE_DATA"
@@ -30,7 +30,7 @@ def reference_table(name: str) -> tuple[list[str], Array]:
     """The columns and numbers of a reference file."""
     for folder in reference_folders():
         if (folder / name).is_file():
-            frame, _ = api.read_table(folder / name)
+            frame, _ = read_table(folder / name)
             return list(frame.columns), np.ascontiguousarray(frame.to_numpy(), dtype=np.float64)
     raise NotRunError(f"file {name} not found, set {VARIABLE} to its folder")
 

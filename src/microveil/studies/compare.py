@@ -7,17 +7,24 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from microveil import api
+from microveil.assess import assess, assess_release
+from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
 from microveil.core.errors import MicroveilError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
+from microveil.io.frames.dataframes import open_frame, table_like
+from microveil.io.frames.fingerprint import fingerprint
+from microveil.methods import method_named
+from microveil.protection.in_memory import protect
 from microveil.release.release import Release
+from microveil.studies.columns import protected_columns
 from microveil.studies.store import Store
 from microveil.studies.study import LOSS, WORST, Study, is_table
 from microveil.studies.workers import run_tasks
@@ -99,13 +106,13 @@ def compare(
     if repeats < 1:
         raise ParameterError(f"repeats: {repeats} releases asked", "ask for at least one")
     candidates = _labelled(methods)
-    ids = api.chosen_measures(measures)
+    ids = measuring.chosen(measures)
     roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight, "rules": rules}
-    study_key = _hash(api.fingerprint(data), json.dumps(_identity([roles, sensitive])), sorted(ids))
+    study_key = _hash(fingerprint(data), json.dumps(_identity([roles, sensitive])), sorted(ids))
     fixed = {
         label
         for label, (method, parameters) in candidates.items()
-        if not api.draws_at_random(method, _without_roles(parameters))
+        if not method_named(method).plan(_without_roles(parameters)).perturb.random
     }
     planned = [
         _planned(label, *candidate, repeat, study_key, seed)
@@ -132,16 +139,18 @@ def compare(
     whole = {label: found for label, found in results.items() if label not in failed}
     figures = {label: [one["figures"] for one in found] for label, found in whole.items()}
     chances = {label: found[0]["chances"] for label, found in whole.items()}
-    return Study(candidates, figures, chances, api.measure_entries(), failed, api.frame_maker(data), ids, fixed)
+    return Study(
+        candidates, figures, chances, measuring.entries(), failed, partial(table_like, open_frame(data)), ids, fixed
+    )
 
 
 def measures_for(measures: str | Sequence[str], limit: Mapping[str, float]) -> list[str]:
     """The measures asked for, and those that a choice within the limits needs, too."""
-    known = api.measure_entries()
+    known = measuring.entries()
     for name in limit:
         if name != WORST and name not in known:
             raise ParameterError(f"limit: there is no measure '{name}'", did_you_mean(name, [WORST, *known]))
-    ids = api.chosen_measures(measures)
+    ids = measuring.chosen(measures)
     if limit:
         ids = list(dict.fromkeys([*ids, *(name for name in limit if name != WORST), LOSS]))
     if WORST in limit and not any(known[name].kind == "risk" for name in ids if name != WORST):
@@ -167,7 +176,7 @@ def _labelled(methods: Given) -> Methods:
     found: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for given, entry in entries:
         method, parameters = (entry, {}) if isinstance(entry, str) else entry
-        api.check_method(method, _without_roles(parameters))
+        method_named(method).plan(_without_roles(parameters))
         label = given or label_of(method, parameters)
         if label in found:
             raise ParameterError(f"methods: '{label}' is there twice", "give them labels of their own")
@@ -184,7 +193,7 @@ def _identity(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
         return {str(key): _identity(one, key) for key, one in value.items()}
     if is_table(value):
-        return api.fingerprint(value)
+        return fingerprint(value)
     if isinstance(value, Iterable) and not isinstance(value, Iterator):
         return [_identity(one) for one in value]
     return str(value)
@@ -214,7 +223,7 @@ def _measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
     """The figures of one release, or why there is none."""
     result = {"label": planned.label, "method": planned.method, "repeat": planned.repeat}
     try:
-        release = api.protect(plan.data, planned.method, seed=planned.seed, **{**plan.roles, **planned.parameters})
+        release = protect(plan.data, planned.method, seed=planned.seed, **{**plan.roles, **planned.parameters})
         assessment = _assessed(plan, release)
     except MicroveilError as error:
         return {**result, "failed": str(error)}
@@ -231,8 +240,8 @@ def _measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
 def _assessed(plan: StudyPlan, release: Release) -> Assessment:
     """The release measured on the columns that were protected; or risk on the sensitive ones, and the rest on all."""
     if plan.sensitive is None:
-        return api.assess_release(plan.data, release, measures=list(plan.measures), sanity=False)
+        return assess_release(release, measures=list(plan.measures), sanity=False)
     protected = {name: plan.roles[name] for name in ("confidential", "strata", "weight")}
-    compared = list(api.columns_by_role(plan.data, {**protected, "public": None}).confidential)
+    compared = protected_columns(plan.data, {**protected, "public": None})
     options = {"rules": plan.roles["rules"], "sensitive": list(plan.sensitive), "seed": release.seed, "sanity": False}
-    return api.assess(plan.data, release, confidential=compared, measures=list(plan.measures), **options)
+    return assess(plan.data, release, confidential=compared, measures=list(plan.measures), **options)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from microveil import api
 from microveil.core.errors import ParameterError
+from microveil.studies.columns import correlation_structure, numeric_columns, protected_columns
 from microveil.studies.compare import Progress, compare, label_of, measures_for
 from microveil.studies.study import FEWEST, LOSS, WORST, Study, Summary, without_tables
 
@@ -134,7 +134,7 @@ def recommend(
     roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
     columns = None if sensitive is None else _columns(data, sensitive)
     # What would be protected as well, were all columns to be: not weights, nor what makes the strata.
-    others = [name for name in api.columns_by_role(data, roles).confidential if name not in (columns or [])]
+    others = [name for name in protected_columns(data, roles) if name not in (columns or [])]
     limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(LIMIT if limit is None else limit)
     ladders = DOSES if columns is None else selective(columns, others if public is None else public)
     study = compare(
@@ -195,7 +195,7 @@ def _columns(data: Any, sensitive: Sequence[str | int] | str | int) -> list[str]
     given = [sensitive] if isinstance(sensitive, str | int) else list(sensitive)
     if not given:
         raise ParameterError("sensitive: no column named", "name at least one, or leave it out for all")
-    numeric = api.numeric_columns(data)
+    numeric = numeric_columns(data)
     return list(dict.fromkeys(numeric[one] if isinstance(one, int) else one for one in given))
 
 
@@ -208,7 +208,7 @@ def _cookbook(data: Any, sensitive: Sequence[str] | None, others: Sequence[str])
     """The method that the cookbook names (Calviño, Aldeguer and Domingo-Ferrer 2017, §V), and why."""
     if sensitive is None:
         return "pca", "the cookbook says pca, as all columns are protected"
-    between, within = api.correlation_structure(data, sensitive, others)
+    between, within = correlation_structure(data, sensitive, others)
     seen = f"correlations are {between:.2f} between sensitive and other columns, and {within:.2f} among the others"
     if within >= HIGH and between < SIGNIFICANT:
         return "pca", f"the cookbook says pca: {seen}"

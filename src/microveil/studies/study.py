@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from microveil import api
 from microveil.assessment.assessment import MeasureInfo
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError, did_you_mean
+from microveil.report import study_map
 
 RESAMPLES = 2_000
 """Resamples behind the interval of a mean."""
@@ -155,7 +155,7 @@ class Study:
             risk: the measure along; by default the worst attack, or else a measure of risk that was taken.
             loss: the measure upwards; by default `pil`, or else a measure of utility that was taken.
         """
-        return api.study_map(self, None if path is None else Path(path), risk, loss)
+        return study_map(self, None if path is None else Path(path), risk, loss)
 
     def best(self, limit: Mapping[str, float], loss: str = LOSS, *, use: str = "high") -> str | None:
         """The method with the least loss among those that keep every limit; None if none does; else as `ranked`."""
