@@ -81,7 +81,7 @@ def parameters(settings: Sequence[str]) -> dict[str, Any]:
             raise ParameterError(f"--set: '{key}' is set twice", "set it once")
         if key in ProtectFile.model_fields and ProtectFile.about(key).get("only") is None:
             raise ParameterError(f"--set: '{key}' is an option of its own", f"use --{key}")
-        if key in (*ProtectFile.model_fields, "data", "progress"):
+        if key in (*ProtectFile.model_fields, "data", "options", "params", "progress"):
             raise ParameterError(f"--set: '{key}' is not a parameter of a method", "`microveil methods ID` lists them")
         found[key] = _value(value.strip())
     return found

@@ -70,7 +70,9 @@ def settings_of(plan: Plan, roles: Roles, options: Settings) -> dict[str, Any]:
         **({"needs": list(plan.needs)} if plan.needs else {}),
     }
     secret = {} if options.secret is None else {"secret": str(options.secret)}
-    return {**options.settings(), **resolved, **secret}
+    found = {**options.settings(), **resolved, **secret}
+    ordered = [name for name in Settings.model_fields if name in found]
+    return {name: found[name] for name in dict.fromkeys([*ordered, *found])}
 
 
 def reporter_of(run: EngineRun, original: Any) -> Reporter:
