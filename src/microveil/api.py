@@ -34,7 +34,7 @@ from microveil.intake.roles import Choice, ColumnId, Roles, named, resolve_roles
 from microveil.io.blocks import BlockSource
 from microveil.io.files.formula_injection import formula_cells, formulas_kept
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
-from microveil.io.frames.reorder import IndexAndNotes, manner_with_rows, set_apart, with_rows, without_columns
+from microveil.io.frames.reorder import IndexAndNotes, set_apart, source_format_with_rows, with_rows, without_columns
 from microveil.io.frames.validation import check_unit
 from microveil.io.locations import Database, file_of, own_file, place_from
 from microveil.io.tables import Place, ReadOptions, check_target, pending_table, read_table, write_table
@@ -436,7 +436,7 @@ def study_map(study: Any, path: Path | None, risk: str | None, loss: str | None)
 def write_release(release: Release, target: Any, like: Any, *, formulas: bool = False, **options: Any) -> None:
     """The released table into a file, as the original was written; `formulas` says to leave text as it is."""
     if release.order is not None:
-        like = manner_with_rows(like, release.order)
+        like = source_format_with_rows(like, release.order)
     with formulas_kept() if formulas else nullcontext():
         write_table(release.data, target, like, **options)
 
@@ -447,7 +447,7 @@ def pending_release(release: Release, target: Any, like: Any, *, replacing: bool
     if not isinstance(target, Database):
         raise ParameterError("output: is no table of a database", "write it as a file")
     if release.order is not None:
-        like = manner_with_rows(like, release.order)
+        like = source_format_with_rows(like, release.order)
     with pending_table(release.data, target, like, replacing=replacing):
         yield
 
@@ -567,7 +567,9 @@ def _arranged(
         told.append("the rows are in a random order, on request")
     arranged = beside.put_back(arranged, order)
     settings |= beside.settings
-    return dataclasses.replace(release, data=arranged, warnings=[*told, *beside.told], settings=settings, order=order)
+    return dataclasses.replace(
+        release, data=arranged, warnings=[*told, *beside.warnings], settings=settings, order=order
+    )
 
 
 def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:

@@ -467,9 +467,12 @@ def test_a_value_that_the_server_refuses_leaves_the_old_table(postgresql):
     )
     frame, like = read_table(f"{postgresql}#{source}")
     dates = frame.with_columns(pl.Series("day", [dt.date(2020, 1, 1)] * 4 + [None]))
-    broken = like.manner.columns["day"]
-    kinds = {**like.manner.columns, "day": type(broken)("integer", broken.seen, None)}  # no cast from date to integer
-    like = FileFormat(like.name, "", type(like.manner)(kinds))
+    broken = like.source_format.columns["day"]
+    kinds = {
+        **like.source_format.columns,
+        "day": type(broken)("integer", broken.seen, None),
+    }  # no cast from date to integer
+    like = FileFormat(like.name, "", type(like.source_format)(kinds))
     message = refused(FileError, lambda: write_table(dates, f"{postgresql}#{target}", like, replacing=True))
     assert "cannot be written" in message
     assert len(base.run(f'SELECT * FROM "{target}"')) == 2

@@ -76,7 +76,7 @@ def protect(request: Request, *, as_json: bool, quiet: bool, notes: Sequence[str
             tell("writing", None)
             written = _write_all(request, release, file_format, account, noted)
     seen = {} if findings is None or not as_json else {"described": findings.described.to_dict()}
-    _show(release, risk, judged, written, as_json, quiet, **seen, read_as=file_format.told)
+    _show(release, risk, judged, written, as_json, quiet, **seen, read_as=file_format.description)
     end(judged, "; nothing was written")
 
 

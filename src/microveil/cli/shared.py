@@ -70,8 +70,8 @@ def read(source: api.Place, quiet: bool, reading: api.ReadOptions | None = None)
     with progress(size, quiet, LONG) as tell:
         tell("reading the file", None)
         frame, file_format = api.read_table(source, reading)
-    if not quiet and not file_format.manner.is_plain:
-        say(f"{source} read as: {file_format.told}")
+    if not quiet and not file_format.source_format.is_plain:
+        say(f"{source} read as: {file_format.description}")
     return frame, file_format
 
 

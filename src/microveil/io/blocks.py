@@ -102,22 +102,22 @@ class BlockSink(ABC):
         """No more rows will come."""
 
 
-def open_blocks(path: Path, reading: ReadOptions | None = None) -> BlockSource:
+def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSource:
     """A file to be read in blocks."""
     kind = SOURCES.get(path.suffix.lower())
     if kind is None:
         raise FileError(f"{shown(path)} cannot be read block by block", "use a .parquet file, or engine='memory'")
-    return kind(path, reading or ReadOptions())
+    return kind(path, read_options or ReadOptions())
 
 
 class ParquetBlocks(BlockSource):
     """A Parquet file."""
 
-    def __init__(self, path: Path, reading: ReadOptions) -> None:
+    def __init__(self, path: Path, read_options: ReadOptions) -> None:
         from pyarrow import ArrowException
         from pyarrow import parquet as pq
 
-        check_options((), reading, "Parquet files")
+        check_options((), read_options, "Parquet files")
         self.path = path
         found = None
         try:
@@ -250,10 +250,10 @@ def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _csv(path: Path, reading: ReadOptions) -> BlockSource:
+def _csv(path: Path, read_options: ReadOptions) -> BlockSource:
     from microveil.io.files.csv_blocks import CsvBlocks
 
-    return CsvBlocks(path, reading)
+    return CsvBlocks(path, read_options)
 
 
 SOURCES: dict[str, Callable[[Path, ReadOptions], BlockSource]] = {

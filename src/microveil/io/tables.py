@@ -76,30 +76,30 @@ class FileFormat:
 
     name: str
     extension: str = ""
-    manner: SourceFormat = field(default_factory=Plain)
+    source_format: SourceFormat = field(default_factory=Plain)
 
     @property
     def dialect(self) -> Dialect:
         """How a CSV file was written; the usual way, if it was none."""
-        return self.manner if isinstance(self.manner, Dialect) else Dialect()
+        return self.source_format if isinstance(self.source_format, Dialect) else Dialect()
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What was found out about the file, in one line for people."""
-        return self.manner.told
+        return self.source_format.description
 
     @property
     def has_notes(self) -> bool:
         """Whether whoever made the file has noted something in it that is about none of its columns alone."""
-        return bool(getattr(self.manner, "notes", None))
+        return bool(getattr(self.source_format, "notes", None))
 
 
-def read_table(place: str | Place, reading: ReadOptions | None = None) -> tuple[pl.DataFrame, FileFormat]:
+def read_table(place: str | Place, read_options: ReadOptions | None = None) -> tuple[pl.DataFrame, FileFormat]:
     """The table in a file or database, and the format to write one like it.
 
     From CSV, columns in which every cell is a number or missing are Int64 or Float64; the others are text, verbatim.
     """
-    where, said = place_from(place), reading or ReadOptions()
+    where, said = place_from(place), read_options or ReadOptions()
     if isinstance(where, Database):
         return _read_database(where, said)
     path, said = (where.path, replace(said, sheet=where.sheet)) if isinstance(where, Sheet) else (where, said)
@@ -107,10 +107,10 @@ def read_table(place: str | Place, reading: ReadOptions | None = None) -> tuple[
     check_options(kind.options, said, f"{path.suffix.lower()} files")
     _check_source(path)
     try:
-        frame, manner = kind.read(path, said)
+        frame, source_format = kind.read(path, said)
     except OSError as error:
         raise cannot("read", path, error) from None
-    return frame, FileFormat(kind.name, path.suffix.lower(), manner)
+    return frame, FileFormat(kind.name, path.suffix.lower(), source_format)
 
 
 def write_table(
@@ -137,14 +137,14 @@ def write_table(
     path = where.path if isinstance(where, Sheet) else where
     kind = _format_of(path, to_write=True)
     kind.check_holds(frame, path)
-    manner = _manner(kind, path, like)
-    if not keep_notes and getattr(manner, "notes", None):
-        manner = replace(manner, notes={})
+    source_format = _target_format(kind, path, like)
+    if not keep_notes and getattr(source_format, "notes", None):
+        source_format = replace(source_format, notes={})
     if isinstance(where, Sheet):
-        manner = replace(manner, sheet=where.sheet)
+        source_format = replace(source_format, sheet=where.sheet)
     try:
         with atomic_target(path) if into is None else nullcontext(into) as temporary:
-            _write(kind, frame, temporary, manner, path)
+            _write(kind, frame, temporary, source_format, path)
     except OSError as error:
         raise cannot("written", path, error) from None
 
@@ -153,7 +153,7 @@ def write_table(
 def pending_table(frame: pl.DataFrame, place: Database, like: FileFormat, *, replacing: bool = False) -> Iterator[None]:
     """Write into a database, in a transaction that is made good when the block ends well; else nothing has happened."""
     kind = DATABASES[place.kind]
-    with kind.writing(frame, place, like.manner if like.name == kind.name else None, replacing=replacing):
+    with kind.writing(frame, place, like.source_format if like.name == kind.name else None, replacing=replacing):
         yield
 
 
@@ -179,18 +179,18 @@ def check_target(
         kind_of_file.check_holds(frame, path)
 
 
-def _read_database(place: Database, reading: ReadOptions) -> tuple[pl.DataFrame, FileFormat]:
+def _read_database(place: Database, read_options: ReadOptions) -> tuple[pl.DataFrame, FileFormat]:
     kind = DATABASES[place.kind]
-    check_options(("query",), reading, "databases")
-    if not place.table and reading.query is None:
+    check_options(("query",), read_options, "databases")
+    if not place.table and read_options.query is None:
         raise FileError(f"{shown(place)} names no table", f"add #TABLE, or --query; {_listed(kind, place)}")
-    if place.table and reading.query is not None:
+    if place.table and read_options.query is not None:
         raise FileError(f"{shown(place)} names a table beside the query", "give one of them")
     if place.file is not None:
         _check_source(place.file)
-    frame, manner = kind.read(place, reading.query)
+    frame, source_format = kind.read(place, read_options.query)
     check_table(frame, place)
-    return frame, FileFormat(kind.name, "", manner)
+    return frame, FileFormat(kind.name, "", source_format)
 
 
 def _listed(kind: Engine, place: Database) -> str:
@@ -199,20 +199,20 @@ def _listed(kind: Engine, place: Database) -> str:
     return f"there are: {', '.join(names[:12])}" if names else "there are none"
 
 
-def _manner(kind: Format, path: Path, like: FileFormat) -> Any:
+def _target_format(kind: Format, path: Path, like: FileFormat) -> Any:
     """How to write: as the source was written, if it is of this kind."""
     extension = path.suffix.lower()
-    if like.name == kind.name and isinstance(like.manner, type(kind.default)):
-        return kind.adapted(like.manner, like.extension, extension)
+    if like.name == kind.name and isinstance(like.source_format, type(kind.default)):
+        return kind.adapted(like.source_format, like.extension, extension)
     return kind.adapted(kind.default, "", extension)
 
 
-def _write(kind: Format, frame: pl.DataFrame, temporary: Path, manner: Any, path: Path) -> None:
+def _write(kind: Format, frame: pl.DataFrame, temporary: Path, source_format: Any, path: Path) -> None:
     """Write, and tell a full disk that polars wraps."""
     import polars as pl
 
     try:
-        kind.write(frame, temporary, manner, shown_as=path)
+        kind.write(frame, temporary, source_format, shown_as=path)
         return
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         code = error_code(error)

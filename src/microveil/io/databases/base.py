@@ -44,7 +44,7 @@ class TableSource:
     """The columns of a table by name. Keys, indexes and rights stay behind."""
 
     columns: Mapping[str, DatabaseColumn] = field(default_factory=dict, repr=False, compare=False)
-    told: str = ""
+    description: str = ""
     is_plain: bool = True
 
 
@@ -57,7 +57,7 @@ class Engine(ABC):
     name: ClassVar[str]
 
     def read(self, place: Database, query: str | None) -> tuple[pl.DataFrame, Any]:
-        """The rows of a table, or of a query, in batches; and the manner of its columns. Nothing is changed."""
+        """The rows of a table, or of a query, in batches; and the source format of its columns. Nothing is changed."""
 
         def work(connection: Any) -> tuple[pl.DataFrame, Any]:
             if query is None and not self._has(connection, place):
@@ -68,14 +68,16 @@ class Engine(ABC):
         return self._reading(place, work)
 
     @contextmanager
-    def writing(self, frame: pl.DataFrame, place: Database, manner: Any, *, replacing: bool) -> Iterator[None]:
+    def writing(self, frame: pl.DataFrame, place: Database, source_format: Any, *, replacing: bool) -> Iterator[None]:
         """Rows that are written, in batches, when the block begins, and are there for others when it ends well."""
         with nullcontext() if place.file is None else new_or_old(place.file):
-            connection = self._told(place, "written", lambda: self._connect(place, write=True))
+            connection = self._with_our_errors(place, "written", lambda: self._connect(place, write=True))
             try:
-                self._told(place, "written", lambda: self._insert(connection, frame, place, manner, replacing))
+                self._with_our_errors(
+                    place, "written", lambda: self._insert(connection, frame, place, source_format, replacing)
+                )
                 yield
-                self._told(place, "written", lambda: self._commit(connection))
+                self._with_our_errors(place, "written", lambda: self._commit(connection))
             finally:
                 connection.close()  # which undoes what was not made good
 
@@ -109,9 +111,9 @@ class Engine(ABC):
             with closing(self._connect(place, write=False)) as connection:
                 return work(connection)
 
-        return self._told(place, "read", connected)
+        return self._with_our_errors(place, "read", connected)
 
-    def _told(self, place: Database, verb: str, work: Callable[[], T]) -> T:
+    def _with_our_errors(self, place: Database, verb: str, work: Callable[[], T]) -> T:
         """Do it; an error of the driver becomes ours, and is not even its context: it may quote data or a password."""
         needs(self.driver, EXTRA, place)
         try:
@@ -141,7 +143,9 @@ class Engine(ABC):
     def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, Any]: ...
 
     @abstractmethod
-    def _insert(self, connection: Any, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool) -> None:
+    def _insert(
+        self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+    ) -> None:
         """Begin a transaction, and write everything in it."""
 
     @abstractmethod

@@ -89,12 +89,14 @@ class DuckDb(Engine):
         numeric = [name for name, kind in kinds.items() if kind.startswith(("DECIMAL", "HUGEINT", "UHUGEINT"))]
         return from_text(frame, kinds, as_text, numeric)
 
-    def _insert(self, connection: Any, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool) -> None:
+    def _insert(
+        self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+    ) -> None:
         """One transaction around everything, also around making and dropping tables."""
         import polars as pl
 
         table = quoted(*place.schema_and_name)
-        known = (manner or TableSource()).columns
+        known = (source_format or TableSource()).columns
         found = [as_written(column, known.get(column.name), _ELSEWHERE) for column in frame.get_columns()]
         cells = pl.DataFrame([column for column, _ in found])
         kinds = ["DOUBLE" if kind == "numeric" else kind for _, kind in found]

@@ -102,12 +102,14 @@ class PostgreSql(Engine):
             frame = joined(cursor.fetch_record_batch())
         return from_text(frame, kinds, as_text, [name for name, kind in short.items() if kind == "numeric"])
 
-    def _insert(self, connection: Any, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool) -> None:
+    def _insert(
+        self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+    ) -> None:
         """By a temporary table, from which the server casts every column into its type."""
         import polars as pl
 
         table = quoted(*place.schema_and_name)
-        known = (manner or TableSource()).columns
+        known = (source_format or TableSource()).columns
         found = [as_written(column, known.get(column.name), _USUAL) for column in frame.get_columns()]
         cells = pl.DataFrame([column for column, _ in found])
         pairs = [(quoted(name), kind) for name, (_, kind) in zip(cells.columns, found, strict=True)]

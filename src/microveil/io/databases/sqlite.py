@@ -56,7 +56,7 @@ class SqliteSource:
 
     kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
     columns: Mapping[str, LooseColumn] = field(default_factory=dict, repr=False, compare=False)
-    told: str = ""
+    description: str = ""
     is_plain: bool = True
 
 
@@ -106,10 +106,10 @@ class Sqlite(Engine):
         return pl.DataFrame([column.seen for column in columns.values()]), SqliteSource(kinds, columns)
 
     def _insert(
-        self, connection: sqlite3.Connection, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool
+        self, connection: sqlite3.Connection, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
     ) -> None:
         """One transaction around everything, also around making and dropping tables."""
-        known: SqliteSource = manner or SqliteSource()
+        known: SqliteSource = source_format or SqliteSource()
         table = quoted(place.table)
         columns = [f"{quoted(name)} {_kind(frame[name], known)}".rstrip() for name in frame.columns]
         connection.execute("BEGIN IMMEDIATE")
@@ -129,10 +129,10 @@ class Sqlite(Engine):
         return [name for (name,) in found if not name.startswith("sqlite_")]
 
 
-def _kind(column: pl.Series, manner: SqliteSource) -> str:
+def _kind(column: pl.Series, source_format: SqliteSource) -> str:
     """The declared type, unless new fractions would not be kept by it."""
-    declared = manner.kinds.get(column.name)
-    was = manner.columns.get(column.name)
+    declared = source_format.kinds.get(column.name)
+    was = source_format.columns.get(column.name)
     if declared is not None and was is not None and column.dtype == was.seen.dtype and _is_plain(declared):
         return declared
     if column.dtype.is_integer() or str(column.dtype) == "Boolean":

@@ -24,7 +24,7 @@ class ArrowSource:
     columns: Mapping[str, tuple[Any, Any, pl.Series]] = field(default_factory=dict, repr=False, compare=False)
     pandas: bytes | None = field(default=None, repr=False)
     notes: Mapping[str | None, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
-    told: str = ""
+    description: str = ""
     is_plain: bool = True
 
 
@@ -34,7 +34,7 @@ class Arrow(Format):
     name: ClassVar[str] = "arrow"
     default: ClassVar[ArrowSource] = ArrowSource()
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
         """Columns of any type, nested ones included."""
         import polars as pl
 
@@ -54,16 +54,16 @@ class Arrow(Format):
         )
         return frame, ArrowSource(columns, pandas, notes)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: ArrowSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: ArrowSource, *, shown_as: Path) -> None:
         """Write, compressed as Feather files are; in an .arrow file as it is, to be mapped into memory."""
         import pyarrow as pa
 
-        found = [_field_and_cells(column, manner.columns.get(column.name)) for column in frame.get_columns()]
-        fields = [kind.with_metadata(manner.notes.get(kind.name)) for kind, _ in found]
-        before = {name: seen.dtype for name, (_, _, seen) in manner.columns.items()}
+        found = [_field_and_cells(column, source_format.columns.get(column.name)) for column in frame.get_columns()]
+        fields = [kind.with_metadata(source_format.notes.get(kind.name)) for kind, _ in found]
+        before = {name: seen.dtype for name, (_, _, seen) in source_format.columns.items()}
         same = dict(frame.schema) == before  # what pandas notes is about the types, too
-        noted = {b"pandas": manner.pandas} if manner.pandas is not None and same else {}
-        schema = pa.schema(fields, metadata={**noted, **manner.notes.get(None, {})})
+        noted = {b"pandas": source_format.pandas} if source_format.pandas is not None and same else {}
+        schema = pa.schema(fields, metadata={**noted, **source_format.notes.get(None, {})})
         table = pa.table([cells for _, cells in found], schema=schema)
         options = pa.ipc.IpcWriteOptions(compression="lz4" if shown_as.suffix.lower() == ".feather" else None)
         with path.open("wb") as file, pa.ipc.new_file(file, table.schema, options=options) as writer:

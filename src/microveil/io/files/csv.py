@@ -56,11 +56,11 @@ class Dialect:
     originals: Mapping[str, Original] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`semicolon, decimal comma, cp1252`."""
-        quotes = f", {self.quoting.told}" if self.quoting.told else ""
+        quotes = f", {self.quoting.description}" if self.quoting.description else ""
         word = {".": "point", ",": "comma"}[self.decimal]
-        return f"{SEPARATORS[self.separator][2:]}, decimal {word}, {self.encoding.told}{quotes}"
+        return f"{SEPARATORS[self.separator][2:]}, decimal {word}, {self.encoding.description}{quotes}"
 
     @property
     def is_plain(self) -> bool:
@@ -86,30 +86,30 @@ class Csv(Format):
     options: ClassVar[Sequence[str]] = ("delimiter", "decimal", "encoding")
     default: ClassVar[Dialect] = Dialect()
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
         """Numbers are Int64 or Float64; the rest is text, empty cells null."""
-        return read_csv(path, reading)
+        return read_csv(path, read_options)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: Dialect, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: Dialect, *, shown_as: Path) -> None:
         """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
         with path.open("wb") as file:
-            write_csv(frame, file, manner, shown_as)
+            write_csv(frame, file, source_format, shown_as)
 
-    def adapted(self, manner: Dialect, extension: str, target: str) -> Dialect:
+    def adapted(self, source_format: Dialect, extension: str, target: str) -> Dialect:
         """Tabs come and go with the extension that means them."""
         if (extension == ".tsv") == (target == ".tsv"):
-            return manner
-        return replace(manner, separator="\t" if target == ".tsv" else ",")
+            return source_format
+        return replace(source_format, separator="\t" if target == ".tsv" else ",")
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """No lists, no bytes."""
         check_flat(frame, path)
 
 
-def read_csv(path: Path, reading: ReadOptions | None = None) -> tuple[pl.DataFrame, Dialect]:
+def read_csv(path: Path, read_options: ReadOptions | None = None) -> tuple[pl.DataFrame, Dialect]:
     """The table, and how to write one like it. Numbers are Int64 or Float64; the rest is text, empty cells null."""
-    data, encoding = as_utf8(path.read_bytes(), path, (reading or ReadOptions()).encoding)
-    return parsed(data, encoding, path, reading or ReadOptions())[:2]
+    data, encoding = as_utf8(path.read_bytes(), path, (read_options or ReadOptions()).encoding)
+    return parsed(data, encoding, path, read_options or ReadOptions())[:2]
 
 
 def parsed(data: bytes, encoding: Encoding, path: Path, said: ReadOptions) -> tuple[pl.DataFrame, Dialect, Header]:
@@ -156,7 +156,7 @@ def write_csv(
     )
     cells = cells.with_columns(with_decimals(column, like.decimal) for column in cells.get_columns())
     cells = cells.with_columns(text_cells(column) for column in cells.get_columns() if column.name not in numbers)
-    if like.quoting.told:
+    if like.quoting.description:
         cells = quoted_cells(cells, numbers, like.quoting, like.separator)
     elif cells.width == 1:
         # An empty cell alone would be an empty line, which other programs skip.
@@ -172,7 +172,7 @@ def write_csv(
         include_header=False,
         separator=like.separator,
         line_terminator=like.line_ending,
-        quote_style="never" if like.quoting.told else "necessary",
+        quote_style="never" if like.quoting.description else "necessary",
     )
     if isinstance(stream, io.BytesIO):
         file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BEGINNING = 2**23
-"""Bytes by which separator, decimal sign and kinds of columns are told."""
+"""Bytes by which separator, decimal sign and kinds of columns are found."""
 
 COUNTED = 2**24
 """Bytes that are looked at together for ends of lines."""
@@ -44,8 +44,8 @@ def _last_end(data: bytes) -> int:
 class CsvBlocks(BlockSource):
     """A CSV file in UTF-8. Cells that stay as they are come back as they were written."""
 
-    def __init__(self, path: Path, reading: ReadOptions) -> None:
-        check_options(("delimiter", "decimal", "encoding"), reading, "CSV files")
+    def __init__(self, path: Path, read_options: ReadOptions) -> None:
+        check_options(("delimiter", "decimal", "encoding"), read_options, "CSV files")
         self.path = path
         try:
             with path.open("rb") as file:
@@ -54,13 +54,13 @@ class CsvBlocks(BlockSource):
         except OSError as error:
             raise cannot("read", path, error) from None
         beginning = start if whole else start[: _last_end(start)]
-        data, encoding = as_utf8(beginning, path, reading.encoding)
+        data, encoding = as_utf8(beginning, path, read_options.encoding)
         if encoding.name != "utf-8":
             raise FileError(
                 f"{shown(path)} is in {encoding.name}, and block by block only UTF-8 is read",
                 "convert it, or use engine='memory'",
             )
-        frame, dialect, self.header = parsed(data, encoding, path, reading)
+        frame, dialect, self.header = parsed(data, encoding, path, read_options)
         self.first = len(beginning) - len(data) + self.header.end
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
@@ -127,7 +127,7 @@ class CsvBlocks(BlockSource):
         """No more rows will be read: nothing is open between readings."""
 
     def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
-        """What writes a CSV file of the same manner."""
+        """What writes a CSV file with the same separators, quotes and decimals."""
         return _CsvSink(file, self, changed)
 
 

@@ -30,7 +30,7 @@ class Encoding:
     bom: bool = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`UTF-8 with a mark`, for people."""
         name = self.name.upper() if self.name.startswith("utf") else self.name
         return f"{name} with a mark" if self.bom else name
@@ -73,7 +73,7 @@ def as_utf8(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, Encod
     text = data[len(mark) :] if mark else data
     bad = _first_undecodable(text, name) if mark or asked else None
     if bad is not None:
-        raise FileError(f"{shown(path)} is not {Encoding(name).told} text (line {_line(text, bad)})", _SAY)
+        raise FileError(f"{shown(path)} is not {Encoding(name).description} text (line {_line(text, bad)})", _SAY)
     if name != "utf-8":
         text = text.decode(name).encode()
     null = text.find(b"\0")

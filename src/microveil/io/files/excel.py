@@ -62,7 +62,7 @@ class Book:
     others: int = 0
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`sheet 'Survey' (of 3; the others are not released)`."""
         more = f" (of {self.others + 1}; the others are not released)" if self.others else ""
         return f"sheet {shown(self.sheet)}{more}"
@@ -80,11 +80,11 @@ class Excel(Format):
     options: ClassVar[Sequence[str]] = ("sheet",)
     default: ClassVar[Book] = Book()
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Book]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Book]:
         """The first sheet, or the one that is named; its first row has the names."""
         import polars as pl
 
-        sheets, headings, records, formats = _sheet(path, reading.sheet)
+        sheets, headings, records, formats = _sheet(path, read_options.sheet)
         names = ["" if heading is None else str(heading) for heading in headings]
         check_names(names, path)
         cells = [list(column) for column in zip(*records, strict=True)] if records else [[] for _ in names]
@@ -92,17 +92,17 @@ class Excel(Format):
         frame = pl.DataFrame([column.seen for column in loose])
         check_table(frame, path)
         columns = {name: Kept(*kept) for name, *kept in zip(names, loose, formats, headings, strict=False)}
-        return frame, Book(reading.sheet or sheets[0], columns, len(sheets) - 1)
+        return frame, Book(read_options.sheet or sheets[0], columns, len(sheets) - 1)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: Book, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: Book, *, shown_as: Path) -> None:
         """A new workbook with one sheet."""
         needs("openpyxl", EXTRA, shown_as)
         from openpyxl import Workbook
         from openpyxl.cell import WriteOnlyCell
 
         book = Workbook(write_only=True)
-        sheet = book.create_sheet(manner.sheet)
-        known = [manner.columns.get(name, Kept(None, _GENERAL, name)) for name in frame.columns]
+        sheet = book.create_sheet(source_format.sheet)
+        known = [source_format.columns.get(name, Kept(None, _GENERAL, name)) for name in frame.columns]
         columns = [_cells(column, kept.column) for column, kept in zip(frame.get_columns(), known, strict=True)]
         formats = [kept.number_format for kept in known]
 

@@ -39,7 +39,7 @@ class SourceFormat(Protocol):
     """How a table was kept where it came from, of which its writer makes one like it."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What was found, for people: `semicolon, decimal comma, cp1252`; nothing when there is nothing to say."""
 
     @property
@@ -49,9 +49,9 @@ class SourceFormat(Protocol):
 
 @dataclass(frozen=True)
 class Plain:
-    """The manner of a file that knows everything about itself."""
+    """The source format of a file that knows everything about itself."""
 
-    told: str = ""
+    description: str = ""
     is_plain: bool = True
 
 
@@ -59,28 +59,28 @@ class Format(ABC):
     """A kind of file. A new one is a file beside this one, and a line in `files.FORMATS`."""
 
     name: ClassVar[str]
-    options: ClassVar[Sequence[str]] = ()  # the fields of `Reading` that it knows
-    default: ClassVar[Any] = Plain()  # the manner of a table that came from elsewhere
+    options: ClassVar[Sequence[str]] = ()  # the fields of `ReadOptions` that it knows
+    default: ClassVar[Any] = Plain()  # for a table that came from elsewhere
 
     @abstractmethod
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Any]:
-        """The table in a file, and its manner. Errors of the system may pass; those of libraries quote data."""
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Any]:
+        """The table in a file, and its source format. Errors of the system may pass; those of libraries quote data."""
 
     @abstractmethod
-    def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: Any, *, shown_as: Path) -> None:
         """Write into `path`, a private temporary file that is going to be `shown_as`."""
 
-    def adapted(self, manner: Any, extension: str, target: str) -> Any:
-        """The manner for a target of another extension than the source had, both of this format."""
-        return manner
+    def adapted(self, source_format: Any, extension: str, target: str) -> Any:
+        """The source format for a target of another extension than the source had, both of this format."""
+        return source_format
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:  # noqa: B027 - some hold everything
         """Refuse columns for which the format has no form."""
 
 
-def check_options(options: Sequence[str], reading: ReadOptions, what: str) -> None:
+def check_options(options: Sequence[str], read_options: ReadOptions, what: str) -> None:
     """An option that would have no effect is refused."""
-    for option in reading.said:
+    for option in read_options.said:
         if option not in options:
             known = one_of(f"--{name}" for name in options)
             hint = f"it has {known}" if options else "leave it out"

@@ -158,11 +158,11 @@ def alike(column: pl.Series, least: int, decimal: str) -> pl.Series:
     cells = with_decimals(column, decimal).cast(pl.String)
     if least == 0:
         return cells.str.replace(rf"[{decimal}]0$", "")
-    told = pl.lit(cells)
+    padded = pl.lit(cells)
     for length in range(1, least):
         short = cells.str.contains(rf"^-?[0-9]+[{decimal}][0-9]{{{length}}}$")
-        told = pl.when(short).then(pl.lit(cells) + "0" * (least - length)).otherwise(told)
-    return pl.select(told.alias(cells.name)).to_series()
+        padded = pl.when(short).then(pl.lit(cells) + "0" * (least - length)).otherwise(padded)
+    return pl.select(padded.alias(cells.name)).to_series()
 
 
 def with_decimals(column: pl.Series, decimal: str) -> pl.Series:

@@ -25,7 +25,7 @@ class ParquetSource:
     pandas: str | None = field(default=None, repr=False)
     schema: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)  # of whoever made the file
-    told: str = ""
+    description: str = ""
     is_plain: bool = True
 
 
@@ -35,7 +35,7 @@ class Parquet(Format):
     name: ClassVar[str] = "parquet"
     default: ClassVar[ParquetSource] = ParquetSource()
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, ParquetSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ParquetSource]:
         """The table; it knows its types itself."""
         from pyarrow import parquet
 
@@ -45,13 +45,13 @@ class Parquet(Format):
         notes = {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
         return frame, ParquetSource(None if pandas is None else pandas.decode(), dict(frame.schema), notes)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: ParquetSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: ParquetSource, *, shown_as: Path) -> None:
         """Write with zstd, which every reader of today knows and which is far smaller than the older default."""
         import polars as pl
         from pyarrow import parquet
 
-        pandas = None if dict(frame.schema) != manner.schema else manner.pandas
-        notes = {**({} if pandas is None else {b"pandas": pandas.encode()}), **manner.notes}
+        pandas = None if dict(frame.schema) != source_format.schema else source_format.pandas
+        notes = {**({} if pandas is None else {b"pandas": pandas.encode()}), **source_format.notes}
         with path.open("wb") as file:
             if not notes:
                 frame.write_parquet(file, compression="zstd")

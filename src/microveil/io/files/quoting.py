@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 BEGINNING: Final = 2**16
-"""Bytes of a file by which its manner is judged."""
+"""Bytes of a file by which its quoting is judged."""
 
 _TOKENS: Final = {token.encode() for token in MISSING}
 
@@ -31,7 +31,7 @@ class Quoting:
     bare_missing: bool = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`all cells quoted`; nothing for what is usual."""
         if not any(self.columns.values()):
             return ""

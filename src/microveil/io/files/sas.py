@@ -37,19 +37,19 @@ class Transport(Format):
     name: ClassVar[str] = "xport"
     default: ClassVar[StatSource] = StatSource("SAS transport", release=8)
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
         """Numbers are Float64, as SAS has no other."""
         with path.open("rb") as file:
             release = 8 if b"LIBV8" in file.read(80) else 5
         return read_stat("read_xport", path, "SAS transport", _clock, release)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: StatSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: StatSource, *, shown_as: Path) -> None:
         """Write in the version of the source, which decides how long names are."""
-        cells, _ = stored_columns(frame, manner, padded=True)
-        version = manner.release or 8
+        cells, _ = stored_columns(frame, source_format, padded=True)
+        version = source_format.release or 8
         if not all(_NAME[version].fullmatch(name) for name in frame.columns):
             version = 8
-        write_stat("write_xport", cells, path, shown_as, file_format_version=version, **_about(manner))
+        write_stat("write_xport", cells, path, shown_as, file_format_version=version, **_about(source_format))
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """Names are words."""
@@ -61,11 +61,11 @@ class DataSet(Format):
 
     name: ClassVar[str] = "sas7bdat"
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
         """Numbers are Float64."""
         return read_stat("read_sas7bdat", path, "SAS", _clock, user_missing=True)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: Any, *, shown_as: Path) -> None:
         """Never."""
         self.check_holds(frame, shown_as)
 
@@ -83,13 +83,13 @@ def _clock(form: str) -> Clock | None:
     return Clock("duration", _ORIGIN, 1000) if _TIMES.fullmatch(name) else None
 
 
-def _about(manner: StatSource) -> dict[str, Any]:
+def _about(source_format: StatSource) -> dict[str, Any]:
     """What pyreadstat takes of what it found."""
-    meta = manner.meta
+    meta = source_format.meta
     if meta is None:
         return {}
     return {
-        **labelled(manner),
+        **labelled(source_format),
         "table_name": meta.table_name,
         "column_labels": {name: label for name, label in meta.column_names_to_labels.items() if label is not None},
         "variable_format": {name: form for name, form in meta.original_variable_types.items() if form},

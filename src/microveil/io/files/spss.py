@@ -36,15 +36,19 @@ class Spss(Format):
     name: ClassVar[str] = "spss"
     default: ClassVar[StatSource] = StatSource("SPSS")
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
         """Numbers are Float64, as SPSS has no other."""
         return read_stat("read_sav", path, "SPSS", _clock, user_missing=True)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: StatSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: StatSource, *, shown_as: Path) -> None:
         """Write with everything the source said about its columns."""
-        cells, _ = stored_columns(frame, manner, padded=True)
+        cells, _ = stored_columns(frame, source_format, padded=True)
         zipped = shown_as.suffix.lower() == ".zsav"
-        about = {**labelled(manner), "note": manner.notes.get("note", "").splitlines(), **_about(manner.meta)}
+        about = {
+            **labelled(source_format),
+            "note": source_format.notes.get("note", "").splitlines(),
+            **_about(source_format.meta),
+        }
         write_stat("write_sav", cells, path, shown_as, compress=zipped, row_compress=not zipped, **about)
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:

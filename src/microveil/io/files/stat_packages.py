@@ -59,7 +59,7 @@ class StatSource:
     notes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # about the file, by the name of the option
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`SPSS, with labels; as categories: sex, region; user-missing codes in income`."""
         if self.meta is None:
             return ""
@@ -89,7 +89,7 @@ def _has_codes(variable: Variable) -> bool:
 def read_stat(
     reader: str, path: Path, name: str, clock_of: Callable[[str], Clock | None], release: int = 0, **options: Any
 ) -> tuple[pl.DataFrame, StatSource]:
-    """The table as the methods see it, and its manner; `reader` is a function of pyreadstat."""
+    """The table as the methods see it, and its source format; `reader` is a function of pyreadstat."""
     needs("pyreadstat", EXTRA, path)
     import polars as pl
     import pyreadstat
@@ -212,7 +212,7 @@ def written_back(column: pl.Series, variable: Variable) -> tuple[pl.Series, pl.S
 
 
 def stored_columns(
-    frame: pl.DataFrame, manner: StatSource, *, padded: bool
+    frame: pl.DataFrame, source_format: StatSource, *, padded: bool
 ) -> tuple[pl.DataFrame, dict[str, pl.Series]]:
     """The table as a file stores it, and the letters of missing cells by column.
 
@@ -223,7 +223,7 @@ def stored_columns(
     columns: list[pl.Series] = []
     letters: dict[str, pl.Series] = {}
     for column in frame.get_columns():
-        variable = manner.variables.get(column.name)
+        variable = source_format.variables.get(column.name)
         if variable is None:
             columns.append(_plain(column))
             continue
@@ -232,7 +232,7 @@ def stored_columns(
             letters[column.name] = tags
         stored = _plain(stored)
         if padded and stored.dtype == pl.String:
-            stored = _widened(stored, manner.meta.variable_storage_width[column.name])
+            stored = _widened(stored, source_format.meta.variable_storage_width[column.name])
         columns.append(stored)
     return pl.DataFrame(columns), letters
 
@@ -272,9 +272,9 @@ def check_names(frame: pl.DataFrame, path: Path, pattern: re.Pattern[str], allow
             raise FileError(f"{shown(path)} cannot have a column called {shown(name)}", f"{allowed}; rename it first")
 
 
-def labelled(manner: StatSource) -> dict[str, Any]:
+def labelled(source_format: StatSource) -> dict[str, Any]:
     """The label of a file, for packages whose writers take no further notes."""
-    return {"file_label": label} if (label := manner.notes.get("file_label")) else {}
+    return {"file_label": label} if (label := source_format.notes.get("file_label")) else {}
 
 
 def write_stat(writer: str, frame: pl.DataFrame, path: Path, shown_as: Path, **options: Any) -> None:

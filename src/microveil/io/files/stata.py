@@ -36,7 +36,7 @@ class Stata(Format):
     name: ClassVar[str] = "stata"
     default: ClassVar[StatSource] = StatSource("Stata", release=_USUAL)
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
         """Whole numbers and fractions are as narrow as in the file."""
         with path.open("rb") as file:
             start = file.read(64)
@@ -44,12 +44,12 @@ class Stata(Format):
         release = int(found[1]) if found else start[0]
         return read_stat("read_dta", path, "Stata", _clock, release, user_missing=True)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: StatSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: StatSource, *, shown_as: Path) -> None:
         """Write with everything the source said about its columns, in its release of the format."""
-        cells, letters = stored_columns(frame, manner, padded=False)
-        release = manner.release if manner.release in _VERSIONS else _USUAL
-        write_stat("write_dta", cells, path, shown_as, version=_VERSIONS[release], **_about(manner))
-        widths = {} if manner.meta is None else manner.meta.variable_storage_width
+        cells, letters = stored_columns(frame, source_format, padded=False)
+        release = source_format.release if source_format.release in _VERSIONS else _USUAL
+        write_stat("write_dta", cells, path, shown_as, version=_VERSIONS[release], **_about(source_format))
+        widths = {} if source_format.meta is None else source_format.meta.variable_storage_width
         repack(path, cells, letters, {name: width - 1 for name, width in widths.items()})  # less the end of the text
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
@@ -64,9 +64,9 @@ def _clock(form: str) -> Clock | None:
     return Clock("datetime", _ORIGIN, 1) if form.startswith(("%tc", "%tC", "%-tc", "%-tC")) else None
 
 
-def _about(manner: StatSource) -> dict[str, Any]:
+def _about(source_format: StatSource) -> dict[str, Any]:
     """What pyreadstat takes of what it found."""
-    meta = manner.meta
+    meta = source_format.meta
     if meta is None:
         return {}
     labels = {
@@ -74,7 +74,7 @@ def _about(manner: StatSource) -> dict[str, Any]:
         for name, known in meta.variable_value_labels.items()
     }
     return {
-        **labelled(manner),
+        **labelled(source_format),
         "column_labels": {name: label for name, label in meta.column_names_to_labels.items() if label is not None},
         "variable_value_labels": labels,
         "variable_format": {name: form for name, form in meta.original_variable_types.items() if form},
