@@ -123,3 +123,8 @@ def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bo
     for name, kind in frame.schema.items():
         if kind.is_nested() or kind in refused:
             raise FileError(f"{shown(path)} cannot hold column {shown(name)}", hint)
+
+
+def same_cells(column: pl.Series, other: pl.Series) -> bool:
+    """Whether two columns have the same type and the same cells, so that the second can be written as it was read."""
+    return column.dtype == other.dtype and column.equals(other, null_equal=True)
