@@ -21,7 +21,7 @@ from microveil.io.databases.sqlite import Sqlite
 from microveil.io.files.arrow import Arrow
 from microveil.io.files.csv import Csv, Dialect
 from microveil.io.files.excel import Excel, check_sheet
-from microveil.io.files.formats import Format, Plain, ReadOptions, SourceFormat, check_flat, check_options, check_table
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
 from microveil.io.files.parquet import Parquet
 from microveil.io.files.sas import DataSet, Transport
 from microveil.io.files.spss import Spss
@@ -76,7 +76,7 @@ class FileFormat:
 
     name: str
     extension: str = ""
-    source_format: SourceFormat = field(default_factory=Plain)
+    source_format: SourceFormat = field(default_factory=SourceFormat)
 
     @property
     def dialect(self) -> Dialect:
@@ -91,7 +91,7 @@ class FileFormat:
     @property
     def has_notes(self) -> bool:
         """Whether whoever made the file has noted something in it that is about none of its columns alone."""
-        return bool(getattr(self.source_format, "notes", None))
+        return bool(self.source_format.notes)
 
 
 def read_table(place: str | Place, read_options: ReadOptions | None = None) -> tuple[pl.DataFrame, FileFormat]:
@@ -138,7 +138,7 @@ def write_table(
     kind = _format_of(path, to_write=True)
     kind.check_holds(frame, path)
     source_format = _target_format(kind, path, like)
-    if not keep_notes and getattr(source_format, "notes", None):
+    if not keep_notes and source_format.notes:
         source_format = replace(source_format, notes={})
     if isinstance(where, Sheet):
         source_format = replace(source_format, sheet=where.sheet)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from microveil.io.databases.base import ROWS, Engine, quoted
+from microveil.io.files.formats import SourceFormat
 from microveil.io.files.header_names import check_no_pattern
 from microveil.io.frames.mixed_types import LooseColumn, to_cells
 from microveil.io.frames.validation import check_shape
@@ -51,13 +52,11 @@ _SAID: Final = {
 
 
 @dataclass(frozen=True)
-class SqliteSource:
+class SqliteSource(SourceFormat):
     """By name, the type a column was declared with (which need not be one), and what is kept of it in batches."""
 
     kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
     columns: Mapping[str, LooseColumn] = field(default_factory=dict, repr=False, compare=False)
-    description: str = ""
-    is_plain: bool = True
 
 
 class Sqlite(Engine):
@@ -88,8 +87,7 @@ class Sqlite(Engine):
         """Rows in the order in which they are stored."""
         import polars as pl
 
-        table = quoted(place.table)
-        asked = query or f"SELECT * FROM {table}"  # noqa: S608 - names are quoted
+        asked = query or f"SELECT * FROM {self._table(place)}"  # noqa: S608 - names are quoted
         if query is not None:  # a connection that only reads can still copy the database, and make others
             connection.set_authorizer(_reading_only)
         with closing(connection.execute(asked)) as cursor:  # an open one holds a lock, even in an error
@@ -100,7 +98,7 @@ class Sqlite(Engine):
             while rows := cursor.fetchmany(ROWS):
                 for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
                     column.extend(batch)
-        declared = connection.execute(f"PRAGMA table_info({table})").fetchall() if query is None else []
+        declared = connection.execute(f"PRAGMA table_info({self._table(place)})").fetchall() if query is None else []
         columns = {name: LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
         kinds = {name: kind for _, name, kind, *_ in declared}
         return pl.DataFrame([column.seen for column in columns.values()]), SqliteSource(kinds, columns)
@@ -110,22 +108,22 @@ class Sqlite(Engine):
     ) -> None:
         """One transaction around everything, also around making and dropping tables."""
         known: SqliteSource = source_format or SqliteSource()
-        table = quoted(place.table)
         columns = [f"{quoted(name)} {_kind(frame[name], known)}".rstrip() for name in frame.columns]
         connection.execute("BEGIN IMMEDIATE")
-        self._make_room(connection, place, replacing=replacing)
-        connection.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
-        insert = f"INSERT INTO {table} VALUES ({', '.join('?' * frame.width)})"  # noqa: S608 - names are quoted
+        self._create(connection, place, ", ".join(columns), replacing=replacing)
+        insert = f"INSERT INTO {self._table(place)} VALUES ({', '.join('?' * frame.width)})"  # noqa: S608 - names are quoted
         cells = [_cells(column, known.columns.get(column.name)) for column in frame.get_columns()]
         for start in range(0, frame.height, ROWS):
             batch = (column[start : start + ROWS] for column in cells)
             connection.executemany(insert, zip(*batch, strict=True))
 
-    def _commit(self, connection: sqlite3.Connection) -> None:
-        connection.execute("COMMIT")
+    def _table(self, place: Database) -> str:
+        return quoted(place.table)  # a point in it is part of the name
 
     def _names(self, connection: sqlite3.Connection) -> list[str]:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        found = self._execute(
+            connection, "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        )
         return [name for (name,) in found if not name.startswith("sqlite_")]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from microveil.core.errors import DataError, FileError
-from microveil.io.files.formats import Format, ReadOptions, check_table, plain_pandas_note
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_table, plain_pandas_note
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ArrowSource:
+class ArrowSource(SourceFormat):
     """The columns as they were, by name: as Arrow has them and as the methods see them; and what pandas notes."""
 
     columns: Mapping[str, tuple[Any, Any, pl.Series]] = field(default_factory=dict, repr=False, compare=False)
     pandas: bytes | None = field(default=None, repr=False)
     notes: Mapping[str | None, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
-    description: str = ""
-    is_plain: bool = True
 
 
 class Arrow(Format):

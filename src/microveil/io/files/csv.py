@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
 from microveil.io.files.encodings import Encoding, as_utf8
-from microveil.io.files.formats import Format, ReadOptions, check_flat
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat
 from microveil.io.files.formula_injection import text_cells
 from microveil.io.files.header_names import check_names
 from microveil.io.files.numerals import Original, find_numbers, with_decimals, written_as
@@ -45,7 +45,7 @@ _END: Final = "end"
 
 
 @dataclass(frozen=True)
-class Dialect:
+class Dialect(SourceFormat):
     """How a CSV file was written. The originals are confidential, so they stay out of its printed form."""
 
     separator: str = ","

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from microveil.core.errors import DataError, FileError, did_you_mean
-from microveil.io.files.formats import Format, ReadOptions, check_flat, check_table, needs
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs
 from microveil.io.files.formula_injection import text_cells
 from microveil.io.files.header_names import check_names
 from microveil.io.frames.mixed_types import LooseColumn, to_cells
@@ -54,7 +54,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Book:
+class Book(SourceFormat):
     """The sheet a table was on, and what is kept of its columns."""
 
     sheet: str = "Sheet1"

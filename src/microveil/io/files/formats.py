@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
 from microveil.storage.atomic import shown
@@ -35,24 +36,21 @@ class ReadOptions:
         return [option.name for option in fields(self) if getattr(self, option.name) is not None]
 
 
-class SourceFormat(Protocol):
-    """How a table was kept where it came from, of which its writer makes one like it."""
+class SourceFormat:
+    """How a table was kept where it came from, of which its writer makes one like it; here, one that needs no words."""
+
+    notes: Mapping[Any, Any] = MappingProxyType({})
+    """What whoever made the file has noted in it that is about none of its columns alone."""
 
     @property
     def description(self) -> str:
         """What was found, for people: `semicolon, decimal comma, cp1252`; nothing when there is nothing to say."""
+        return ""
 
     @property
     def is_plain(self) -> bool:
         """Whether it is what everybody expects, so that nothing has to be said."""
-
-
-@dataclass(frozen=True)
-class Plain:
-    """The source format of a file that knows everything about itself."""
-
-    description: str = ""
-    is_plain: bool = True
+        return True
 
 
 class Format(ABC):
@@ -60,7 +58,7 @@ class Format(ABC):
 
     name: ClassVar[str]
     options: ClassVar[Sequence[str]] = ()  # the fields of `ReadOptions` that it knows
-    default: ClassVar[Any] = Plain()  # for a table that came from elsewhere
+    default: ClassVar[Any] = SourceFormat()  # for a table that came from elsewhere
 
     @abstractmethod
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Any]:

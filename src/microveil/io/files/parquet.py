@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from microveil.core.errors import DataError, FileError
-from microveil.io.files.formats import Format, ReadOptions, plain_pandas_note
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, plain_pandas_note
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ParquetSource:
+class ParquetSource(SourceFormat):
     """What pandas notes in a file (which column is its index), and the types of the columns it is about."""
 
     pandas: str | None = field(default=None, repr=False)
     schema: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)  # of whoever made the file
-    description: str = ""
-    is_plain: bool = True
 
 
 class Parquet(Format):

@@ -66,7 +66,7 @@ class DataSet(Transport):
     functions: ClassVar[str] = "sas7bdat"
     read_settings: ClassVar[Mapping[str, Any]] = StatFormat.read_settings
 
-    def release(self, path: Path) -> int:  # noqa: ARG002 - never written
+    def release(self, path: Path) -> int:
         """Of no use."""
         return 0
 

@@ -18,7 +18,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.core.errors import FileError
-from microveil.io.files.formats import Format, ReadOptions, check_flat, check_table, needs, same_cells
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs, same_cells
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -102,7 +102,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class StatSource:
+class StatSource(SourceFormat):
     """Everything about a file but its values; those are confidential, and stay out of its printed form."""
 
     name: str = ""
@@ -157,7 +157,7 @@ class StatFormat(Format):
     def clock(self, form: str) -> Clock | None:
         """How a column of this format of the package stores dates; None if it does not."""
 
-    def release(self, path: Path) -> int:  # noqa: ARG002 - some have but one
+    def release(self, path: Path) -> int:
         """The version of the format that a file is in."""
         return 0
 
