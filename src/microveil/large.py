@@ -34,10 +34,10 @@ from microveil.engines.stream import Written, batch_rows, dependence_of, take_in
 from microveil.intake.derivable import told_in_blocks
 from microveil.intake.intake import Intake, Rules
 from microveil.intake.roles import Choice, ColumnId, resolve_roles
-from microveil.io.blocks import open_blocks
 from microveil.io.files.formats import ReadOptions
 from microveil.io.files.formula_injection import formulas_counted, formulas_kept
 from microveil.io.frames.dataframes import open_frame
+from microveil.io.tables import open_blocks
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 from microveil.release import diagnostics as account
 from microveil.release.register import Register

@@ -7,22 +7,25 @@ to a library's own, which do.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from microveil.core.errors import FileError, did_you_mean, one_of
+from microveil.io.blocks import BlockSource
 from microveil.io.databases.base import Engine
 from microveil.io.databases.duckdb import DuckDb
 from microveil.io.databases.postgresql import PostgreSql
 from microveil.io.databases.sqlite import Sqlite
 from microveil.io.files.arrow import Arrow
 from microveil.io.files.csv import Csv, Dialect
+from microveil.io.files.csv_blocks import CsvBlocks
 from microveil.io.files.excel import Excel, check_sheet
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
 from microveil.io.files.parquet import Parquet
+from microveil.io.files.parquet_blocks import ParquetBlocks
 from microveil.io.files.sas import DataSet, Transport
 from microveil.io.files.spss import Spss
 from microveil.io.files.stata import Stata
@@ -41,6 +44,7 @@ __all__ = [
     "atomic_target",
     "check_place",
     "check_target",
+    "open_blocks",
     "pending_table",
     "place_from",
     "read_table",
@@ -66,6 +70,12 @@ FORMATS: Final[Mapping[str, Format]] = {
 
 DATABASES: Final[Mapping[str, Engine]] = {"sqlite": Sqlite(), "duckdb": DuckDb(), "postgresql": PostgreSql()}
 """Databases, by how their address begins."""
+
+BLOCKS: Final[Mapping[str, Callable[[Path, ReadOptions], BlockSource]]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), CsvBlocks),
+    **dict.fromkeys((".parquet", ".pq"), ParquetBlocks),
+}
+"""Those that are read and written block by block, too."""
 
 EXTENSIONS: Final = {extension: kind.name for extension, kind in FORMATS.items()}
 
@@ -111,6 +121,14 @@ def read_table(place: str | Place, read_options: ReadOptions | None = None) -> t
     except OSError as error:
         raise cannot("read", path, error) from None
     return frame, FileFormat(kind.name, path.suffix.lower(), source_format)
+
+
+def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSource:
+    """A file to be read in blocks."""
+    kind = BLOCKS.get(path.suffix.lower())
+    if kind is None:
+        raise FileError(f"{shown(path)} cannot be read block by block", "use a .parquet file, or engine='memory'")
+    return kind(path, read_options or ReadOptions())
 
 
 def write_table(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from microveil.core.errors import DataError, FileError
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_table, plain_pandas_note
+from microveil.core.errors import FileError
+from microveil.io.files.formats import (
+    Format,
+    ReadOptions,
+    SourceFormat,
+    check_table,
+    check_unique,
+    same_cells,
+    split_notes,
+)
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -37,16 +45,11 @@ class Arrow(Format):
         import polars as pl
 
         table = _read(path)
-        repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
-        if repeated:
-            names = ", ".join(shown(name) for name in repeated)
-            raise DataError(f"{shown(path)} repeats column names: {names}", "rename them apart")
+        check_unique(table.column_names, path)
         frame = pl.DataFrame(pl.from_arrow(table))
         check_table(frame, path)
         columns = {name: (table.schema.field(name), table.column(name), frame[name]) for name in table.column_names}
-        noted = table.schema.metadata or {}
-        pandas = plain_pandas_note(noted.get(b"pandas"))
-        whole = {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
+        pandas, whole = split_notes(table.schema)
         notes = {field.name: field.metadata for field in table.schema if field.metadata} | (
             {None: whole} if whole else {}
         )
@@ -93,11 +96,9 @@ def _field_and_cells(column: pl.Series, was: tuple[Any, Any, pl.Series] | None) 
     if was is None:
         return pa.field(column.name, cells.type), cells
     kind, original, seen = was
-    if column.dtype != seen.dtype:
-        return pa.field(column.name, cells.type), cells
-    if column.equals(seen, null_equal=True):
+    if same_cells(column, seen):
         return kind, original
-    try:
-        return kind, cells.cast(kind.type)
-    except pa.ArrowException:  # a dictionary of another width
-        return pa.field(column.name, cells.type), cells
+    if column.dtype == seen.dtype:
+        with suppress(pa.ArrowException):  # a dictionary of another width
+            return kind, cells.cast(kind.type)
+    return pa.field(column.name, cells.type), cells

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -137,7 +137,7 @@ def write_csv(
     like: Dialect,
     shown_as: Path,
     *,
-    numbers: Sequence[str] | None = None,
+    numbers: Collection[str] | None = None,
     headed: bool = True,
 ) -> None:
     """Write with the separator, line endings, missing cells and unchanged columns of the file it came from.

@@ -64,7 +64,7 @@ class CsvBlocks(BlockSource):
         self.first = len(beginning) - len(data) + self.header.end
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
-        self.schema = frame.schema
+        self.numeric = set(dialect.originals)
         self._head = frame.head(FIRST_ROWS)
         self.names = list(frame.columns)
         self.count = max(_lines(path) - self.header.lines, 1)
@@ -72,14 +72,6 @@ class CsvBlocks(BlockSource):
     def head(self) -> pl.DataFrame:
         """The first rows with all columns."""
         return self._head
-
-    def is_numeric(self, name: str) -> bool:
-        """Does the column hold numbers?"""
-        return self.schema[name].is_numeric()
-
-    def is_integer(self, name: str) -> bool:
-        """Does the column hold whole numbers, as far as its beginning tells?"""
-        return self.schema[name].is_integer()
 
     def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
         """The cells of a column of numbers as doubles, and how many of them are missing."""
@@ -123,19 +115,14 @@ class CsvBlocks(BlockSource):
             )
         self.count = count
 
-    def close(self) -> None:
-        """No more rows will be read: nothing is open between readings."""
-
-    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
+    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:  # noqa: ARG002 - what is text says so
         """What writes a CSV file with the same separators, quotes and decimals."""
-        return _CsvSink(file, self, changed)
+        return _CsvSink(file, self)
 
 
 class _CsvSink(BlockSink):
-    def __init__(self, file: IO[bytes], like: CsvBlocks, changed: Sequence[str]) -> None:
-        self.file, self.like, self.changed = file, like, changed
-        self.numbers = [name for name in like.names if like.is_numeric(name)]
-        self.headed = True
+    def __init__(self, file: IO[bytes], like: CsvBlocks) -> None:
+        self.file, self.like, self.headed = file, like, True
 
     def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
         """Write the next rows."""
@@ -143,17 +130,11 @@ class _CsvSink(BlockSink):
 
         least, decimal = self.like.least, self.like.dialect.decimal
         columns = {name: alike(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
-        columns |= (
-            {}
-            if unchanged is None
-            else {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}
-        )
+        if unchanged is not None:
+            columns |= {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}
         frame = pl.DataFrame([columns[name] for name in self.like.names])
-        write_csv(frame, self.file, self.like.dialect, self.like.path, numbers=self.numbers, headed=self.headed)
+        write_csv(frame, self.file, self.like.dialect, self.like.path, numbers=self.like.numeric, headed=self.headed)
         self.headed = False
-
-    def close(self) -> None:
-        """No more rows will come."""
 
 
 def _lines(path: Path) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +18,7 @@ from microveil.storage.atomic import shown
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 RAW = "lists and bytes need a .parquet file"
 
@@ -85,19 +88,17 @@ def check_options(options: Sequence[str], read_options: ReadOptions, what: str) 
             raise ParameterError(f"--{option}: means nothing for {what}", hint)
 
 
-def plain_pandas_note(note: bytes | None) -> bytes | None:
-    """What pandas notes about its types and its index, without what its user has noted about the table."""
-    if note is None:
-        return None
-    try:
-        content = json.loads(note)
-    except ValueError:
-        return None
-    if not isinstance(content, dict):
-        return None
-    if not content.get("attributes"):
-        return note
-    return json.dumps({**content, "attributes": {}}).encode()
+def split_notes(schema: pa.Schema) -> tuple[bytes | None, dict[bytes, bytes]]:
+    """What pandas notes in a schema about its types and its index; and what its user, or anybody else, has noted."""
+    noted = schema.metadata or {}
+    pandas = None
+    with suppress(ValueError, KeyError):
+        content = json.loads(noted[b"pandas"])
+        if isinstance(content, dict):
+            pandas = (
+                json.dumps({**content, "attributes": {}}).encode() if content.get("attributes") else noted[b"pandas"]
+            )
+    return pandas, {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
 
 
 def needs(package: str, extra: str, path: object) -> None:
@@ -111,6 +112,13 @@ def check_table(frame: pl.DataFrame, what: object) -> None:
     if not frame.width or not frame.height:
         missing = "rows" if frame.width else "columns"
         raise DataError(f"{shown(what)} has no {missing}", "check that it is the right one")
+
+
+def check_unique(names: Sequence[str], what: object) -> None:
+    """Refuse names that more than one column has."""
+    repeated = [shown(name) for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"{shown(what)} repeats column names: {', '.join(repeated)}", "rename them apart")
 
 
 def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bool = False) -> None:

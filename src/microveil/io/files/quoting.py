@@ -6,7 +6,7 @@ What a file does is judged by its records, and done again for the release.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -102,7 +102,7 @@ def header_line(names: Sequence[str], quoting: Quoting, separator: str) -> str:
     return separator.join(cells)
 
 
-def quoted_cells(cells: pl.DataFrame, numbers: Sequence[str], quoting: Quoting, separator: str) -> pl.DataFrame:
+def quoted_cells(cells: pl.DataFrame, numbers: Collection[str], quoting: Quoting, separator: str) -> pl.DataFrame:
     """Cells as text, in quotes where the file has them."""
     import polars as pl
 

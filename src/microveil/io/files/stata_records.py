@@ -77,9 +77,10 @@ def repack(path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], wi
     packed = np.zeros(cells.height, layout.record(wanted))
     for place, column, code in zip(records.dtype.names or (), cells.get_columns(), wanted, strict=True):
         storage = layout.storage(code)
-        # A date pyreadstat has turned into a number.
-        as_it_is = storage is None or not column.dtype.is_numeric()
-        packed[place] = records[place] if as_it_is else _numbers(column, letters.get(column.name), storage)
+        if storage is None or not column.dtype.is_numeric():  # text, or a date that pyreadstat has turned into a number
+            packed[place] = records[place]
+        else:
+            packed[place] = _numbers(column, letters.get(column.name), storage)
     types = np.array(wanted, layout.type_dtype).tobytes()
     start = bytearray(content[: layout.records])
     start[layout.types : layout.types + len(types)] = types

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.io.files.formats import plain_pandas_note
+from microveil.io.files.formats import split_notes
 from microveil.io.frames.dataframes import open_frame
 
 
@@ -90,10 +90,8 @@ def _notes(data: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(data, pa.Table):
-        pandas = {b"pandas": plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))}
-        own = {key: note for key, note in (data.schema.metadata or {}).items() if note != pandas.get(key)}
         columns = {field.name: field.metadata for field in data.schema if field.metadata}
-        return (data.schema.metadata, columns) if own or columns else None
+        return (data.schema.metadata, columns) if split_notes(data.schema)[1] or columns else None
     return dict(getattr(data, "attrs", {})) if nw.dependencies.is_pandas_like_dataframe(data) else None
 
 
@@ -105,7 +103,7 @@ def _with_notes(data: Any, notes: Any) -> Any:
         data = data.copy(deep=False)
         data.attrs = notes or {}
         return data
-    pandas = plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))
+    pandas, _ = split_notes(data.schema)
     whole, columns = notes or ({} if pandas is None else {b"pandas": pandas}, {})
     fields = [field.with_metadata(columns.get(field.name)) for field in data.schema]
     return pa.table(data.columns, schema=pa.schema(fields, whole))
