@@ -178,13 +178,13 @@ def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) 
 
 
 def _codes_from(
-    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], way: int
+    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], direction: int
 ) -> tuple[list[float], float]:
     """Codes from an end of a column, going up (1) or down (-1), and the first value that is none, or NaN."""
     codes: list[float] = []
     while is_code(value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
         codes.append(value)
-        value = -way * float(values.largest(partial(_nearest_beyond, value, way), [column])[0])
+        value = -direction * float(values.largest(partial(_nearest_beyond, value, direction), [column])[0])
         value = value if np.isfinite(value) else float("nan")
     return codes, value
 
@@ -193,9 +193,9 @@ def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - 
     return np.array([float(np.count_nonzero(cells[0] == value))])
 
 
-def _nearest_beyond(value: float, way: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
-    turned = way * cells[0]
-    return np.array([np.max(-turned[turned > way * value], initial=-np.inf)])
+def _nearest_beyond(value: float, direction: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    turned = direction * cells[0]
+    return np.array([np.max(-turned[turned > direction * value], initial=-np.inf)])
 
 
 def _is_low_code(value: float) -> bool:
@@ -216,20 +216,22 @@ def _is_nines(value: float) -> bool:
 
 def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:
     """The declared sums as rules between protected columns, after checking that they hold where all cells are."""
-    kept = [entry for entry in dictionary.sums if entry.enforce and _is_protected(entry, "sum", columns)]
-    rules = [_sum_rule(entry, columns) for entry in kept]
-    for entry, rule in zip(kept, rules, strict=True):
-        _check_holds(f"{shown(entry.total)} is not the sum of its parts", rule, entry.exceptions, columns)
+    rules = []
+    for entry in dictionary.sums:
+        if entry.enforce and _is_protected(entry, "sum", columns):
+            rules.append(_sum_rule(entry, columns))
+            _check_holds(f"{shown(entry.total)} is not the sum of its parts", rules[-1], entry.exceptions, columns)
     _check_no_circle(rules, list(columns))
     return rules
 
 
 def declared_orders(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[OrderRule]:
     """The declared orders as rules between protected columns, after checking that they hold."""
-    kept = [entry for entry in dictionary.orders if entry.enforce and _is_protected(entry, "order", columns)]
-    rules = [_order_rule(entry, columns) for entry in kept]
-    for entry, rule in zip(kept, rules, strict=True):
-        _check_holds(f"{shown(entry.lower)} is above {shown(entry.upper)}", rule, entry.exceptions, columns)
+    rules = []
+    for entry in dictionary.orders:
+        if entry.enforce and _is_protected(entry, "order", columns):
+            rules.append(_order_rule(entry, columns))
+            _check_holds(f"{shown(entry.lower)} is above {shown(entry.upper)}", rules[-1], entry.exceptions, columns)
     return rules
 
 

@@ -26,7 +26,7 @@ from microveil.io.files.excel import Excel, check_sheet
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
 from microveil.io.files.parquet import Parquet
 from microveil.io.files.parquet_blocks import ParquetBlocks
-from microveil.io.files.sas import DataSet, Transport
+from microveil.io.files.sas import SasDataSet, SasTransport
 from microveil.io.files.spss import Spss
 from microveil.io.files.stata import Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
@@ -63,8 +63,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     ".sav": Spss(),
     ".zsav": Spss(),
     ".dta": Stata(),
-    ".xpt": Transport(),
-    ".sas7bdat": DataSet(),
+    ".xpt": SasTransport(),
+    ".sas7bdat": SasDataSet(),
 }
 """Kinds of files, by their extension."""
 
@@ -245,7 +245,9 @@ def _format_of(path: Path, *, to_write: bool = False) -> Format:
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         what = f"the extension {shown(path.suffix)}, which is not known" if path.suffix else "no extension"
-        offered = [extension for extension, known in FORMATS.items() if not (to_write and isinstance(known, DataSet))]
+        offered = [
+            extension for extension, known in FORMATS.items() if not (to_write and isinstance(known, SasDataSet))
+        ]
         raise FileError(f"{shown(path)} has {what}", f"use {one_of(offered)}")
     return kind
 

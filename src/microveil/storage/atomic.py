@@ -224,10 +224,9 @@ def _create(folder: Path) -> tuple[Path, int]:
 
 def _sweep(folder: Path) -> None:
     """Remove what a process that was killed has left behind: files of ours whose lock nobody holds any more."""
-    try:
-        left = [Path(entry.path) for entry in os.scandir(folder) if _is_temporary(entry.name)]
-    except OSError:
-        return
+    left: list[Path] = []
+    with suppress(OSError):
+        left = list(folder.glob(f"{PREFIX}*{SUFFIX}"))
     for path in left:
         with suppress(OSError):
             handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
@@ -236,10 +235,6 @@ def _sweep(folder: Path) -> None:
                     path.unlink()
             finally:
                 os.close(handle)
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
 def _locked(handle: int) -> bool | None:

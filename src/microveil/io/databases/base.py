@@ -52,7 +52,7 @@ class TableSource(SourceFormat):
 
 
 class Engine(ABC):
-    """A kind of database. A new one is a file beside this one, and a line in `files.DATABASES`.
+    """A kind of database. A new one is a file beside this one, and a line in `tables.DATABASES`.
 
     What is public here calls the private steps of each, and tells their errors without the words of the driver.
     """
@@ -213,7 +213,7 @@ class ArrowEngine(Engine):
     def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableSource]:
         import polars as pl
 
-        source = self._table(place) if query is None else f"({query}) AS asked"
+        source = self._table(place) if query is None else f"({query}) AS selected"
         kinds, declared = self._kinds(connection, source, place if query is None else None)
         check_shape(place, len(kinds))
         check_no_pattern(kinds)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from microveil.io.databases.base import ROWS, Engine, quoted
 from microveil.io.files.formats import SourceFormat
 from microveil.io.files.header_names import check_no_pattern
-from microveil.io.frames.mixed_types import LooseColumn, to_cells
+from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database
 
@@ -29,7 +29,7 @@ _CONSTRAINTS: Final = re.compile(
     r"\b(?:AS|ALWAYS|AUTOINCREMENT|CHECK|COLLATE|CONSTRAINT|DEFAULT|GENERATED|KEY|NOT|NULL|ON|PRIMARY|REFERENCES|UNIQUE)\b",
     re.IGNORECASE,
 )
-_LOOKS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_READ_ACTIONS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
 _READS: Final = ("only reading is allowed", "ask with a SELECT")
 _REASONS: Final = {
@@ -56,7 +56,7 @@ class SqliteSource(SourceFormat):
     """By name, the type a column was declared with (which need not be one), and what is kept of it in batches."""
 
     kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
-    columns: Mapping[str, LooseColumn] = field(default_factory=dict, repr=False, compare=False)
+    columns: Mapping[str, MixedColumn] = field(default_factory=dict, repr=False, compare=False)
 
 
 class Sqlite(Engine):
@@ -87,10 +87,10 @@ class Sqlite(Engine):
         """Rows in the order in which they are stored."""
         import polars as pl
 
-        asked = query or f"SELECT * FROM {self._table(place)}"  # noqa: S608 - names are quoted
+        statement = query or f"SELECT * FROM {self._table(place)}"  # noqa: S608 - names are quoted
         if query is not None:  # a connection that only reads can still copy the database, and make others
             connection.set_authorizer(_reading_only)
-        with closing(connection.execute(asked)) as cursor:  # an open one holds a lock, even in an error
+        with closing(connection.execute(statement)) as cursor:  # an open one holds a lock, even in an error
             names = [entry[0] for entry in cursor.description or ()]
             check_shape(place, len(names))
             check_no_pattern(names)
@@ -99,7 +99,7 @@ class Sqlite(Engine):
                 for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
                     column.extend(batch)
         declared = connection.execute(f"PRAGMA table_info({self._table(place)})").fetchall() if query is None else []
-        columns = {name: LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
+        columns = {name: MixedColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
         kinds = {name: kind for _, name, kind, *_ in declared}
         return pl.DataFrame([column.seen for column in columns.values()]), SqliteSource(kinds, columns)
 
@@ -145,11 +145,11 @@ def _is_plain(declared: str) -> bool:
 
 def _reading_only(action: int, _: str | None, function: str | None, *__: str | None) -> int:
     """What a query may do: look at tables."""
-    allowed = action in _LOOKS and not (action == sqlite3.SQLITE_FUNCTION and function == "load_extension")
+    allowed = action in _READ_ACTIONS and not (action == sqlite3.SQLITE_FUNCTION and function == "load_extension")
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def _cells(column: pl.Series, was: LooseColumn | None) -> list[Any]:
+def _cells(column: pl.Series, was: MixedColumn | None) -> list[Any]:
     """Cells that SQLite knows; it has no dates, and keeps them as text."""
     cells = to_cells(column) if was is None else was.back(column)
     if column.dtype.is_temporal():

@@ -26,7 +26,7 @@ from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_
 from microveil.io.files.formula_injection import text_cells
 from microveil.io.files.header_names import check_names
 from microveil.io.files.numerals import Original, find_numbers, with_decimals, written_as
-from microveil.io.files.quoting import BEGINNING, Quoting, find_quoting, header_line, quoted_cells
+from microveil.io.files.quoting import SAMPLED_BYTES, Quoting, find_quoting, quoted_cells
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -88,7 +88,8 @@ class Csv(Format):
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
         """Numbers are Int64 or Float64; the rest is text, empty cells null."""
-        return read_csv(path, read_options)
+        data, encoding = as_utf8(path.read_bytes(), path, read_options.encoding)
+        return parsed(data, encoding, path, read_options)[:2]
 
     def write(self, frame: pl.DataFrame, path: Path, source_format: Dialect, *, shown_as: Path) -> None:
         """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
@@ -106,12 +107,6 @@ class Csv(Format):
         check_flat(frame, path)
 
 
-def read_csv(path: Path, read_options: ReadOptions | None = None) -> tuple[pl.DataFrame, Dialect]:
-    """The table, and how to write one like it. Numbers are Int64 or Float64; the rest is text, empty cells null."""
-    data, encoding = as_utf8(path.read_bytes(), path, (read_options or ReadOptions()).encoding)
-    return parsed(data, encoding, path, read_options or ReadOptions())[:2]
-
-
 def parsed(data: bytes, encoding: Encoding, path: Path, said: ReadOptions) -> tuple[pl.DataFrame, Dialect, Header]:
     """The table in the bytes of a file, or of its beginning."""
     separator = _meant("delimiter", said.delimiter, _WORDS, SEPARATORS)
@@ -119,7 +114,7 @@ def parsed(data: bytes, encoding: Encoding, path: Path, said: ReadOptions) -> tu
     header = _read_header(data, path, separator)
     check_shape(path, len(header.names))
     check_names(header.names, path)
-    beginning = data[header.end : header.end + BEGINNING]
+    beginning = data[header.end : header.end + SAMPLED_BYTES]
     quoting = find_quoting(header.names, data[: header.end], beginning, header.separator)
     # One more record, of words, ends the file: a quote that is never closed swallows it, and so gives itself away.
     last = header.separator.join([_END] * len(header.names)).encode()
@@ -164,16 +159,12 @@ def write_csv(
     # Polars writes UTF-8; for another encoding it writes into memory first.
     plain = like.encoding.name == "utf-8"
     stream = file if plain else io.BytesIO()
-    header = (header_line(frame.columns, like.quoting, like.separator) + like.line_ending).encode()
+    signs: dict[str, Any] = {"separator": like.separator, "line_terminator": like.line_ending}
     if headed:
-        stream.write(like.encoding.bytes_of(header, shown_as) if plain else header)
-    cells.write_csv(
-        stream,
-        include_header=False,
-        separator=like.separator,
-        line_terminator=like.line_ending,
-        quote_style="never" if like.quoting.description else "necessary",
-    )
+        stream.write(like.encoding.mark if plain else b"")
+        cells.clear().write_csv(stream, quote_style="always" if like.quoting.names else "necessary", **signs)
+    style: Any = "never" if like.quoting.description else "necessary"
+    cells.write_csv(stream, include_header=False, quote_style=style, **signs)
     if isinstance(stream, io.BytesIO):
         file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))
 
@@ -227,7 +218,7 @@ def _decided(headers: Sequence[Header], data: bytes, path: Path) -> Header:
 
 def _fits(header: Header, data: bytes) -> bool:
     """Whether the first records have a cell for each name."""
-    lines = io.StringIO(data[header.end : header.end + BEGINNING].decode(errors="ignore"), newline="")
+    lines = io.StringIO(data[header.end : header.end + SAMPLED_BYTES].decode(errors="ignore"), newline="")
     reader = csv.reader(lines, delimiter=header.separator)
     try:
         records = [row for row in islice(reader, _TRIED) if row]
@@ -260,7 +251,7 @@ def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None
 
 
 def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
-    """Every cell as text. The last record must be the one `read_csv` put there."""
+    """Every cell as text. The last record must be the one that `parsed` put there."""
     import polars as pl
     import pyarrow as pa
     import pyarrow.csv as pa_csv

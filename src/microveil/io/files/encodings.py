@@ -35,11 +35,13 @@ class Encoding:
         name = self.name.upper() if self.name.startswith("utf") else self.name
         return f"{name} with a mark" if self.bom else name
 
+    @property
+    def mark(self) -> bytes:
+        """The bytes in front."""
+        return next((mark for mark, name in _MARKS.items() if self.bom and name == self.name), b"")
+
     def bytes_of(self, text: bytes, path: Path) -> bytes:
         """UTF-8 text in this encoding, with its mark."""
-        mark = next((mark for mark, name in _MARKS.items() if self.bom and name == self.name), b"")
-        if self.name == "utf-8":
-            return mark + text
         failed = False
         try:
             text = text.decode().encode(self.name)
@@ -48,7 +50,7 @@ class Encoding:
         if failed:
             problem = f"{shown(path)} cannot be written: a character has no place in {self.name}"
             raise FileError(problem, "write a .parquet file, or read the source with --encoding utf-8")
-        return mark + text
+        return self.mark + text
 
 
 def known_encoding(name: str) -> str:
@@ -66,12 +68,12 @@ def known_encoding(name: str) -> str:
 def as_utf8(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, Encoding]:
     """The bytes of a text as UTF-8 without a mark (no copy where they are that already), and what they were."""
     mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
-    asked = None if encoding is None else known_encoding(encoding)
-    if mark and asked is not None and _MARKS[mark][:6] != asked[:6]:
+    given = None if encoding is None else known_encoding(encoding)
+    if mark and given is not None and _MARKS[mark][:6] != given[:6]:
         mark = b""  # the user knows better
-    name = _MARKS[mark] if mark else asked or _found(data, path)
+    name = _MARKS[mark] if mark else given or _found(data, path)
     text = data[len(mark) :] if mark else data
-    bad = _first_undecodable(text, name) if mark or asked else None
+    bad = _first_undecodable(text, name) if mark or given else None
     if bad is not None:
         raise FileError(f"{shown(path)} is not {Encoding(name).description} text (line {_line(text, bad)})", _SAY)
     if name != "utf-8":

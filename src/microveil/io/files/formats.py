@@ -57,7 +57,7 @@ class SourceFormat:
 
 
 class Format(ABC):
-    """A kind of file. A new one is a file beside this one, and a line in `files.FORMATS`."""
+    """A kind of file. A new one is a file beside this one, and a line in `tables.FORMATS`."""
 
     name: ClassVar[str]
     options: ClassVar[Sequence[str]] = ()  # the fields of `ReadOptions` that it knows

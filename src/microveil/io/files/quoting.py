@@ -15,7 +15,7 @@ from microveil.io.files.numerals import MISSING
 if TYPE_CHECKING:
     import polars as pl
 
-BEGINNING: Final = 2**16
+SAMPLED_BYTES: Final = 2**16
 """Bytes of a file by which its quoting is judged."""
 
 _TOKENS: Final = {token.encode() for token in MISSING}
@@ -50,7 +50,7 @@ def find_quoting(names: Sequence[str], header: bytes, records: bytes, separator:
     quoted_names = all(cell.startswith(b'"') for cell in _cells(header, separator))
     cells = _cells(records, separator)
     del cells[len(cells) - len(cells) % len(names) :]
-    if len(records) == BEGINNING:
+    if len(records) == SAMPLED_BYTES:
         del cells[-len(names) :]  # which may be cut
     columns = {name: cells[place :: len(names)] for place, name in enumerate(names)}
     flat = [cell for cell in cells if cell != b'""']
@@ -90,16 +90,6 @@ def _cells(text: bytes, separator: str) -> list[bytes]:
 
 def _needless(cell: bytes, separator: str) -> bool:
     return not any(mark in cell[1:-1] for mark in (separator.encode(), b'"', b"\n", b"\r"))
-
-
-def header_line(names: Sequence[str], quoting: Quoting, separator: str) -> str:
-    """The names of the columns, in quotes where they need them or the file has them."""
-    special = (separator, '"', "\n", "\r")
-    cells = (
-        f'"{name.replace(chr(34), chr(34) * 2)}"' if quoting.names or any(mark in name for mark in special) else name
-        for name in names
-    )
-    return separator.join(cells)
 
 
 def quoted_cells(cells: pl.DataFrame, numbers: Collection[str], quoting: Quoting, separator: str) -> pl.DataFrame:

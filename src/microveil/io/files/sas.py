@@ -25,7 +25,7 @@ _CLOCKS: Final = {
 _NAME: Final = {5: re.compile(r"[A-Za-z_]\w{0,7}", re.ASCII), 8: re.compile(r"[A-Za-z_]\w{0,31}", re.ASCII)}
 
 
-class Transport(StatFormat):
+class SasTransport(StatFormat):
     """A transport file, of version 5 or 8."""
 
     name: ClassVar[str] = "xport"
@@ -58,7 +58,7 @@ class Transport(StatFormat):
         }
 
 
-class DataSet(Transport):
+class SasDataSet(SasTransport):
     """A data set of SAS, which only SAS writes."""
 
     name: ClassVar[str] = "sas7bdat"

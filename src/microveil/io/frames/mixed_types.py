@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class LooseColumn:
+class MixedColumn:
     """A column as the methods see it, and its cells where that does not say all; None where it does."""
 
     seen: pl.Series
     cells: list[Any] | None
 
     @classmethod
-    def read(cls, name: str, cells: list[Any]) -> LooseColumn:
+    def read(cls, name: str, cells: list[Any]) -> MixedColumn:
         """Cells of one kind in the type for it; words for missing are missing among numbers; the rest is text."""
         import polars as pl
 

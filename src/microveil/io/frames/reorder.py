@@ -30,13 +30,13 @@ def without_columns(data: Any, names: Sequence[str]) -> Any:
 
 
 class IndexAndNotes(NamedTuple):
-    """What a table has beside its columns, as far as it is to be released; and what there is to say about it."""
+    """What a table has besides its columns, as far as it is to be released; and what there is to say about it."""
 
     index: Any = None
     notes: Any = None
     warnings: Sequence[str] = ()
     settings: Mapping[str, Any] = MappingProxyType({})
-    """What was asked for, as a recipe has it."""
+    """The settings that led to it, as a recipe has them."""
 
     def put_back(self, data: Any, order: NDArray[np.intp] | None) -> Any:
         """A released table with it, the index with its rows."""

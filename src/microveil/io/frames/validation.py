@@ -29,12 +29,12 @@ CELLS_PER_BYTE: Final = 100
 
 def limit_of(variable: str) -> int:
     """A limit: the usual one, or what the environment says."""
-    asked = os.environ.get(variable, "").strip()
-    if not asked:
+    limit = os.environ.get(variable, "").strip()
+    if not limit:
         return USUAL_LIMITS[variable]
-    if not asked.isdecimal() or int(asked) < 1:
+    if not limit.isdecimal() or int(limit) < 1:
         raise FileError(f"{variable}: must be a whole number of at least 1", "or leave it out for the usual limit")
-    return int(asked)
+    return int(limit)
 
 
 def check_shape(what: object, columns: int, cells: int = 0, *, size: int = 0) -> None:
