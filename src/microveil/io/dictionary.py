@@ -169,7 +169,10 @@ def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ..
 
 
 def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
-    """The same for a column that is not in memory: values are looked at from both ends, a pass or two for each."""
+    """The same for a `column` of `values` that is not in memory, between its `minimum` and `maximum`.
+
+    Values are counted from both ends, a pass or two for each.
+    """
     low, least = _codes_from(values, column, minimum, _is_low_code, 1)
     high, largest = _codes_from(values, column, maximum, _is_nines, -1)
     if not low and not high:
@@ -180,7 +183,7 @@ def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) 
 def _codes_from(
     values: Matrix, column: int, value: float, is_code: Callable[[float], bool], direction: int
 ) -> tuple[list[float], float]:
-    """Codes from an end of a column, going up (1) or down (-1), and the first value that is none, or NaN."""
+    """Codes from `value`, an end of a `column`, in a `direction` (1 up, -1 down); the first other value, or NaN."""
     codes: list[float] = []
     while is_code(value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
         codes.append(value)
@@ -280,7 +283,7 @@ def _order_rule(entry: OrderEntry, columns: Mapping[str, Array]) -> OrderRule:
 
 
 def _check_holds(problem: str, rule: LinearRule | OrderRule, exceptions: int, columns: Mapping[str, Array]) -> None:
-    """What is declared must hold, or somebody must have said in how many rows it does not."""
+    """What is declared must hold in the `columns`, or the number of `exceptions` must say in how many rows not."""
     values = list(columns.values())
     broken = rule.broken(values)
     found = f"rules: {problem} in {broken} of {values[0].size} rows"

@@ -109,15 +109,16 @@ def read_table(place: str | Place, read_options: ReadOptions | None = None) -> t
 
     From CSV, columns in which every cell is a number or missing are Int64 or Float64; the others are text, verbatim.
     """
-    where, said = place_from(place), read_options or ReadOptions()
+    where, read_options = place_from(place), read_options or ReadOptions()
     if isinstance(where, Database):
-        return _read_database(where, said)
-    path, said = (where.path, replace(said, sheet=where.sheet)) if isinstance(where, Sheet) else (where, said)
-    kind = _format_of(path)
-    check_options(kind.options, said, f"{path.suffix.lower()} files")
+        return _read_database(where, read_options)
+    if isinstance(where, Sheet):
+        where, read_options = where.path, replace(read_options, sheet=where.sheet)
+    path, kind = where, _format_of(where)
+    check_options(kind.options, read_options, f"{path.suffix.lower()} files")
     _check_source(path)
     try:
-        frame, source_format = kind.read(path, said)
+        frame, source_format = kind.read(path, read_options)
     except OSError as error:
         raise cannot("read", path, error) from None
     return frame, FileFormat(kind.name, path.suffix.lower(), source_format)
@@ -169,7 +170,10 @@ def write_table(
 
 @contextmanager
 def pending_table(frame: pl.DataFrame, place: Database, like: FileFormat, *, replacing: bool = False) -> Iterator[None]:
-    """Write into a database, in a transaction that is made good when the block ends well; else nothing has happened."""
+    """Write `frame` into the table at `place`, in a transaction that is made good when the block ends well.
+
+    `like` and `replacing` are those of `write_table`.
+    """
     kind = DATABASES[place.kind]
     with kind.writing(frame, place, like.source_format if like.name == kind.name else None, replacing=replacing):
         yield
@@ -178,7 +182,10 @@ def pending_table(frame: pl.DataFrame, place: Database, like: FileFormat, *, rep
 def check_target(
     place: str | Place, inputs: Iterable[Place] = (), frame: pl.DataFrame | None = None, *, replacing: bool = False
 ) -> None:
-    """Refuse, before the long work, a target that `write_table` could not write or that is one of the inputs."""
+    """Refuse, before the long work, a target `place` that `write_table` could not write or that is one of the `inputs`.
+
+    With a `frame`, also one that the format cannot hold; `replacing` as in `write_table`.
+    """
     where, others = place_from(place), list(inputs)
     if isinstance(where, Database):
         kind = DATABASES[where.kind]
@@ -226,7 +233,7 @@ def _target_format(kind: Format, path: Path, like: FileFormat) -> Any:
 
 
 def _write(kind: Format, frame: pl.DataFrame, temporary: Path, source_format: Any, path: Path) -> None:
-    """Write, and tell a full disk that polars wraps."""
+    """Write `frame` into the `temporary` file for `path`; a full disk, which polars wraps, is an OSError."""
     import polars as pl
 
     try:
@@ -245,9 +252,7 @@ def _format_of(path: Path, *, to_write: bool = False) -> Format:
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         what = f"the extension {shown(path.suffix)}, which is not known" if path.suffix else "no extension"
-        offered = [
-            extension for extension, known in FORMATS.items() if not (to_write and isinstance(known, SasDataSet))
-        ]
+        offered = [extension for extension in FORMATS if not (to_write and extension == ".sas7bdat")]
         raise FileError(f"{shown(path)} has {what}", f"use {one_of(offered)}")
     return kind
 

@@ -73,7 +73,10 @@ class Engine(ABC):
 
     @contextmanager
     def writing(self, frame: pl.DataFrame, place: Database, source_format: Any, *, replacing: bool) -> Iterator[None]:
-        """Rows that are written, in batches, when the block begins, and are there for others when it ends well."""
+        """Write `frame` to the table at `place` when the block begins; others see it when the block ends well.
+
+        `source_format` is that of a table of the same kind of database, or None; `replacing` drops the old table.
+        """
         with nullcontext() if place.file is None else new_or_old(place.file):
             connection = self._with_our_errors(place, "written", lambda: self._connect(place, write=True))
             try:
@@ -144,7 +147,7 @@ class Engine(ABC):
     def _insert(
         self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
     ) -> None:
-        """Begin a transaction, and write everything in it."""
+        """Begin a transaction, and write everything in it; the arguments are those of `writing`."""
 
     @abstractmethod
     def _names(self, connection: Any) -> list[str]:
@@ -164,7 +167,10 @@ class Engine(ABC):
         return there
 
     def _create(self, connection: Any, place: Database, columns: str, *, replacing: bool) -> None:
-        """Make the table, in place of the old one; a server refuses to drop that if a view depends on it."""
+        """Make the table with these `columns`, in place of the old one if `replacing`.
+
+        A server refuses to drop a table if a view depends on it.
+        """
         if self._is_taken(connection, place, replacing=replacing):
             self._execute(connection, f"DROP TABLE {self._table(place)}")
         self._execute(connection, f"CREATE TABLE {self._table(place)} ({columns})")

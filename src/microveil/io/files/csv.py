@@ -1,7 +1,7 @@
 """CSV in and out, so that what was not changed comes back as it was written.
 
 A file is read as text first, and its columns of numbers keep that text (see `numerals`). Separator, decimal sign,
-quotes and encoding are found, told to the user, and used again for the release; where two readings are possible,
+quotes and encoding are found, shown to the user, and used again for the release; where two readings are possible,
 the user is asked to say which.
 
 Rows are split by Arrow rather than by polars: it refuses rows that are too short instead of filling them up, and takes
@@ -40,7 +40,7 @@ _DECIMALS: Final = {"point": ".", "dot": ".", "comma": ","}
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?")
 _INK: Final = re.compile(rb"\S")
 _BLOCK: Final = 2**22  # bytes Arrow splits at a time, and so the longest row; more than fits a cache is slower
-_TRIED: Final = 100  # records by which separators that split the header alike are told apart
+_TRIED: Final = 100  # records by which separators that split the header alike are distinguished
 _END: Final = "end"
 
 
@@ -89,7 +89,7 @@ class Csv(Format):
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
         """Numbers are Int64 or Float64; the rest is text, empty cells null."""
         data, encoding = as_utf8(path.read_bytes(), path, read_options.encoding)
-        return parsed(data, encoding, path, read_options)[:2]
+        return parse(data, encoding, path, read_options)[:2]
 
     def write(self, frame: pl.DataFrame, path: Path, source_format: Dialect, *, shown_as: Path) -> None:
         """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
@@ -107,10 +107,12 @@ class Csv(Format):
         check_flat(frame, path)
 
 
-def parsed(data: bytes, encoding: Encoding, path: Path, said: ReadOptions) -> tuple[pl.DataFrame, Dialect, Header]:
-    """The table in the bytes of a file, or of its beginning."""
-    separator = _meant("delimiter", said.delimiter, _WORDS, SEPARATORS)
-    decimal = _meant("decimal", said.decimal, _DECIMALS, (".", ","))
+def parse(
+    data: bytes, encoding: Encoding, path: Path, read_options: ReadOptions
+) -> tuple[pl.DataFrame, Dialect, Header]:
+    """The table in `data`, the UTF-8 text of the file at `path` or of its beginning; it was in an `encoding`."""
+    separator = _sign("delimiter", read_options.delimiter, _WORDS, SEPARATORS)
+    decimal = _sign("decimal", read_options.decimal, _DECIMALS, (".", ","))
     header = _read_header(data, path, separator)
     check_shape(path, len(header.names))
     check_names(header.names, path)
@@ -135,10 +137,10 @@ def write_csv(
     numbers: Collection[str] | None = None,
     headed: bool = True,
 ) -> None:
-    """Write with the separator, line endings, missing cells and unchanged columns of the file it came from.
+    """Write `frame` with the separator, line endings, missing cells and unchanged columns of the file it was `like`.
 
-    `numbers` names the columns of numbers, where some of them are given as the text they were; without a header line,
-    what is written goes on where another part ended.
+    `shown_as` is what errors call the file. `numbers` names the columns of numbers, where some of them are given as
+    the text they were. If not `headed`, what is written goes on where another part ended.
     """
     import polars as pl
 
@@ -169,14 +171,14 @@ def write_csv(
         file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))
 
 
-def _meant(option: str, said: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
-    """What an option stands for: a sign, or the word for it."""
-    if said is None:
+def _sign(option: str, value: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
+    """The sign that the `value` of an `option` stands for: one of the `known` signs, or one of the `words` for them."""
+    if value is None:
         return None
-    sign = words.get(said.lower(), said)
+    sign = words.get(value.lower(), value)
     if sign not in known:
         allowed = one_of(dict.fromkeys(word for word, sign in words.items() if word.isalpha()))
-        raise ParameterError(f"--{option}: {shown(said)} is not known", f"it is {allowed}")
+        raise ParameterError(f"--{option}: {shown(value)} is not known", f"it is {allowed}")
     return sign
 
 
@@ -251,7 +253,7 @@ def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None
 
 
 def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
-    """Every cell as text. The last record must be the one that `parsed` put there."""
+    """Every cell as text. The last record must be the one that `parse` put there."""
     import polars as pl
     import pyarrow as pa
     import pyarrow.csv as pa_csv

@@ -12,10 +12,10 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
 from microveil.io.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
-from microveil.io.files.csv import Dialect, arrow_options, parsed, write_csv
+from microveil.io.files.csv import Dialect, arrow_options, parse, write_csv
 from microveil.io.files.encodings import as_utf8
 from microveil.io.files.formats import ReadOptions, check_options
-from microveil.io.files.numerals import alike, least_decimals, to_numbers
+from microveil.io.files.numerals import least_decimals, pad_decimals, to_numbers
 from microveil.io.frames.number_types import check_held, wholes_held
 from microveil.storage.atomic import cannot, shown
 
@@ -60,7 +60,7 @@ class CsvBlocks(BlockSource):
                 f"{shown(path)} is in {encoding.name}, and block by block only UTF-8 is read",
                 "convert it, or use engine='memory'",
             )
-        frame, dialect, self.header = parsed(data, encoding, path, read_options)
+        frame, dialect, self.header = parse(data, encoding, path, read_options)
         self.first = len(beginning) - len(data) + self.header.end
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
@@ -129,7 +129,7 @@ class _CsvSink(BlockSink):
         import polars as pl
 
         least, decimal = self.like.least, self.like.dialect.decimal
-        columns = {name: alike(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
+        columns = {name: pad_decimals(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
         if unchanged is not None:
             columns |= {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}
         frame = pl.DataFrame([columns[name] for name in self.like.names])

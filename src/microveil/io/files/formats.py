@@ -69,7 +69,7 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, frame: pl.DataFrame, path: Path, source_format: Any, *, shown_as: Path) -> None:
-        """Write into `path`, a private temporary file that is going to be `shown_as`."""
+        """Write `frame` like its source into `path`, a private temporary file that is going to be `shown_as`."""
 
     def adapted(self, source_format: Any, extension: str, target: str) -> Any:
         """The source format for a target of another extension than the source had, both of this format."""
@@ -122,7 +122,7 @@ def check_unique(names: Sequence[str], what: object) -> None:
 
 
 def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bool = False) -> None:
-    """Refuse columns of lists, records or, unless `binary`, raw bytes."""
+    """Refuse columns of a `frame` that hold lists, records or, unless `binary`, raw bytes; `hint` says what to do."""
     import polars as pl
 
     refused = (pl.Object,) if binary else (pl.Object, pl.Binary)

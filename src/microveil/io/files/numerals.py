@@ -57,7 +57,10 @@ class Original:
 def find_numbers(
     columns: Sequence[pl.Series], path: Path, *, separator: str, decimal: str | None
 ) -> tuple[dict[str, pl.Series], str]:
-    """The columns of text that are numbers, and their decimal sign; `decimal` says it, else it is found."""
+    """Those of the `columns` of text that are numbers, and their decimal sign.
+
+    `decimal` gives the sign, or None if it is to be found; the `separator` of the file's cells tells which to doubt.
+    """
     found = _read_with(decimal or ".", columns)
     rest = [column for column in columns if column.name not in found]
     if decimal is not None:
@@ -111,7 +114,7 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
         column = column.fill_nan(None)
     same_rows = len(column) == len(was)
     codes = _codes_in(was) if same_rows else ()
-    written = alike(column, least_decimals(original.text), decimal)
+    written = pad_decimals(column, least_decimals(original.text), decimal)
     if column.null_count() == 0 and not codes:
         return written
     missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
@@ -149,7 +152,7 @@ def least_decimals(text: pl.Series) -> int:
     return min(least, MOST_DECIMALS)
 
 
-def alike(column: pl.Series, least: int, decimal: str) -> pl.Series:
+def pad_decimals(column: pl.Series, least: int, decimal: str) -> pl.Series:
     """Numbers with so many decimals at least: as text, where polars would write others."""
     import polars as pl
 

@@ -44,7 +44,7 @@ class Quoting:
 
 
 def find_quoting(names: Sequence[str], header: bytes, records: bytes, separator: str) -> Quoting:
-    """How a file quotes, by its header and its first records."""
+    """How a file quotes, by the bytes of its `header` and of its first `records`; `names` are those of its columns."""
     if b'"' not in header and b'"' not in records:
         return Quoting()
     quoted_names = all(cell.startswith(b'"') for cell in _cells(header, separator))
@@ -93,7 +93,7 @@ def _needless(cell: bytes, separator: str) -> bool:
 
 
 def quoted_cells(cells: pl.DataFrame, numbers: Collection[str], quoting: Quoting, separator: str) -> pl.DataFrame:
-    """Cells as text, in quotes where the file has them."""
+    """The `cells` as text, in quotes where the file has them; `numbers` names the columns of numbers."""
     import polars as pl
 
     def quoted(name: str) -> pl.Expr:

@@ -230,7 +230,7 @@ class StatFormat(Format):
 
 
 def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Variable:
-    """A column of a file in its two shapes."""
+    """A column of a file in its two shapes: of its raw `cells`, what the file's `meta` data say, and its `clock`."""
     import polars as pl
 
     stored = meta.readstat_variable_types[name]

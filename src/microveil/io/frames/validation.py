@@ -38,7 +38,7 @@ def limit_of(variable: str) -> int:
 
 
 def check_shape(what: object, columns: int, cells: int = 0, *, size: int = 0) -> None:
-    """Refuse, before they are read, more columns or cells than the limits allow.
+    """Refuse, before they are read, more `columns` or `cells` of a file than the limits allow.
 
     `size` is that of a packed file in bytes: one with a byte for every hundred cells may have as many as it likes.
     """
@@ -69,7 +69,7 @@ def can_be_squared(low: float, high: float) -> bool:
 
 
 def check_unit(role: str, name: str, low: float, high: float) -> None:
-    """Refuse values between these extremes if they cannot be squared."""
+    """Refuse values of column `name` between the extremes `low` and `high` if they cannot be squared."""
     if not can_be_squared(low, high):
         raise DataError(
             f"{role}: column '{name}' is too large or too small in its unit to be squared", "give it in another unit"
