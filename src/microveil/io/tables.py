@@ -113,7 +113,7 @@ def read_table(place: str | Place, read_options: ReadOptions | None = None) -> t
     if isinstance(where, Database):
         return _read_database(where, read_options)
     if isinstance(where, Sheet):
-        where, read_options = where.path, replace(read_options, sheet=where.sheet)
+        read_options, where = replace(read_options, sheet=where.sheet), where.path
     path, kind = where, _format_of(where)
     check_options(kind.options, read_options, f"{path.suffix.lower()} files")
     _check_source(path)

@@ -108,7 +108,7 @@ def _layout(content: bytes, width: int) -> _Layout:
 
 
 def _wanted(column: pl.Series, code: int, width: int, layout: _Layout) -> int:
-    """The type for a column that has type `code`: as narrow as the column's own, if its values fit; text has a `width`."""
+    """The type for a column that has type `code`: as narrow as its own, if its values fit; text is `width` wide."""
     if layout.storage(code) is None:
         return code if code > layout.widest else max(code, min(width, layout.widest))
     largest: Any = column.max() if column.dtype.is_integer() else None
