@@ -32,6 +32,7 @@ A rule with `enforce = false` is not kept, but counted: in how many rows it does
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,6 +59,9 @@ REPEATS = 3
 
 FAR = 2
 """How many times as far from zero as any value a code stands, where its sign alone does not set it apart."""
+
+_NINES = re.compile("9{2,9}|9{3,8}[678]")
+_LOW_CODE = re.compile("-(?:7{1,9}|8{1,9}|9{1,9}|9{3,8}[678])")
 
 HINT = "`microveil describe INPUT -o FILE.toml` writes one to start from"
 
@@ -203,18 +207,12 @@ def _nearest_beyond(value: float, direction: int, cells: Array, rows: slice) -> 
 
 def _is_low_code(value: float) -> bool:
     """-7, -8, -9, -77, ..., -999, -9998, ..."""
-    if not -1e9 < value < 0 or value != round(value):
-        return False
-    text = f"{-value:.0f}"
-    return _is_nines(-value) or (text[0] in "789" and len(set(text)) == 1)
+    return _LOW_CODE.fullmatch(f"{value:.17g}") is not None
 
 
 def _is_nines(value: float) -> bool:
     """99, 999, ...; from four digits on the last may be 6, 7 or 8."""
-    if not 10 < value < 1e9 or value != round(value):
-        return False
-    text = f"{value:.0f}"
-    return set(text[:-1]) == {"9"} and (text[-1] == "9" or (len(text) >= 4 and text[-1] in "678"))
+    return _NINES.fullmatch(f"{value:.17g}") is not None
 
 
 def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:

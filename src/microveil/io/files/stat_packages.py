@@ -190,13 +190,7 @@ class StatFormat(Format):
         return frame, StatSource(self.title, SimpleNamespace(**vars(meta)), variables, self.release(path), notes)
 
     def write(self, frame: pl.DataFrame, path: Path, source_format: StatSource, *, shown_as: Path) -> None:
-        """Write with everything the source said about its columns."""
-        self.write_stored(frame, path, source_format, shown_as)
-
-    def write_stored(
-        self, frame: pl.DataFrame, path: Path, source_format: StatSource, shown_as: Path
-    ) -> tuple[pl.DataFrame, dict[str, pl.Series]]:
-        """Write by pyreadstat; the columns as they were stored, and the letters of missing cells by column."""
+        """Write by pyreadstat, with everything the source said about its columns."""
         needs("pyreadstat", EXTRA, shown_as)
         import pyreadstat
 
@@ -217,7 +211,12 @@ class StatFormat(Format):
         if failed:
             hint = "check names and labels of the columns, and the space on the disk; or write a .parquet file"
             raise FileError(f"{shown(shown_as)} cannot be written: a column has no place in it", hint)
-        return cells, letters
+        self.finish(path, cells, letters, source_format)
+
+    def finish(
+        self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], source_format: StatSource
+    ) -> None:
+        """Do what pyreadstat cannot: the file at `path` holds `cells`, and is to have the `letters` of missing ones."""
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """Refuse names of columns that the package does not know, before the long work."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -50,9 +50,10 @@ class Stata(StatFormat):
         labels = {name: {_code(value): label for value, label in entry.items()} for name, entry in known.items()}
         return {"version": _VERSIONS[release], "variable_value_labels": labels}
 
-    def write(self, frame: pl.DataFrame, path: Path, source_format: StatSource, *, shown_as: Path) -> None:
-        """Write with everything the source said about its columns, in the storage types they had."""
-        cells, letters = self.write_stored(frame, path, source_format, shown_as)
+    def finish(
+        self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], source_format: StatSource
+    ) -> None:
+        """The columns get the storage types they had."""
         widths = {} if source_format.meta is None else source_format.meta.variable_storage_width
         repack(path, cells, letters, {name: width - 1 for name, width in widths.items()})  # less the end of the text
 
