@@ -59,7 +59,7 @@ def text_cells(column: pl.Series) -> pl.Series:
         tally.append(int(formulas.sum()))
     if kept or not formulas.any():
         return column
-    return pl.select(pl.when(formulas).then(MARK + pl.lit(text)).otherwise(text).alias(column.name)).to_series()
+    return (MARK + text).zip_with(formulas, text).alias(column.name)
 
 
 def formula_cells(frame: pl.DataFrame) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from microveil.core.errors import DataError
 from microveil.io.dictionary import find_codes
+from microveil.io.files.formats import same_cells
 from microveil.io.frames.number_types import LARGEST_WHOLE
 from microveil.storage.atomic import shown
 
@@ -108,7 +109,7 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
     import polars as pl
 
     was = original.numbers
-    if column.dtype == was.dtype and column.equals(was, null_equal=True):
+    if same_cells(column, was):
         return original.text
     if column.dtype.is_float():
         column = column.fill_nan(None)

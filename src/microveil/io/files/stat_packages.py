@@ -94,11 +94,9 @@ class Variable:
         if len(column) != len(self.raw):
             return column.alias(self.raw.name), None
         codes = self.raw.cast(column.dtype, strict=False)
-        cells = pl.when(column.is_null() & self.seen.is_null()).then(codes).otherwise(column)
-        letters = None
-        if self.letters is not None:
-            letters = pl.select(pl.when(column.is_null()).then(self.letters)).to_series()
-        return pl.select(cells.alias(self.raw.name)).to_series(), letters
+        cells = codes.zip_with(column.is_null() & self.seen.is_null(), column)
+        letters = None if self.letters is None else self.letters.set(column.is_not_null(), None)
+        return cells.alias(self.raw.name), letters
 
 
 @dataclass(frozen=True)
@@ -237,7 +235,7 @@ def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Va
     if stored.startswith("string"):
         text = pl.Series(name, cells, pl.String)
         missing = [entry["lo"] if isinstance(entry, dict) else entry for entry in ranges]
-        seen = _without(text, text.is_in(missing)) if missing else text
+        seen = text.set(text.is_in(missing).fill_null(value=False), None) if missing else text
         return Variable(text, None, seen)
     letters = None
     if name in meta.missing_user_values:
@@ -247,7 +245,7 @@ def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Va
     raw = pl.Series(name, cells, kind)
     seen = raw.fill_nan(None) if raw.dtype.is_float() else raw
     for entry in ranges:
-        seen = _without(seen, seen.is_between(entry["lo"], entry["hi"]))
+        seen = seen.set(seen.is_between(entry["lo"], entry["hi"]).fill_null(value=False), None)
     if clock is not None:
         return Variable(raw, letters, clock.dates(seen), clock)
     codes = _categories(seen, meta.variable_value_labels.get(name, {}))
@@ -255,13 +253,6 @@ def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Va
         back = {code: label for label, code in codes.items()}
         seen = seen.cast(pl.Float64).replace_strict(back, return_dtype=pl.Enum(list(codes)))
     return Variable(raw, letters, seen, None, codes)
-
-
-def _without(column: pl.Series, missing: pl.Series) -> pl.Series:
-    import polars as pl
-
-    kept = pl.when(~missing.fill_null(value=False)).then(column)
-    return pl.select(kept.alias(column.name)).to_series()
 
 
 def _categories(seen: pl.Series, labels: Mapping[Any, str]) -> dict[str, float]:

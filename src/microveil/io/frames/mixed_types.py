@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from microveil.io.files.formats import same_cells
 from microveil.io.files.numerals import MISSING
 
 LARGEST = 2**63
@@ -52,7 +53,7 @@ class MixedColumn:
         """The cells to write: as they were if nothing has changed; missing ones as they were in any case."""
         if self.cells is None:
             return to_cells(column)
-        if column.dtype == self.seen.dtype and column.equals(self.seen, null_equal=True):
+        if same_cells(column, self.seen):
             return self.cells
         cells = to_cells(column)
         if len(cells) != len(self.cells):
