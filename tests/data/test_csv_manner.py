@@ -31,7 +31,7 @@ def again(folder, content: str | bytes, reading=None) -> tuple[pl.DataFrame, byt
     """The table, what it comes back as, and what is told about the file."""
     frame, form = read_table(save(folder, content), reading)
     write_table(frame, folder / "out.csv", form)
-    return frame, (folder / "out.csv").read_bytes(), form.told
+    return frame, (folder / "out.csv").read_bytes(), form.description
 
 
 # Decimals

@@ -49,7 +49,7 @@ def test_what_is_written_reads_the_same_again(name: str, tmp_path: Path) -> None
     write_table(frame, tmp_path / name, manner)
     again, told = read_table(tmp_path / name)
     assert again.equals(frame)
-    assert told.told == manner.told
+    assert told.description == manner.description
 
 
 @pytest.mark.parametrize("name", TABLES)

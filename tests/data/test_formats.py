@@ -135,7 +135,7 @@ def test_spss_comes_back(tmp_path, extension):
     assert frame["region"].dtype == pl.Enum(["north", "south", "Ärmelkanal", "refused"])
     assert frame["region"].null_count() == sum(n % 13 == 6 for n in range(ROWS))
     assert frame["founded"].dtype == pl.Date
-    told = read_table(source)[1].told
+    told = read_table(source)[1].description
     assert told == "SPSS; labelled, so taken as categories: region; user-missing codes in wages, region"
 
 
@@ -456,7 +456,7 @@ def test_one_sheet_is_read_and_no_other_is_released(tmp_path):
     book["Sheet"]["A3"].number_format = "0.00"
     book.save(source)
     frame, form = read_table(source)
-    assert form.told == "sheet 'Sheet' (of 3; the others are not released)"
+    assert form.description == "sheet 'Sheet' (of 3; the others are not released)"
     assert frame["2019"].to_list() == [2, None]
     write_table(frame, tmp_path / "b.xlsx", form)
     back = openpyxl.load_workbook(tmp_path / "b.xlsx")

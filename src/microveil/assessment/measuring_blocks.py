@@ -27,9 +27,9 @@ from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.intake.intake import Rules
 from microveil.intake.roles import Choice
-from microveil.io.blocks import open_blocks
 from microveil.io.files.formats import ReadOptions
 from microveil.io.frames.dataframes import open_frame
+from microveil.io.tables import open_blocks
 from microveil.measures.base import Measure, check_shapes
 from microveil.measures.nearest.linkage_blocks import ATTACKS
 from microveil.storage.disk_columns import BYTES, Shelf, memory_in_bytes, temporary_folder

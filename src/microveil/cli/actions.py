@@ -172,7 +172,7 @@ def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> Non
         with atomic_targets([save], point_of_no_return()) as (temporary,):
             temporary.write_text(text, encoding="utf-8")
     if as_json:
-        print_json({**description.to_dict(), "read_as": file_format.told})
+        print_json({**description.to_dict(), "read_as": file_format.description})
     else:
         catalogues.description(description, save)
 

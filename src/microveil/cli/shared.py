@@ -40,8 +40,8 @@ def read(source: Place, quiet: bool, reading: ReadOptions | None = None) -> tupl
     with progress(quiet, size) as tell:
         tell("reading the file", None)
         frame, file_format = read_table(source, reading)
-    if not quiet and not file_format.manner.is_plain:
-        say(f"{source} read as: {file_format.told}")
+    if not quiet and not file_format.source_format.is_plain:
+        say(f"{source} read as: {file_format.description}")
     return frame, file_format
 
 

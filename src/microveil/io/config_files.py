@@ -42,6 +42,7 @@ def read_toml_or_json(path: Path, hint: str, *, what: str = "") -> dict[str, Any
 
 
 def _read(path: Path, form: str, loads: Callable[[str], dict[str, Any]], hint: str, what: str) -> dict[str, Any]:
+    """The content of a file in a `form` that `loads` reads; `hint` and `what` it should be are for the error."""
     try:
         return loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -110,7 +111,7 @@ def read_strictly(
 
 
 def checked(kind: type[M], what: str, content: Mapping[str, Any], hint: str) -> M:
-    """The content, or an error that names the entry and the key."""
+    """The `content` as a `kind`, or an error that names `what` it is, the entry and the key, and gives a `hint`."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:

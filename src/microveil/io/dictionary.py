@@ -32,6 +32,7 @@ A rule with `enforce = false` is not kept, but counted: in how many rows it does
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,6 +59,9 @@ REPEATS = 3
 
 FAR = 2
 """How many times as far from zero as any value a code stands, where its sign alone does not set it apart."""
+
+_NINES = re.compile("9{2,9}|9{3,8}[678]")
+_LOW_CODE = re.compile("-(?:7{1,9}|8{1,9}|9{1,9}|9{3,8}[678])")
 
 HINT = "`microveil describe INPUT -o FILE.toml` writes one to start from"
 
@@ -169,7 +173,10 @@ def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ..
 
 
 def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
-    """The same for a column that is not in memory: values are looked at from both ends, a pass or two for each."""
+    """The same for a `column` of `values` that is not in memory, between its `minimum` and `maximum`.
+
+    Values are counted from both ends, a pass or two for each.
+    """
     low, least = _codes_from(values, column, minimum, _is_low_code, 1)
     high, largest = _codes_from(values, column, maximum, _is_nines, -1)
     if not low and not high:
@@ -178,13 +185,13 @@ def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) 
 
 
 def _codes_from(
-    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], way: int
+    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], direction: int
 ) -> tuple[list[float], float]:
-    """Codes from an end of a column, going up (1) or down (-1), and the first value that is none, or NaN."""
+    """Codes from `value`, an end of a `column`, in a `direction` (1 up, -1 down); the first other value, or NaN."""
     codes: list[float] = []
     while is_code(value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
         codes.append(value)
-        value = -way * float(values.largest(partial(_nearest_beyond, value, way), [column])[0])
+        value = -direction * float(values.largest(partial(_nearest_beyond, value, direction), [column])[0])
         value = value if np.isfinite(value) else float("nan")
     return codes, value
 
@@ -193,43 +200,39 @@ def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - 
     return np.array([float(np.count_nonzero(cells[0] == value))])
 
 
-def _nearest_beyond(value: float, way: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
-    turned = way * cells[0]
-    return np.array([np.max(-turned[turned > way * value], initial=-np.inf)])
+def _nearest_beyond(value: float, direction: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    turned = direction * cells[0]
+    return np.array([np.max(-turned[turned > direction * value], initial=-np.inf)])
 
 
 def _is_low_code(value: float) -> bool:
     """-7, -8, -9, -77, ..., -999, -9998, ..."""
-    if not -1e9 < value < 0 or value != round(value):
-        return False
-    text = f"{-value:.0f}"
-    return _is_nines(-value) or (text[0] in "789" and len(set(text)) == 1)
+    return _LOW_CODE.fullmatch(f"{value:.17g}") is not None
 
 
 def _is_nines(value: float) -> bool:
     """99, 999, ...; from four digits on the last may be 6, 7 or 8."""
-    if not 10 < value < 1e9 or value != round(value):
-        return False
-    text = f"{value:.0f}"
-    return set(text[:-1]) == {"9"} and (text[-1] == "9" or (len(text) >= 4 and text[-1] in "678"))
+    return _NINES.fullmatch(f"{value:.17g}") is not None
 
 
 def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:
     """The declared sums as rules between protected columns, after checking that they hold where all cells are."""
-    kept = [entry for entry in dictionary.sums if entry.enforce and _is_protected(entry, "sum", columns)]
-    rules = [_sum_rule(entry, columns) for entry in kept]
-    for entry, rule in zip(kept, rules, strict=True):
-        _check_holds(f"{shown(entry.total)} is not the sum of its parts", rule, entry.exceptions, columns)
+    rules = []
+    for entry in dictionary.sums:
+        if entry.enforce and _is_protected(entry, "sum", columns):
+            rules.append(_sum_rule(entry, columns))
+            _check_holds(f"{shown(entry.total)} is not the sum of its parts", rules[-1], entry.exceptions, columns)
     _check_no_circle(rules, list(columns))
     return rules
 
 
 def declared_orders(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[OrderRule]:
     """The declared orders as rules between protected columns, after checking that they hold."""
-    kept = [entry for entry in dictionary.orders if entry.enforce and _is_protected(entry, "order", columns)]
-    rules = [_order_rule(entry, columns) for entry in kept]
-    for entry, rule in zip(kept, rules, strict=True):
-        _check_holds(f"{shown(entry.lower)} is above {shown(entry.upper)}", rule, entry.exceptions, columns)
+    rules = []
+    for entry in dictionary.orders:
+        if entry.enforce and _is_protected(entry, "order", columns):
+            rules.append(_order_rule(entry, columns))
+            _check_holds(f"{shown(entry.lower)} is above {shown(entry.upper)}", rules[-1], entry.exceptions, columns)
     return rules
 
 
@@ -278,7 +281,7 @@ def _order_rule(entry: OrderEntry, columns: Mapping[str, Array]) -> OrderRule:
 
 
 def _check_holds(problem: str, rule: LinearRule | OrderRule, exceptions: int, columns: Mapping[str, Array]) -> None:
-    """What is declared must hold, or somebody must have said in how many rows it does not."""
+    """What is declared must hold in the `columns`, or the number of `exceptions` must say in how many rows not."""
     values = list(columns.values())
     broken = rule.broken(values)
     found = f"rules: {problem} in {broken} of {values[0].size} rows"

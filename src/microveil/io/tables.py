@@ -7,23 +7,26 @@ to a library's own, which do.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from microveil.core.errors import FileError, did_you_mean, one_of
+from microveil.io.blocks import BlockSource
 from microveil.io.databases.base import Engine
 from microveil.io.databases.duckdb import DuckDb
 from microveil.io.databases.postgresql import PostgreSql
 from microveil.io.databases.sqlite import Sqlite
 from microveil.io.files.arrow import Arrow
 from microveil.io.files.csv import Csv, Dialect
+from microveil.io.files.csv_blocks import CsvBlocks
 from microveil.io.files.excel import Excel, check_sheet
-from microveil.io.files.formats import Format, Plain, ReadOptions, SourceFormat, check_flat, check_options, check_table
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
 from microveil.io.files.parquet import Parquet
-from microveil.io.files.sas import DataSet, Transport
+from microveil.io.files.parquet_blocks import ParquetBlocks
+from microveil.io.files.sas import SasDataSet, SasTransport
 from microveil.io.files.spss import Spss
 from microveil.io.files.stata import Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
@@ -41,6 +44,7 @@ __all__ = [
     "atomic_target",
     "check_place",
     "check_target",
+    "open_blocks",
     "pending_table",
     "place_from",
     "read_table",
@@ -59,13 +63,19 @@ FORMATS: Final[Mapping[str, Format]] = {
     ".sav": Spss(),
     ".zsav": Spss(),
     ".dta": Stata(),
-    ".xpt": Transport(),
-    ".sas7bdat": DataSet(),
+    ".xpt": SasTransport(),
+    ".sas7bdat": SasDataSet(),
 }
 """Kinds of files, by their extension."""
 
 DATABASES: Final[Mapping[str, Engine]] = {"sqlite": Sqlite(), "duckdb": DuckDb(), "postgresql": PostgreSql()}
 """Databases, by how their address begins."""
+
+BLOCKS: Final[Mapping[str, Callable[[Path, ReadOptions], BlockSource]]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), CsvBlocks),
+    **dict.fromkeys((".parquet", ".pq"), ParquetBlocks),
+}
+"""Those that are read and written block by block, too."""
 
 EXTENSIONS: Final = {extension: kind.name for extension, kind in FORMATS.items()}
 
@@ -76,41 +86,50 @@ class FileFormat:
 
     name: str
     extension: str = ""
-    manner: SourceFormat = field(default_factory=Plain)
+    source_format: SourceFormat = field(default_factory=SourceFormat)
 
     @property
     def dialect(self) -> Dialect:
         """How a CSV file was written; the usual way, if it was none."""
-        return self.manner if isinstance(self.manner, Dialect) else Dialect()
+        return self.source_format if isinstance(self.source_format, Dialect) else Dialect()
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What was found out about the file, in one line for people."""
-        return self.manner.told
+        return self.source_format.description
 
     @property
     def has_notes(self) -> bool:
         """Whether whoever made the file has noted something in it that is about none of its columns alone."""
-        return bool(getattr(self.manner, "notes", None))
+        return bool(self.source_format.notes)
 
 
-def read_table(place: str | Place, reading: ReadOptions | None = None) -> tuple[pl.DataFrame, FileFormat]:
+def read_table(place: str | Place, read_options: ReadOptions | None = None) -> tuple[pl.DataFrame, FileFormat]:
     """The table in a file or database, and the format to write one like it.
 
     From CSV, columns in which every cell is a number or missing are Int64 or Float64; the others are text, verbatim.
     """
-    where, said = place_from(place), reading or ReadOptions()
+    where, read_options = place_from(place), read_options or ReadOptions()
     if isinstance(where, Database):
-        return _read_database(where, said)
-    path, said = (where.path, replace(said, sheet=where.sheet)) if isinstance(where, Sheet) else (where, said)
-    kind = _format_of(path)
-    check_options(kind.options, said, f"{path.suffix.lower()} files")
+        return _read_database(where, read_options)
+    if isinstance(where, Sheet):
+        read_options, where = replace(read_options, sheet=where.sheet), where.path
+    path, kind = where, _format_of(where)
+    check_options(kind.options, read_options, f"{path.suffix.lower()} files")
     _check_source(path)
     try:
-        frame, manner = kind.read(path, said)
+        frame, source_format = kind.read(path, read_options)
     except OSError as error:
         raise cannot("read", path, error) from None
-    return frame, FileFormat(kind.name, path.suffix.lower(), manner)
+    return frame, FileFormat(kind.name, path.suffix.lower(), source_format)
+
+
+def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSource:
+    """A file to be read in blocks."""
+    kind = BLOCKS.get(path.suffix.lower())
+    if kind is None:
+        raise FileError(f"{shown(path)} cannot be read block by block", "use a .parquet file, or engine='memory'")
+    return kind(path, read_options or ReadOptions())
 
 
 def write_table(
@@ -137,30 +156,36 @@ def write_table(
     path = where.path if isinstance(where, Sheet) else where
     kind = _format_of(path, to_write=True)
     kind.check_holds(frame, path)
-    manner = _manner(kind, path, like)
-    if not keep_notes and getattr(manner, "notes", None):
-        manner = replace(manner, notes={})
+    source_format = _target_format(kind, path, like)
+    if not keep_notes and source_format.notes:
+        source_format = replace(source_format, notes={})
     if isinstance(where, Sheet):
-        manner = replace(manner, sheet=where.sheet)
+        source_format = replace(source_format, sheet=where.sheet)
     try:
         with atomic_target(path) if into is None else nullcontext(into) as temporary:
-            _write(kind, frame, temporary, manner, path)
+            _write(kind, frame, temporary, source_format, path)
     except OSError as error:
         raise cannot("written", path, error) from None
 
 
 @contextmanager
 def pending_table(frame: pl.DataFrame, place: Database, like: FileFormat, *, replacing: bool = False) -> Iterator[None]:
-    """Write into a database, in a transaction that is made good when the block ends well; else nothing has happened."""
+    """Write `frame` into the table at `place`, in a transaction that is made good when the block ends well.
+
+    `like` and `replacing` are those of `write_table`.
+    """
     kind = DATABASES[place.kind]
-    with kind.writing(frame, place, like.manner if like.name == kind.name else None, replacing=replacing):
+    with kind.writing(frame, place, like.source_format if like.name == kind.name else None, replacing=replacing):
         yield
 
 
 def check_target(
     place: str | Place, inputs: Iterable[Place] = (), frame: pl.DataFrame | None = None, *, replacing: bool = False
 ) -> None:
-    """Refuse, before the long work, a target that `write_table` could not write or that is one of the inputs."""
+    """Refuse, before the long work, a target `place` that `write_table` could not write or that is one of the `inputs`.
+
+    With a `frame`, also one that the format cannot hold; `replacing` as in `write_table`.
+    """
     where, others = place_from(place), list(inputs)
     if isinstance(where, Database):
         kind = DATABASES[where.kind]
@@ -179,18 +204,18 @@ def check_target(
         kind_of_file.check_holds(frame, path)
 
 
-def _read_database(place: Database, reading: ReadOptions) -> tuple[pl.DataFrame, FileFormat]:
+def _read_database(place: Database, read_options: ReadOptions) -> tuple[pl.DataFrame, FileFormat]:
     kind = DATABASES[place.kind]
-    check_options(("query",), reading, "databases")
-    if not place.table and reading.query is None:
+    check_options(("query",), read_options, "databases")
+    if not place.table and read_options.query is None:
         raise FileError(f"{shown(place)} names no table", f"add #TABLE, or --query; {_listed(kind, place)}")
-    if place.table and reading.query is not None:
+    if place.table and read_options.query is not None:
         raise FileError(f"{shown(place)} names a table beside the query", "give one of them")
     if place.file is not None:
         _check_source(place.file)
-    frame, manner = kind.read(place, reading.query)
+    frame, source_format = kind.read(place, read_options.query)
     check_table(frame, place)
-    return frame, FileFormat(kind.name, "", manner)
+    return frame, FileFormat(kind.name, "", source_format)
 
 
 def _listed(kind: Engine, place: Database) -> str:
@@ -199,20 +224,20 @@ def _listed(kind: Engine, place: Database) -> str:
     return f"there are: {', '.join(names[:12])}" if names else "there are none"
 
 
-def _manner(kind: Format, path: Path, like: FileFormat) -> Any:
+def _target_format(kind: Format, path: Path, like: FileFormat) -> Any:
     """How to write: as the source was written, if it is of this kind."""
     extension = path.suffix.lower()
-    if like.name == kind.name and isinstance(like.manner, type(kind.default)):
-        return kind.adapted(like.manner, like.extension, extension)
+    if like.name == kind.name and isinstance(like.source_format, type(kind.default)):
+        return kind.adapted(like.source_format, like.extension, extension)
     return kind.adapted(kind.default, "", extension)
 
 
-def _write(kind: Format, frame: pl.DataFrame, temporary: Path, manner: Any, path: Path) -> None:
-    """Write, and tell a full disk that polars wraps."""
+def _write(kind: Format, frame: pl.DataFrame, temporary: Path, source_format: Any, path: Path) -> None:
+    """Write `frame` into the `temporary` file for `path`; a full disk, which polars wraps, is an OSError."""
     import polars as pl
 
     try:
-        kind.write(frame, temporary, manner, shown_as=path)
+        kind.write(frame, temporary, source_format, shown_as=path)
         return
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         code = error_code(error)
@@ -227,7 +252,7 @@ def _format_of(path: Path, *, to_write: bool = False) -> Format:
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         what = f"the extension {shown(path.suffix)}, which is not known" if path.suffix else "no extension"
-        offered = [extension for extension, known in FORMATS.items() if not (to_write and isinstance(known, DataSet))]
+        offered = [extension for extension in FORMATS if not (to_write and extension == ".sas7bdat")]
         raise FileError(f"{shown(path)} has {what}", f"use {one_of(offered)}")
     return kind
 

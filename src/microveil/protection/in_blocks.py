@@ -27,10 +27,10 @@ from microveil.engines.stream import Written, batch_rows, dependence_of, take_in
 from microveil.intake.derivable import told_in_blocks
 from microveil.intake.intake import Intake
 from microveil.intake.roles import resolve_roles
-from microveil.io.blocks import open_blocks
 from microveil.io.files.formats import ReadOptions
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formulas_counted, formulas_kept
 from microveil.io.frames.dataframes import open_frame
+from microveil.io.tables import open_blocks
 from microveil.methods import Plan, method_named
 from microveil.options import ProtectFile
 from microveil.protection import checks

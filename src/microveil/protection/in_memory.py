@@ -140,7 +140,9 @@ def _arranged(
         remarks.append("the rows are in a random order, on request")
     arranged = rest.put_back(arranged, order)
     settings |= rest.settings
-    return dataclasses.replace(release, data=arranged, warnings=[*remarks, *rest.told], settings=settings, order=order)
+    return dataclasses.replace(
+        release, data=arranged, warnings=[*remarks, *rest.warnings], settings=settings, order=order
+    )
 
 
 def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import FileError
 from microveil.core.rng import ROWS_PER_BLOCK
-from microveil.io.blocks import open_blocks
 from microveil.io.files.formats import ReadOptions
 from microveil.io.frames.dataframes import Frame
+from microveil.io.tables import open_blocks
 from microveil.release.release import Release
 from microveil.release.secret import PrivatePath, as_path, private_text
 from microveil.storage.atomic import atomic_targets, shown

@@ -124,7 +124,7 @@ def atomic_targets(
     targets = [_real(path) for path in paths]
     if paths and all(target in _at_work for target in targets):
         _for_owner.update(_real(path) for path in private)
-        with _told_about(paths[0]):
+        with _system_errors_about(paths[0]):
             yield tuple(targets)
         return
     temporaries: list[Path] = []
@@ -133,22 +133,22 @@ def atomic_targets(
         _sweep(folder)
     try:
         for path, target in zip(paths, targets, strict=True):
-            with _told_about(path):
+            with _system_errors_about(path):
                 temporary, handle = _create(target.parent)
                 temporaries.append(temporary)
                 handles.append(handle)
                 _at_work.add(temporary)
-        with _told_about(paths[0]):  # of several, the writers tell their own errors
+        with _system_errors_about(paths[0]):  # of several, the writers tell their own errors
             yield tuple(temporaries)
         files = list(zip(paths, temporaries, targets, strict=True))
         for path, temporary, target in files:
-            with _told_about(path):
+            with _system_errors_about(path):
                 _sync(temporary, os.O_RDWR)  # or a crash could leave an empty target
                 secret = path in private or temporary in _for_owner
                 temporary.chmod(0o600 if secret else _permissions(temporary, target))
         with shield or nullcontext():
             for path, temporary, target in files:
-                with _told_about(path):
+                with _system_errors_about(path):
                     temporary.replace(target)
         for target in targets:
             with suppress(OSError):  # the new names too, where folders can be synchronised
@@ -165,7 +165,7 @@ def atomic_targets(
 
 
 @contextmanager
-def _told_about(path: Path) -> Iterator[None]:
+def _system_errors_about(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -224,10 +224,9 @@ def _create(folder: Path) -> tuple[Path, int]:
 
 def _sweep(folder: Path) -> None:
     """Remove what a process that was killed has left behind: files of ours whose lock nobody holds any more."""
-    try:
-        left = [Path(entry.path) for entry in os.scandir(folder) if _is_temporary(entry.name)]
-    except OSError:
-        return
+    left: list[Path] = []
+    with suppress(OSError):
+        left = list(folder.glob(f"{PREFIX}*{SUFFIX}"))
     for path in left:
         with suppress(OSError):
             handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
@@ -236,10 +235,6 @@ def _sweep(folder: Path) -> None:
                     path.unlink()
             finally:
                 os.close(handle)
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
 def _locked(handle: int) -> bool | None:

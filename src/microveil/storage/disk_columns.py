@@ -151,22 +151,22 @@ LEAST_MEMORY = 10**8
 """Below this, Python and its libraries alone take more."""
 
 
-def memory_in_bytes(asked: int | str) -> int:
+def memory_in_bytes(memory: int | str) -> int:
     """`1GB`, `800 MB` or a number of bytes."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?b?)\s*", str(asked).lower())
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?b?)\s*", str(memory).lower())
     unit = found[2].upper() if found else ""
     unit = unit if unit.endswith("B") or not unit else f"{unit}B"
     size = int(float(found[1]) * UNITS[unit]) if found else 0
-    if isinstance(asked, bool) or size < LEAST_MEMORY:
+    if isinstance(memory, bool) or size < LEAST_MEMORY:
         raise ParameterError("memory: must be at least 100MB", "write it as 800MB or 1GB")
     return size
 
 
-def temporary_folder(beside: Path | None) -> Path:
-    """Where temporary columns go: `MICROVEIL_TEMPORARY`, or beside a file, or where the system has its own."""
-    asked = os.environ.get("MICROVEIL_TEMPORARY", "").strip()
-    if asked:
-        if not Path(asked).is_dir():
-            raise FileError(f"MICROVEIL_TEMPORARY: there is no folder {shown(asked)}", "create it, or unset it")
-        return Path(asked)
-    return Path(tempfile.gettempdir()) if beside is None else beside.resolve().parent
+def temporary_folder(file: Path | None) -> Path:
+    """Where temporary columns go: `MICROVEIL_TEMPORARY`, or that of `file`, or where the system has its own."""
+    folder = os.environ.get("MICROVEIL_TEMPORARY", "").strip()
+    if folder:
+        if not Path(folder).is_dir():
+            raise FileError(f"MICROVEIL_TEMPORARY: there is no folder {shown(folder)}", "create it, or unset it")
+        return Path(folder)
+    return Path(tempfile.gettempdir()) if file is None else file.resolve().parent

@@ -11,10 +11,9 @@ from typing import Any
 from microveil.assess import assess_release, held_rows, quick_risk, read_policy
 from microveil.assessment import measuring
 from microveil.core.errors import DataError, MicroveilError, ParameterError, PolicyNotMet
-from microveil.io.blocks import open_blocks
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formula_cells
 from microveil.io.locations import Place, file_of, own_file, place_from
-from microveil.io.tables import check_target
+from microveil.io.tables import check_target, open_blocks
 from microveil.methods import method_named
 from microveil.options import DEFAULT_METHOD, MEMORY, Protect, ProtectFile, declared_by
 from microveil.protection import checks
@@ -86,7 +85,7 @@ def protect(job: Job, face: Face) -> ProtectedFile:
         face.progress("writing", None)
         written = write_all(job, release, file_format, measured, registry, face)
     there = replace(release, data=_where(job.output), sample=(frame, release.data)) if written else release
-    return ProtectedFile(there, measured.risk, measured.assessment, written, file_format.told)
+    return ProtectedFile(there, measured.risk, measured.assessment, written, file_format.description)
 
 
 def _where(place: Place) -> Any:

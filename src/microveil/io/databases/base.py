@@ -5,27 +5,32 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from microveil.core.errors import FileError, did_you_mean
-from microveil.io.files.formats import needs
+from microveil.io.files.formats import SourceFormat, needs
 from microveil.io.files.header_names import check_no_pattern
 from microveil.io.files.numerals import Original, to_numbers, written_as
+from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database
 from microveil.storage.atomic import shown
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 T = TypeVar("T")
 
 EXTRA: Final = "db"
 ROWS: Final = 50_000
-"""Rows that are read and written at a time."""
+"""Rows that are sent at a time."""
+
+STAGED: Final = "microveil_staged"
+"""What rows on their way into a table are called."""
 
 _DECIMAL: Final = re.compile(r"(?:numeric|decimal)\((\d+),(\d+)\)", re.IGNORECASE)
 
@@ -40,24 +45,23 @@ class DatabaseColumn:
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(SourceFormat):
     """The columns of a table by name. Keys, indexes and rights stay behind."""
 
     columns: Mapping[str, DatabaseColumn] = field(default_factory=dict, repr=False, compare=False)
-    told: str = ""
-    is_plain: bool = True
 
 
 class Engine(ABC):
-    """A kind of database. A new one is a file beside this one, and a line in `files.DATABASES`.
+    """A kind of database. A new one is a file beside this one, and a line in `tables.DATABASES`.
 
     What is public here calls the private steps of each, and tells their errors without the words of the driver.
     """
 
     name: ClassVar[str]
+    driver: ClassVar[str]  # the package that speaks to it
 
     def read(self, place: Database, query: str | None) -> tuple[pl.DataFrame, Any]:
-        """The rows of a table, or of a query, in batches; and the manner of its columns. Nothing is changed."""
+        """The rows of a table, or of a query, in batches; and the source format of its columns. Nothing is changed."""
 
         def work(connection: Any) -> tuple[pl.DataFrame, Any]:
             if query is None and not self._has(connection, place):
@@ -68,14 +72,19 @@ class Engine(ABC):
         return self._reading(place, work)
 
     @contextmanager
-    def writing(self, frame: pl.DataFrame, place: Database, manner: Any, *, replacing: bool) -> Iterator[None]:
-        """Rows that are written, in batches, when the block begins, and are there for others when it ends well."""
+    def writing(self, frame: pl.DataFrame, place: Database, source_format: Any, *, replacing: bool) -> Iterator[None]:
+        """Write `frame` to the table at `place` when the block begins; others see it when the block ends well.
+
+        `source_format` is that of a table of the same kind of database, or None; `replacing` drops the old table.
+        """
         with nullcontext() if place.file is None else new_or_old(place.file):
-            connection = self._told(place, "written", lambda: self._connect(place, write=True))
+            connection = self._with_our_errors(place, "written", lambda: self._connect(place, write=True))
             try:
-                self._told(place, "written", lambda: self._insert(connection, frame, place, manner, replacing))
+                self._with_our_errors(
+                    place, "written", lambda: self._insert(connection, frame, place, source_format, replacing)
+                )
                 yield
-                self._told(place, "written", lambda: self._commit(connection))
+                self._with_our_errors(place, "written", lambda: self._commit(connection))
             finally:
                 connection.close()  # which undoes what was not made good
 
@@ -93,8 +102,7 @@ class Engine(ABC):
                 problem = f"{shown(place)} cannot be written: there is no folder {shown(file.parent)}"
                 raise FileError(problem, "create it first")
             return
-        if self._reading(place, lambda connection: self._has(connection, place)) and not replacing:
-            raise already_there(place)
+        self._reading(place, lambda connection: self._is_taken(connection, place, replacing=replacing))
 
     def is_same(self, one: Database, other: Database) -> bool:
         """Whether two places are one table, as far as their addresses tell."""
@@ -109,9 +117,9 @@ class Engine(ABC):
             with closing(self._connect(place, write=False)) as connection:
                 return work(connection)
 
-        return self._told(place, "read", connected)
+        return self._with_our_errors(place, "read", connected)
 
-    def _told(self, place: Database, verb: str, work: Callable[[], T]) -> T:
+    def _with_our_errors(self, place: Database, verb: str, work: Callable[[], T]) -> T:
         """Do it; an error of the driver becomes ours, and is not even its context: it may quote data or a password."""
         needs(self.driver, EXTRA, place)
         try:
@@ -119,11 +127,6 @@ class Engine(ABC):
         except self._errors() as error:
             why, hint = self._reason(error)
         raise FileError(f"{shown(place)} cannot be {verb} ({why})", hint)
-
-    @property
-    @abstractmethod
-    def driver(self) -> str:
-        """The package that speaks to it."""
 
     @abstractmethod
     def _errors(self) -> type[Exception] | tuple[type[Exception], ...]:
@@ -141,11 +144,10 @@ class Engine(ABC):
     def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, Any]: ...
 
     @abstractmethod
-    def _insert(self, connection: Any, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool) -> None:
-        """Begin a transaction, and write everything in it."""
-
-    @abstractmethod
-    def _commit(self, connection: Any) -> None: ...
+    def _insert(
+        self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+    ) -> None:
+        """Begin a transaction, and write everything in it; the arguments are those of `writing`."""
 
     @abstractmethod
     def _names(self, connection: Any) -> list[str]:
@@ -157,17 +159,32 @@ class Engine(ABC):
         wanted = name if schema in (None, "main") else f"{schema}.{name}"
         return wanted.lower() in [found.lower() for found in self._names(connection)]
 
-    def _make_room(self, connection: Any, place: Database, *, replacing: bool) -> None:
-        """Drop the old table, if that was asked for."""
-        if self._has(connection, place):
-            if not replacing:
-                raise already_there(place)
-            connection.execute(f"DROP TABLE {quoted(*place.schema_and_name)}")
+    def _is_taken(self, connection: Any, place: Database, *, replacing: bool) -> bool:
+        """Whether there is such a table already, which is refused unless it is to be replaced."""
+        there = self._has(connection, place)
+        if there and not replacing:
+            raise FileError(f"{shown(place)} exists already", "name another table, or say --overwrite")
+        return there
 
+    def _create(self, connection: Any, place: Database, columns: str, *, replacing: bool) -> None:
+        """Make the table with these `columns`, in place of the old one if `replacing`.
 
-def already_there(place: Database) -> FileError:
-    """The error for a target that nobody asked to replace."""
-    return FileError(f"{shown(place)} exists already", "name another table, or say --overwrite")
+        A server refuses to drop a table if a view depends on it.
+        """
+        if self._is_taken(connection, place, replacing=replacing):
+            self._execute(connection, f"DROP TABLE {self._table(place)}")
+        self._execute(connection, f"CREATE TABLE {self._table(place)} ({columns})")
+
+    def _table(self, place: Database) -> str:
+        """The table in a statement."""
+        return quoted(*place.schema_and_name)
+
+    def _execute(self, connection: Any, statement: str) -> list[Any]:
+        """Run a statement; the rows it gives."""
+        return list(connection.execute(statement).fetchall())
+
+    def _commit(self, connection: Any) -> None:
+        self._execute(connection, "COMMIT")
 
 
 def quoted(*names: str | None) -> str:
@@ -175,48 +192,91 @@ def quoted(*names: str | None) -> str:
     return ".".join('"' + name.replace('"', '""') + '"' for name in names if name is not None)
 
 
-def joined(reader: Any) -> pl.DataFrame:
-    """One table of all batches that Arrow reads; without any, its columns."""
-    import polars as pl
+class ArrowEngine(Engine):
+    """A database that gives and takes rows as Arrow. What Arrow has no type for passes as text, and is cast back."""
 
-    batches = [pl.DataFrame(pl.from_arrow(batch)) for batch in reader]
-    empty = pl.DataFrame(pl.from_arrow(reader.schema.empty_table()))
-    return pl.concat(batches, how="vertical", rechunk=True) if batches else empty
+    types: ClassVar[Mapping[str, str]]
+    """The type of a column from elsewhere, by the name of its type in polars. That of decimals holds any number."""
 
+    native: ClassVar[Collection[str]]
+    """Types that Arrow and polars have as well."""
 
-def from_text(
-    frame: pl.DataFrame, kinds: Mapping[str, str], as_text: Sequence[str], numeric: Sequence[str]
-) -> tuple[pl.DataFrame, TableSource]:
-    """The table as the methods see it: what was read as text and is of a numeric type, as numbers."""
-    check_no_pattern(frame.columns)
-    columns = {}
-    for name in frame.columns:
-        text = frame[name] if name in as_text else None
-        numbers = to_numbers(text) if text is not None and name in numeric else None
-        columns[name] = DatabaseColumn(kinds[name], frame[name] if numbers is None else numbers, text)
-    return frame.with_columns(column.seen for column in columns.values()), TableSource(columns)
+    exact: ClassVar[tuple[str, ...]]
+    """How the types of exact numbers begin."""
 
+    @abstractmethod
+    def _kinds(self, connection: Any, source: str, place: Database | None) -> tuple[dict[str, str], dict[str, str]]:
+        """The types of the columns of a table (or of a query, without a place), and as they were declared."""
 
-def as_written(column: pl.Series, was: DatabaseColumn | None, usual: Mapping[str, str]) -> tuple[pl.Series, str]:
-    """A column for the way into a database, and the type it gets there: its own, if the values still fit it."""
-    import polars as pl
+    @abstractmethod
+    def _fetch(self, connection: Any, query: str) -> pa.Table:
+        """The rows of a query, in the order in which they are stored."""
 
-    if isinstance(column.dtype, pl.Enum | pl.Categorical):
-        column = column.cast(pl.String)
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-    if was is None:
-        return column, usual.get(column.dtype.base_type().__name__, "text")
-    if was.text is not None and column.dtype == was.seen.dtype:
-        if column.dtype == pl.String:
+    @abstractmethod
+    def _copy(self, connection: Any, cells: pl.DataFrame, insert: str) -> None:
+        """Send rows to the database as `STAGED`, from which the statement `insert` takes them."""
+
+    def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableSource]:
+        import polars as pl
+
+        source = self._table(place) if query is None else f"({query}) AS selected"
+        kinds, declared = self._kinds(connection, source, place if query is None else None)
+        check_shape(place, len(kinds))
+        check_no_pattern(kinds)
+        as_text = [name for name, kind in kinds.items() if kind not in self.native]
+        picked = (f"CAST({quoted(n)} AS text) AS {quoted(n)}" if n in as_text else quoted(n) for n in kinds)
+        query = f"SELECT {', '.join(picked)} FROM {source}"  # noqa: S608 - names are quoted
+        frame = pl.DataFrame(pl.from_arrow(self._fetch(connection, query)))
+        columns = {}
+        for name in frame.columns:
+            text = frame[name] if name in as_text else None
+            numbers = to_numbers(text) if text is not None and kinds[name].startswith(self.exact) else None
+            columns[name] = DatabaseColumn(declared[name], frame[name] if numbers is None else numbers, text)
+        return frame.with_columns(column.seen for column in columns.values()), TableSource(columns)
+
+    def _insert(
+        self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+    ) -> None:
+        import polars as pl
+
+        known = (source_format or TableSource()).columns
+        found = [self._as_written(column, known.get(column.name)) for column in frame.get_columns()]
+        cells = pl.DataFrame([column for column, _ in found])
+        pairs = [(quoted(name), kind) for name, (_, kind) in zip(cells.columns, found, strict=True)]
+        self._begin(connection)
+        self._create(connection, place, ", ".join(f"{name} {kind}" for name, kind in pairs), replacing=replacing)
+        casts = ", ".join(f"CAST({name} AS {kind})" for name, kind in pairs)
+        self._copy(connection, cells, f"INSERT INTO {self._table(place)} SELECT {casts} FROM {STAGED}")  # noqa: S608 - quoted
+
+    def _begin(self, connection: Any) -> None:
+        """Begin a transaction."""
+
+    def _as_written(self, column: pl.Series, was: DatabaseColumn | None) -> tuple[pl.Series, str]:
+        """A column for the way into the database, and the type it gets there: its own, if the values still fit it."""
+        import polars as pl
+
+        if isinstance(column.dtype, pl.Enum | pl.Categorical):
+            column = column.cast(pl.String)
+        if column.dtype.is_float():
+            column = column.fill_nan(None)
+        same = was is not None and column.dtype == was.seen.dtype
+        if was is not None and was.text is not None and column.dtype.is_numeric():
+            cells = written_as(column, Original(was.text, was.seen)) if same else column
+            return cells.cast(pl.String), was.kind if _fits(column, was.kind) else self.types["Decimal"]
+        if was is not None and same:
             return column, was.kind
-        cells = written_as(column, Original(was.text, was.seen)).cast(pl.String)
-        return cells, was.kind if _fits(column, was.kind) else "numeric"
-    if was.text is not None and column.dtype.is_numeric():
-        return column.cast(pl.String), was.kind if _fits(column, was.kind) else "numeric"
-    if column.dtype == was.seen.dtype or (was.seen.dtype.is_decimal() and _fits(column, was.kind)):
-        return column, was.kind
-    return column, usual.get(column.dtype.base_type().__name__, "text")
+        return column, self.types.get(column.dtype.base_type().__name__, "text")
+
+
+def arrow_batches(cells: pl.DataFrame) -> pa.RecordBatchReader:
+    """The rows as Arrow sends them, `ROWS` at a time."""
+    import polars as pl
+    import pyarrow as pa
+
+    oldest = pl.CompatLevel.oldest()
+    slices = (cells[start : start + ROWS].to_arrow(compat_level=oldest) for start in range(0, cells.height, ROWS))
+    schema = cells.clear().to_arrow(compat_level=oldest).schema
+    return pa.RecordBatchReader.from_batches(schema, (batch for part in slices for batch in part.to_batches()))
 
 
 def _fits(column: pl.Series, kind: str) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from microveil.io.databases.base import ROWS, Engine, TableSource, as_written, from_text, joined, quoted
-from microveil.io.frames.validation import check_shape
+from microveil.io.databases.base import STAGED, ArrowEngine, arrow_batches
 from microveil.io.locations import Database
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
-_USUAL: Final = {
+_SAME: Final = {
     "Int8": "TINYINT",
     "Int16": "SMALLINT",
     "Int32": "INTEGER",
@@ -29,9 +30,6 @@ _USUAL: Final = {
     "Datetime": "TIMESTAMP",
     "Time": "TIME",
 }
-# The same types are read as they are; the others pass as text, and are cast back.
-_NATIVE: Final = frozenset(_USUAL.values())
-_ELSEWHERE: Final = {**_USUAL, "Decimal": "DOUBLE", "Duration": "INTERVAL"}
 # Nothing is loaded from the network, and a query reaches no other file.
 _CLOSED: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": "false",
@@ -56,11 +54,14 @@ _REASONS: Final = {
 """Why something failed, by the kind of the error: the words of DuckDB itself quote cells."""
 
 
-class DuckDb(Engine):
+class DuckDb(ArrowEngine):
     """A file of DuckDB."""
 
     name: ClassVar[str] = "duckdb"
     driver: ClassVar[str] = "duckdb"
+    types: ClassVar[Mapping[str, str]] = {**_SAME, "Decimal": "DOUBLE", "Duration": "INTERVAL"}
+    native: ClassVar[Collection[str]] = frozenset(_SAME.values())
+    exact: ClassVar[tuple[str, ...]] = ("DECIMAL", "HUGEINT", "UHUGEINT")
 
     def _errors(self) -> tuple[type[Exception], ...]:
         import duckdb
@@ -76,42 +77,24 @@ class DuckDb(Engine):
 
         return duckdb.connect(str(place.file), read_only=not write, config=_CLOSED)
 
-    def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableSource]:
-        """Rows in the order in which they were inserted."""
-        source = f"({query})" if query is not None else quoted(*place.schema_and_name)
-        described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608 - names are quoted
+    def _kinds(self, connection: Any, source: str, place: Database | None) -> tuple[dict[str, str], dict[str, str]]:  # noqa: ARG002 - both are one
+        described = self._execute(connection, f"DESCRIBE SELECT * FROM {source}")  # noqa: S608 - names are quoted
         kinds = {name: kind for name, kind, *_ in described}
-        check_shape(place, len(kinds))
-        as_text = [name for name, kind in kinds.items() if kind not in _NATIVE]
-        picked = (f"CAST({quoted(n)} AS VARCHAR) AS {quoted(n)}" if n in as_text else quoted(n) for n in kinds)
-        reader = connection.sql(f"SELECT {', '.join(picked)} FROM {source}").to_arrow_reader(ROWS)  # noqa: S608 - quoted
-        frame = joined(reader)
-        numeric = [name for name, kind in kinds.items() if kind.startswith(("DECIMAL", "HUGEINT", "UHUGEINT"))]
-        return from_text(frame, kinds, as_text, numeric)
+        return kinds, kinds
 
-    def _insert(self, connection: Any, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool) -> None:
-        """One transaction around everything, also around making and dropping tables."""
-        import polars as pl
+    def _fetch(self, connection: Any, query: str) -> pa.Table:
+        return connection.sql(query).to_arrow_table()
 
-        table = quoted(*place.schema_and_name)
-        known = (manner or TableSource()).columns
-        found = [as_written(column, known.get(column.name), _ELSEWHERE) for column in frame.get_columns()]
-        cells = pl.DataFrame([column for column, _ in found])
-        kinds = ["DOUBLE" if kind == "numeric" else kind for _, kind in found]
-        pairs = list(zip(map(quoted, cells.columns), kinds, strict=True))
+    def _begin(self, connection: Any) -> None:
         connection.execute("BEGIN TRANSACTION")
-        self._make_room(connection, place, replacing=replacing)
-        connection.execute(f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in pairs)})")
-        casts = ", ".join(f"CAST({name} AS {kind})" for name, kind in pairs)
-        for start in range(0, cells.height, ROWS):
-            batch = cells[start : start + ROWS].to_arrow(compat_level=pl.CompatLevel.oldest())
-            connection.register("microveil_batch", batch)
-            connection.execute(f"INSERT INTO {table} SELECT {casts} FROM microveil_batch")  # noqa: S608 - quoted
-            connection.unregister("microveil_batch")
 
-    def _commit(self, connection: Any) -> None:
-        connection.execute("COMMIT")
+    def _copy(self, connection: Any, cells: pl.DataFrame, insert: str) -> None:
+        connection.register(STAGED, arrow_batches(cells))
+        connection.execute(insert)
+        connection.unregister(STAGED)
 
     def _names(self, connection: Any) -> list[str]:
-        found = connection.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2")
-        return [name if schema == "main" else f"{schema}.{name}" for schema, name in found.fetchall()]
+        found = self._execute(
+            connection, "SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2"
+        )
+        return [name if schema == "main" else f"{schema}.{name}" for schema, name in found]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from microveil.io.databases.base import ROWS, Engine, TableSource, already_there, as_written, from_text, joined, quoted
-from microveil.io.frames.validation import check_shape
+from microveil.io.databases.base import STAGED, ArrowEngine, arrow_batches, quoted
 from microveil.io.locations import Database
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
-# Types that Arrow and polars have as well; the others pass as text, and are cast back by the server.
-_NATIVE: Final = frozenset(
-    {"bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "bytea", "date", "timestamp"}
-)
-_USUAL: Final = {
+_TYPES: Final = {
     "Int8": "smallint",
     "Int16": "smallint",
     "Int32": "integer",
@@ -36,7 +33,18 @@ _USUAL: Final = {
     "Time": "time",
     "Duration": "interval",
 }
-_STAGED: Final = "microveil_staged"
+# What Arrow calls types that the driver does not name.
+_NUMBERS: Final = {
+    "bool": "bool",
+    "int16": "int2",
+    "int32": "int4",
+    "int64": "int8",
+    "float": "float4",
+    "double": "float8",
+}
+_ARROW_NAMES: Final = _NUMBERS | {"string": "text", "large_string": "text", "binary": "bytea", "date32[day]": "date"}
+# Types of polars that the driver does not know, and what it sends for them.
+_WIDER: Final = {"Int8": "Int16", "UInt8": "Int16", "UInt16": "Int32", "UInt32": "Int64", "UInt64": "String"}
 _WAIT: Final = "10"  # seconds for a server that does not answer
 _REASONS: Final = {
     "28": ("the server refused the user or the password", "check the address, PGPASSWORD or ~/.pgpass"),
@@ -51,11 +59,16 @@ _REASONS: Final = {
 }
 
 
-class PostgreSql(Engine):
+class PostgreSql(ArrowEngine):
     """A table on a server."""
 
     name: ClassVar[str] = "postgresql"
     driver: ClassVar[str] = "adbc_driver_postgresql"
+    types: ClassVar[Mapping[str, str]] = _TYPES
+    native: ClassVar[Collection[str]] = frozenset(
+        {"bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "bytea", "date", "timestamp"}
+    )
+    exact: ClassVar[tuple[str, ...]] = ("numeric",)
 
     def _errors(self) -> type[Exception]:
         import adbc_driver_manager
@@ -76,82 +89,71 @@ class PostgreSql(Engine):
 
         connection = dbapi.connect(_with_wait(place.address))
         try:
-            with connection.cursor() as cursor:
-                if not write:
-                    cursor.execute("SET TRANSACTION READ ONLY")
-                # Rows in the order in which they are stored: no joining in half-way, no workers side by side.
-                cursor.execute("SET LOCAL synchronize_seqscans = off")
-                cursor.execute("SET LOCAL max_parallel_workers_per_gather = 0")
+            if not write:
+                self._execute(connection, "SET TRANSACTION READ ONLY")
+            # Rows in the order in which they are stored: no joining in half-way, no workers side by side.
+            self._execute(connection, "SET LOCAL synchronize_seqscans = off")
+            self._execute(connection, "SET LOCAL max_parallel_workers_per_gather = 0")
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableSource]:
-        """Rows as the server gives them; a query says its order itself."""
-        source = f"({query}) AS asked" if query is not None else quoted(*place.schema_and_name)
+    def _execute(self, connection: Any, statement: str) -> list[Any]:
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {source} LIMIT 0")  # noqa: S608 - names are quoted
-            schema = cursor.fetch_arrow_table().schema
-            check_shape(place, len(schema))
-            short = {field.name: _typname(field) for field in schema}
-            kinds = short if query is not None else self._declared(cursor, place)
-            as_text = [name for name, kind in short.items() if kind not in _NATIVE]
-            picked = (f"{quoted(n)}::text AS {quoted(n)}" if n in as_text else quoted(n) for n in short)
-            cursor.execute(f"SELECT {', '.join(picked)} FROM {source}")  # noqa: S608 - names are quoted
-            frame = joined(cursor.fetch_record_batch())
-        return from_text(frame, kinds, as_text, [name for name, kind in short.items() if kind == "numeric"])
+            cursor.execute(statement)
+            return list(cursor.fetchall()) if cursor.description else []
 
-    def _insert(self, connection: Any, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool) -> None:
+    def _kinds(self, connection: Any, source: str, place: Database | None) -> tuple[dict[str, str], dict[str, str]]:
+        """Declared is everything that was said of a column, such as numeric(10,2)."""
+        schema = self._fetch(connection, f"SELECT * FROM {source} LIMIT 0").schema  # noqa: S608 - quoted
+        kinds = {field.name: _typname(field) for field in schema}
+        if place is None:
+            return kinds, kinds
+        declared = self._execute(
+            connection,
+            "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "  # noqa: S608 - a literal
+            f"WHERE attrelid = {_regclass(place)} AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        )
+        return kinds, dict(declared)
+
+    def _fetch(self, connection: Any, query: str) -> pa.Table:
+        with connection.cursor() as cursor:
+            return cursor.execute(query).fetch_arrow_table()
+
+    def _copy(self, connection: Any, cells: pl.DataFrame, insert: str) -> None:
         """By a temporary table, from which the server casts every column into its type."""
         import polars as pl
 
-        table = quoted(*place.schema_and_name)
-        known = (manner or TableSource()).columns
-        found = [as_written(column, known.get(column.name), _USUAL) for column in frame.get_columns()]
-        cells = pl.DataFrame([column for column, _ in found])
-        pairs = [(quoted(name), kind) for name, (_, kind) in zip(cells.columns, found, strict=True)]
+        kinds = [_WIDER.get(str(column.dtype)) for column in cells.get_columns()]
+        cells = cells.with_columns(
+            column.cast(getattr(pl, kind)) for column, kind in zip(cells.get_columns(), kinds, strict=True) if kind
+        )
         with connection.cursor() as cursor:
-            self._make_room(connection, place, replacing=replacing)
-            cursor.adbc_ingest(_STAGED, _batches(cells), mode="create", temporary=True)
-            cursor.execute(f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in pairs)})")
-            casts = ", ".join(f"{name}::{kind}" for name, kind in pairs)
-            cursor.execute(f"INSERT INTO {table} SELECT {casts} FROM pg_temp.{_STAGED}")  # noqa: S608 - quoted
-            cursor.execute(f"DROP TABLE pg_temp.{_STAGED}")
+            cursor.adbc_ingest(STAGED, arrow_batches(cells), mode="create", temporary=True)
+        self._execute(connection, insert)
+        self._execute(connection, f"DROP TABLE pg_temp.{STAGED}")
 
     def _commit(self, connection: Any) -> None:
         connection.commit()
 
     def _names(self, connection: Any) -> list[str]:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT table_schema, table_name FROM information_schema.tables "
-                "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2"
-            )
-            return [name if schema == "public" else f"{schema}.{name}" for schema, name in cursor.fetchall()]
+        found = self._execute(
+            connection,
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2",
+        )
+        return [name if schema == "public" else f"{schema}.{name}" for schema, name in found]
 
     def _has(self, connection: Any, place: Database) -> bool:
         """As the server finds it: a name without a schema is looked for along its path."""
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT to_regclass({_literal(quoted(*place.schema_and_name))}) IS NOT NULL")
-            return bool(cursor.fetchone()[0])
+        return bool(self._execute(connection, f"SELECT {_regclass(place)} IS NOT NULL")[0][0])
 
-    def _make_room(self, connection: Any, place: Database, *, replacing: bool) -> None:
-        """Drop the old table, if that was asked for; the server refuses if a view depends on it."""
-        if self._has(connection, place):
-            if not replacing:
-                raise already_there(place)
-            with connection.cursor() as cursor:
-                cursor.execute(f"DROP TABLE {quoted(*place.schema_and_name)}")
 
-    def _declared(self, cursor: Any, place: Database) -> dict[str, str]:
-        """The types of the columns with everything that was declared, such as numeric(10,2)."""
-        table = _literal(quoted(*place.schema_and_name))
-        cursor.execute(
-            "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "  # noqa: S608 - a literal
-            f"WHERE attrelid = to_regclass({table}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
-        )
-        return dict(cursor.fetchall())
+def _regclass(place: Database) -> str:
+    """The table in a statement about it, or NULL if there is none."""
+    name = quoted(*place.schema_and_name).replace("'", "''")
+    return f"to_regclass('{name}')"
 
 
 def _typname(field: Any) -> str:
@@ -163,35 +165,9 @@ def _typname(field: Any) -> str:
         return str(noted.decode())
     if isinstance(field.type, pa.BaseExtensionType):
         return str(getattr(field.type, "type_name", "other"))
-    arrow = {"bool": "bool", "int16": "int2", "int32": "int4", "int64": "int8", "float": "float4", "double": "float8"}
-    plain = {**arrow, "string": "text", "large_string": "text", "binary": "bytea", "date32[day]": "date"}
     if pa.types.is_timestamp(field.type):
         return "timestamptz" if field.type.tz else "timestamp"
-    return plain.get(str(field.type), "other")
-
-
-def _batches(cells: pl.DataFrame) -> Any:
-    """The rows as Arrow sends them, some at a time."""
-    import polars as pl
-    import pyarrow as pa
-
-    # The driver has no such types.
-    wider: dict[Any, Any] = {
-        pl.Int8: pl.Int16,
-        pl.UInt8: pl.Int16,
-        pl.UInt16: pl.Int32,
-        pl.UInt32: pl.Int64,
-        pl.UInt64: pl.String,
-    }
-    cells = cells.with_columns(column.cast(wider.get(column.dtype, column.dtype)) for column in cells.get_columns())
-    oldest = pl.CompatLevel.oldest()
-    slices = (cells[start : start + ROWS].to_arrow(compat_level=oldest) for start in range(0, cells.height, ROWS))
-    schema = cells.clear().to_arrow(compat_level=oldest).schema
-    return pa.RecordBatchReader.from_batches(schema, (batch for part in slices for batch in part.to_batches()))
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return _ARROW_NAMES.get(str(field.type), "other")
 
 
 def _with_wait(address: str) -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from microveil.io.databases.base import ROWS, Engine, quoted
+from microveil.io.files.formats import SourceFormat
 from microveil.io.files.header_names import check_no_pattern
-from microveil.io.frames.mixed_types import LooseColumn, to_cells
+from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database
 
@@ -28,7 +29,7 @@ _CONSTRAINTS: Final = re.compile(
     r"\b(?:AS|ALWAYS|AUTOINCREMENT|CHECK|COLLATE|CONSTRAINT|DEFAULT|GENERATED|KEY|NOT|NULL|ON|PRIMARY|REFERENCES|UNIQUE)\b",
     re.IGNORECASE,
 )
-_LOOKS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_READ_ACTIONS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
 _READS: Final = ("only reading is allowed", "ask with a SELECT")
 _REASONS: Final = {
@@ -51,13 +52,11 @@ _SAID: Final = {
 
 
 @dataclass(frozen=True)
-class SqliteSource:
+class SqliteSource(SourceFormat):
     """By name, the type a column was declared with (which need not be one), and what is kept of it in batches."""
 
     kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
-    columns: Mapping[str, LooseColumn] = field(default_factory=dict, repr=False, compare=False)
-    told: str = ""
-    is_plain: bool = True
+    columns: Mapping[str, MixedColumn] = field(default_factory=dict, repr=False, compare=False)
 
 
 class Sqlite(Engine):
@@ -88,11 +87,10 @@ class Sqlite(Engine):
         """Rows in the order in which they are stored."""
         import polars as pl
 
-        table = quoted(place.table)
-        asked = query or f"SELECT * FROM {table}"  # noqa: S608 - names are quoted
+        statement = query or f"SELECT * FROM {self._table(place)}"  # noqa: S608 - names are quoted
         if query is not None:  # a connection that only reads can still copy the database, and make others
             connection.set_authorizer(_reading_only)
-        with closing(connection.execute(asked)) as cursor:  # an open one holds a lock, even in an error
+        with closing(connection.execute(statement)) as cursor:  # an open one holds a lock, even in an error
             names = [entry[0] for entry in cursor.description or ()]
             check_shape(place, len(names))
             check_no_pattern(names)
@@ -100,39 +98,39 @@ class Sqlite(Engine):
             while rows := cursor.fetchmany(ROWS):
                 for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
                     column.extend(batch)
-        declared = connection.execute(f"PRAGMA table_info({table})").fetchall() if query is None else []
-        columns = {name: LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
+        declared = connection.execute(f"PRAGMA table_info({self._table(place)})").fetchall() if query is None else []
+        columns = {name: MixedColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
         kinds = {name: kind for _, name, kind, *_ in declared}
         return pl.DataFrame([column.seen for column in columns.values()]), SqliteSource(kinds, columns)
 
     def _insert(
-        self, connection: sqlite3.Connection, frame: pl.DataFrame, place: Database, manner: Any, replacing: bool
+        self, connection: sqlite3.Connection, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
     ) -> None:
         """One transaction around everything, also around making and dropping tables."""
-        known: SqliteSource = manner or SqliteSource()
-        table = quoted(place.table)
+        known: SqliteSource = source_format or SqliteSource()
         columns = [f"{quoted(name)} {_kind(frame[name], known)}".rstrip() for name in frame.columns]
         connection.execute("BEGIN IMMEDIATE")
-        self._make_room(connection, place, replacing=replacing)
-        connection.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
-        insert = f"INSERT INTO {table} VALUES ({', '.join('?' * frame.width)})"  # noqa: S608 - names are quoted
+        self._create(connection, place, ", ".join(columns), replacing=replacing)
+        insert = f"INSERT INTO {self._table(place)} VALUES ({', '.join('?' * frame.width)})"  # noqa: S608 - names are quoted
         cells = [_cells(column, known.columns.get(column.name)) for column in frame.get_columns()]
         for start in range(0, frame.height, ROWS):
             batch = (column[start : start + ROWS] for column in cells)
             connection.executemany(insert, zip(*batch, strict=True))
 
-    def _commit(self, connection: sqlite3.Connection) -> None:
-        connection.execute("COMMIT")
+    def _table(self, place: Database) -> str:
+        return quoted(place.table)  # a point in it is part of the name
 
     def _names(self, connection: sqlite3.Connection) -> list[str]:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        found = self._execute(
+            connection, "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        )
         return [name for (name,) in found if not name.startswith("sqlite_")]
 
 
-def _kind(column: pl.Series, manner: SqliteSource) -> str:
+def _kind(column: pl.Series, source_format: SqliteSource) -> str:
     """The declared type, unless new fractions would not be kept by it."""
-    declared = manner.kinds.get(column.name)
-    was = manner.columns.get(column.name)
+    declared = source_format.kinds.get(column.name)
+    was = source_format.columns.get(column.name)
     if declared is not None and was is not None and column.dtype == was.seen.dtype and _is_plain(declared):
         return declared
     if column.dtype.is_integer() or str(column.dtype) == "Boolean":
@@ -147,11 +145,11 @@ def _is_plain(declared: str) -> bool:
 
 def _reading_only(action: int, _: str | None, function: str | None, *__: str | None) -> int:
     """What a query may do: look at tables."""
-    allowed = action in _LOOKS and not (action == sqlite3.SQLITE_FUNCTION and function == "load_extension")
+    allowed = action in _READ_ACTIONS and not (action == sqlite3.SQLITE_FUNCTION and function == "load_extension")
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def _cells(column: pl.Series, was: LooseColumn | None) -> list[Any]:
+def _cells(column: pl.Series, was: MixedColumn | None) -> list[Any]:
     """Cells that SQLite knows; it has no dates, and keeps them as text."""
     cells = to_cells(column) if was is None else was.back(column)
     if column.dtype.is_temporal():

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from microveil.core.errors import DataError, FileError
-from microveil.io.files.formats import Format, ReadOptions, check_table, plain_pandas_note
+from microveil.core.errors import FileError
+from microveil.io.files.formats import (
+    Format,
+    ReadOptions,
+    SourceFormat,
+    check_table,
+    check_unique,
+    same_cells,
+    split_notes,
+)
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -18,14 +26,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ArrowSource:
+class ArrowSource(SourceFormat):
     """The columns as they were, by name: as Arrow has them and as the methods see them; and what pandas notes."""
 
     columns: Mapping[str, tuple[Any, Any, pl.Series]] = field(default_factory=dict, repr=False, compare=False)
     pandas: bytes | None = field(default=None, repr=False)
     notes: Mapping[str | None, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
-    told: str = ""
-    is_plain: bool = True
 
 
 class Arrow(Format):
@@ -34,36 +40,31 @@ class Arrow(Format):
     name: ClassVar[str] = "arrow"
     default: ClassVar[ArrowSource] = ArrowSource()
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
         """Columns of any type, nested ones included."""
         import polars as pl
 
         table = _read(path)
-        repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
-        if repeated:
-            names = ", ".join(shown(name) for name in repeated)
-            raise DataError(f"{shown(path)} repeats column names: {names}", "rename them apart")
+        check_unique(table.column_names, path)
         frame = pl.DataFrame(pl.from_arrow(table))
         check_table(frame, path)
         columns = {name: (table.schema.field(name), table.column(name), frame[name]) for name in table.column_names}
-        noted = table.schema.metadata or {}
-        pandas = plain_pandas_note(noted.get(b"pandas"))
-        whole = {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
+        pandas, whole = split_notes(table.schema)
         notes = {field.name: field.metadata for field in table.schema if field.metadata} | (
             {None: whole} if whole else {}
         )
         return frame, ArrowSource(columns, pandas, notes)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: ArrowSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: ArrowSource, *, shown_as: Path) -> None:
         """Write, compressed as Feather files are; in an .arrow file as it is, to be mapped into memory."""
         import pyarrow as pa
 
-        found = [_field_and_cells(column, manner.columns.get(column.name)) for column in frame.get_columns()]
-        fields = [kind.with_metadata(manner.notes.get(kind.name)) for kind, _ in found]
-        before = {name: seen.dtype for name, (_, _, seen) in manner.columns.items()}
+        found = [_field_and_cells(column, source_format.columns.get(column.name)) for column in frame.get_columns()]
+        fields = [kind.with_metadata(source_format.notes.get(kind.name)) for kind, _ in found]
+        before = {name: seen.dtype for name, (_, _, seen) in source_format.columns.items()}
         same = dict(frame.schema) == before  # what pandas notes is about the types, too
-        noted = {b"pandas": manner.pandas} if manner.pandas is not None and same else {}
-        schema = pa.schema(fields, metadata={**noted, **manner.notes.get(None, {})})
+        noted = {b"pandas": source_format.pandas} if source_format.pandas is not None and same else {}
+        schema = pa.schema(fields, metadata={**noted, **source_format.notes.get(None, {})})
         table = pa.table([cells for _, cells in found], schema=schema)
         options = pa.ipc.IpcWriteOptions(compression="lz4" if shown_as.suffix.lower() == ".feather" else None)
         with path.open("wb") as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
@@ -95,11 +96,9 @@ def _field_and_cells(column: pl.Series, was: tuple[Any, Any, pl.Series] | None) 
     if was is None:
         return pa.field(column.name, cells.type), cells
     kind, original, seen = was
-    if column.dtype != seen.dtype:
-        return pa.field(column.name, cells.type), cells
-    if column.equals(seen, null_equal=True):
+    if same_cells(column, seen):
         return kind, original
-    try:
-        return kind, cells.cast(kind.type)
-    except pa.ArrowException:  # a dictionary of another width
-        return pa.field(column.name, cells.type), cells
+    if column.dtype == seen.dtype:
+        with suppress(pa.ArrowException):  # a dictionary of another width
+            return kind, cells.cast(kind.type)
+    return pa.field(column.name, cells.type), cells

@@ -1,7 +1,7 @@
 """CSV in and out, so that what was not changed comes back as it was written.
 
 A file is read as text first, and its columns of numbers keep that text (see `numerals`). Separator, decimal sign,
-quotes and encoding are found, told to the user, and used again for the release; where two readings are possible,
+quotes and encoding are found, shown to the user, and used again for the release; where two readings are possible,
 the user is asked to say which.
 
 Rows are split by Arrow rather than by polars: it refuses rows that are too short instead of filling them up, and takes
@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,11 +22,11 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
 from microveil.io.files.encodings import Encoding, as_utf8
-from microveil.io.files.formats import Format, ReadOptions, check_flat
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat
 from microveil.io.files.formula_injection import text_cells
 from microveil.io.files.header_names import check_names
 from microveil.io.files.numerals import Original, find_numbers, with_decimals, written_as
-from microveil.io.files.quoting import BEGINNING, Quoting, find_quoting, header_line, quoted_cells
+from microveil.io.files.quoting import SAMPLED_BYTES, Quoting, find_quoting, quoted_cells
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -40,12 +40,12 @@ _DECIMALS: Final = {"point": ".", "dot": ".", "comma": ","}
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?")
 _INK: Final = re.compile(rb"\S")
 _BLOCK: Final = 2**22  # bytes Arrow splits at a time, and so the longest row; more than fits a cache is slower
-_TRIED: Final = 100  # records by which separators that split the header alike are told apart
+_TRIED: Final = 100  # records by which separators that split the header alike are distinguished
 _END: Final = "end"
 
 
 @dataclass(frozen=True)
-class Dialect:
+class Dialect(SourceFormat):
     """How a CSV file was written. The originals are confidential, so they stay out of its printed form."""
 
     separator: str = ","
@@ -56,11 +56,11 @@ class Dialect:
     originals: Mapping[str, Original] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`semicolon, decimal comma, cp1252`."""
-        quotes = f", {self.quoting.told}" if self.quoting.told else ""
+        quotes = f", {self.quoting.description}" if self.quoting.description else ""
         word = {".": "point", ",": "comma"}[self.decimal]
-        return f"{SEPARATORS[self.separator][2:]}, decimal {word}, {self.encoding.told}{quotes}"
+        return f"{SEPARATORS[self.separator][2:]}, decimal {word}, {self.encoding.description}{quotes}"
 
     @property
     def is_plain(self) -> bool:
@@ -86,40 +86,37 @@ class Csv(Format):
     options: ClassVar[Sequence[str]] = ("delimiter", "decimal", "encoding")
     default: ClassVar[Dialect] = Dialect()
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
         """Numbers are Int64 or Float64; the rest is text, empty cells null."""
-        return read_csv(path, reading)
+        data, encoding = as_utf8(path.read_bytes(), path, read_options.encoding)
+        return parse(data, encoding, path, read_options)[:2]
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: Dialect, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: Dialect, *, shown_as: Path) -> None:
         """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
         with path.open("wb") as file:
-            write_csv(frame, file, manner, shown_as)
+            write_csv(frame, file, source_format, shown_as)
 
-    def adapted(self, manner: Dialect, extension: str, target: str) -> Dialect:
+    def adapted(self, source_format: Dialect, extension: str, target: str) -> Dialect:
         """Tabs come and go with the extension that means them."""
         if (extension == ".tsv") == (target == ".tsv"):
-            return manner
-        return replace(manner, separator="\t" if target == ".tsv" else ",")
+            return source_format
+        return replace(source_format, separator="\t" if target == ".tsv" else ",")
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """No lists, no bytes."""
         check_flat(frame, path)
 
 
-def read_csv(path: Path, reading: ReadOptions | None = None) -> tuple[pl.DataFrame, Dialect]:
-    """The table, and how to write one like it. Numbers are Int64 or Float64; the rest is text, empty cells null."""
-    data, encoding = as_utf8(path.read_bytes(), path, (reading or ReadOptions()).encoding)
-    return parsed(data, encoding, path, reading or ReadOptions())[:2]
-
-
-def parsed(data: bytes, encoding: Encoding, path: Path, said: ReadOptions) -> tuple[pl.DataFrame, Dialect, Header]:
-    """The table in the bytes of a file, or of its beginning."""
-    separator = _meant("delimiter", said.delimiter, _WORDS, SEPARATORS)
-    decimal = _meant("decimal", said.decimal, _DECIMALS, (".", ","))
+def parse(
+    data: bytes, encoding: Encoding, path: Path, read_options: ReadOptions
+) -> tuple[pl.DataFrame, Dialect, Header]:
+    """The table in `data`, the UTF-8 text of the file at `path` or of its beginning; it was in an `encoding`."""
+    separator = _sign("delimiter", read_options.delimiter, _WORDS, SEPARATORS)
+    decimal = _sign("decimal", read_options.decimal, _DECIMALS, (".", ","))
     header = _read_header(data, path, separator)
     check_shape(path, len(header.names))
     check_names(header.names, path)
-    beginning = data[header.end : header.end + BEGINNING]
+    beginning = data[header.end : header.end + SAMPLED_BYTES]
     quoting = find_quoting(header.names, data[: header.end], beginning, header.separator)
     # One more record, of words, ends the file: a quote that is never closed swallows it, and so gives itself away.
     last = header.separator.join([_END] * len(header.names)).encode()
@@ -137,13 +134,13 @@ def write_csv(
     like: Dialect,
     shown_as: Path,
     *,
-    numbers: Sequence[str] | None = None,
+    numbers: Collection[str] | None = None,
     headed: bool = True,
 ) -> None:
-    """Write with the separator, line endings, missing cells and unchanged columns of the file it came from.
+    """Write `frame` with the separator, line endings, missing cells and unchanged columns of the file it was `like`.
 
-    `numbers` names the columns of numbers, where some of them are given as the text they were; without a header line,
-    what is written goes on where another part ended.
+    `shown_as` is what errors call the file. `numbers` names the columns of numbers, where some of them are given as
+    the text they were. If not `headed`, what is written goes on where another part ended.
     """
     import polars as pl
 
@@ -156,7 +153,7 @@ def write_csv(
     )
     cells = cells.with_columns(with_decimals(column, like.decimal) for column in cells.get_columns())
     cells = cells.with_columns(text_cells(column) for column in cells.get_columns() if column.name not in numbers)
-    if like.quoting.told:
+    if like.quoting.description:
         cells = quoted_cells(cells, numbers, like.quoting, like.separator)
     elif cells.width == 1:
         # An empty cell alone would be an empty line, which other programs skip.
@@ -164,28 +161,24 @@ def write_csv(
     # Polars writes UTF-8; for another encoding it writes into memory first.
     plain = like.encoding.name == "utf-8"
     stream = file if plain else io.BytesIO()
-    header = (header_line(frame.columns, like.quoting, like.separator) + like.line_ending).encode()
+    signs: dict[str, Any] = {"separator": like.separator, "line_terminator": like.line_ending}
     if headed:
-        stream.write(like.encoding.bytes_of(header, shown_as) if plain else header)
-    cells.write_csv(
-        stream,
-        include_header=False,
-        separator=like.separator,
-        line_terminator=like.line_ending,
-        quote_style="never" if like.quoting.told else "necessary",
-    )
+        stream.write(like.encoding.mark if plain else b"")
+        cells.clear().write_csv(stream, quote_style="always" if like.quoting.names else "necessary", **signs)
+    style: Any = "never" if like.quoting.description else "necessary"
+    cells.write_csv(stream, include_header=False, quote_style=style, **signs)
     if isinstance(stream, io.BytesIO):
         file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))
 
 
-def _meant(option: str, said: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
-    """What an option stands for: a sign, or the word for it."""
-    if said is None:
+def _sign(option: str, value: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
+    """The sign that the `value` of an `option` stands for: one of the `known` signs, or one of the `words` for them."""
+    if value is None:
         return None
-    sign = words.get(said.lower(), said)
+    sign = words.get(value.lower(), value)
     if sign not in known:
         allowed = one_of(dict.fromkeys(word for word, sign in words.items() if word.isalpha()))
-        raise ParameterError(f"--{option}: {shown(said)} is not known", f"it is {allowed}")
+        raise ParameterError(f"--{option}: {shown(value)} is not known", f"it is {allowed}")
     return sign
 
 
@@ -227,7 +220,7 @@ def _decided(headers: Sequence[Header], data: bytes, path: Path) -> Header:
 
 def _fits(header: Header, data: bytes) -> bool:
     """Whether the first records have a cell for each name."""
-    lines = io.StringIO(data[header.end : header.end + BEGINNING].decode(errors="ignore"), newline="")
+    lines = io.StringIO(data[header.end : header.end + SAMPLED_BYTES].decode(errors="ignore"), newline="")
     reader = csv.reader(lines, delimiter=header.separator)
     try:
         records = [row for row in islice(reader, _TRIED) if row]
@@ -260,7 +253,7 @@ def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None
 
 
 def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
-    """Every cell as text. The last record must be the one `read_csv` put there."""
+    """Every cell as text. The last record must be the one that `parse` put there."""
     import polars as pl
     import pyarrow as pa
     import pyarrow.csv as pa_csv

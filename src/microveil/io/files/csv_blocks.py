@@ -12,10 +12,10 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
 from microveil.io.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
-from microveil.io.files.csv import Dialect, arrow_options, parsed, write_csv
+from microveil.io.files.csv import Dialect, arrow_options, parse, write_csv
 from microveil.io.files.encodings import as_utf8
 from microveil.io.files.formats import ReadOptions, check_options
-from microveil.io.files.numerals import alike, least_decimals, to_numbers
+from microveil.io.files.numerals import least_decimals, pad_decimals, to_numbers
 from microveil.io.frames.number_types import check_held, wholes_held
 from microveil.storage.atomic import cannot, shown
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BEGINNING = 2**23
-"""Bytes by which separator, decimal sign and kinds of columns are told."""
+"""Bytes by which separator, decimal sign and kinds of columns are found."""
 
 COUNTED = 2**24
 """Bytes that are looked at together for ends of lines."""
@@ -44,8 +44,8 @@ def _last_end(data: bytes) -> int:
 class CsvBlocks(BlockSource):
     """A CSV file in UTF-8. Cells that stay as they are come back as they were written."""
 
-    def __init__(self, path: Path, reading: ReadOptions) -> None:
-        check_options(("delimiter", "decimal", "encoding"), reading, "CSV files")
+    def __init__(self, path: Path, read_options: ReadOptions) -> None:
+        check_options(("delimiter", "decimal", "encoding"), read_options, "CSV files")
         self.path = path
         try:
             with path.open("rb") as file:
@@ -54,17 +54,17 @@ class CsvBlocks(BlockSource):
         except OSError as error:
             raise cannot("read", path, error) from None
         beginning = start if whole else start[: _last_end(start)]
-        data, encoding = as_utf8(beginning, path, reading.encoding)
+        data, encoding = as_utf8(beginning, path, read_options.encoding)
         if encoding.name != "utf-8":
             raise FileError(
                 f"{shown(path)} is in {encoding.name}, and block by block only UTF-8 is read",
                 "convert it, or use engine='memory'",
             )
-        frame, dialect, self.header = parsed(data, encoding, path, reading)
+        frame, dialect, self.header = parse(data, encoding, path, read_options)
         self.first = len(beginning) - len(data) + self.header.end
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
-        self.schema = frame.schema
+        self.numeric = set(dialect.originals)
         self._head = frame.head(FIRST_ROWS)
         self.names = list(frame.columns)
         self.count = max(_lines(path) - self.header.lines, 1)
@@ -72,14 +72,6 @@ class CsvBlocks(BlockSource):
     def head(self) -> pl.DataFrame:
         """The first rows with all columns."""
         return self._head
-
-    def is_numeric(self, name: str) -> bool:
-        """Does the column hold numbers?"""
-        return self.schema[name].is_numeric()
-
-    def is_integer(self, name: str) -> bool:
-        """Does the column hold whole numbers, as far as its beginning tells?"""
-        return self.schema[name].is_integer()
 
     def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
         """The cells of a column of numbers as doubles, and how many of them are missing."""
@@ -123,37 +115,26 @@ class CsvBlocks(BlockSource):
             )
         self.count = count
 
-    def close(self) -> None:
-        """No more rows will be read: nothing is open between readings."""
-
-    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
-        """What writes a CSV file of the same manner."""
-        return _CsvSink(file, self, changed)
+    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:  # noqa: ARG002 - what is text says so
+        """What writes a CSV file with the same separators, quotes and decimals."""
+        return _CsvSink(file, self)
 
 
 class _CsvSink(BlockSink):
-    def __init__(self, file: IO[bytes], like: CsvBlocks, changed: Sequence[str]) -> None:
-        self.file, self.like, self.changed = file, like, changed
-        self.numbers = [name for name in like.names if like.is_numeric(name)]
-        self.headed = True
+    def __init__(self, file: IO[bytes], like: CsvBlocks) -> None:
+        self.file, self.like, self.headed = file, like, True
 
     def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
         """Write the next rows."""
         import polars as pl
 
         least, decimal = self.like.least, self.like.dialect.decimal
-        columns = {name: alike(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
-        columns |= (
-            {}
-            if unchanged is None
-            else {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}
-        )
+        columns = {name: pad_decimals(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
+        if unchanged is not None:
+            columns |= {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}
         frame = pl.DataFrame([columns[name] for name in self.like.names])
-        write_csv(frame, self.file, self.like.dialect, self.like.path, numbers=self.numbers, headed=self.headed)
+        write_csv(frame, self.file, self.like.dialect, self.like.path, numbers=self.like.numeric, headed=self.headed)
         self.headed = False
-
-    def close(self) -> None:
-        """No more rows will come."""
 
 
 def _lines(path: Path) -> int:

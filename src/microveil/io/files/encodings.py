@@ -1,7 +1,8 @@
 """In which encoding a text file was written: found where the bytes prove it, said otherwise.
 
 A file that is not UTF-8 and has no mark in front is read as cp1252, of which Latin-1 is a part. Where the bytes are
-in another one-byte code page, names may look odd, but every byte comes back as it was.
+in another one-byte code page, names may look odd, but every byte comes back as it was. Libraries that guess the code
+page by the letters take a few Western names for cp1250 or worse, and need seconds for a file of some megabytes.
 """
 
 from __future__ import annotations
@@ -30,16 +31,18 @@ class Encoding:
     bom: bool = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`UTF-8 with a mark`, for people."""
         name = self.name.upper() if self.name.startswith("utf") else self.name
         return f"{name} with a mark" if self.bom else name
 
+    @property
+    def mark(self) -> bytes:
+        """The bytes in front."""
+        return next((mark for mark, name in _MARKS.items() if self.bom and name == self.name), b"")
+
     def bytes_of(self, text: bytes, path: Path) -> bytes:
         """UTF-8 text in this encoding, with its mark."""
-        mark = next((mark for mark, name in _MARKS.items() if self.bom and name == self.name), b"")
-        if self.name == "utf-8":
-            return mark + text
         failed = False
         try:
             text = text.decode().encode(self.name)
@@ -48,7 +51,7 @@ class Encoding:
         if failed:
             problem = f"{shown(path)} cannot be written: a character has no place in {self.name}"
             raise FileError(problem, "write a .parquet file, or read the source with --encoding utf-8")
-        return mark + text
+        return self.mark + text
 
 
 def known_encoding(name: str) -> str:
@@ -66,14 +69,14 @@ def known_encoding(name: str) -> str:
 def as_utf8(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, Encoding]:
     """The bytes of a text as UTF-8 without a mark (no copy where they are that already), and what they were."""
     mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
-    asked = None if encoding is None else known_encoding(encoding)
-    if mark and asked is not None and _MARKS[mark][:6] != asked[:6]:
+    given = None if encoding is None else known_encoding(encoding)
+    if mark and given is not None and _MARKS[mark][:6] != given[:6]:
         mark = b""  # the user knows better
-    name = _MARKS[mark] if mark else asked or _found(data, path)
+    name = _MARKS[mark] if mark else given or _found(data, path)
     text = data[len(mark) :] if mark else data
-    bad = _first_undecodable(text, name) if mark or asked else None
+    bad = _first_undecodable(text, name) if mark or given else None
     if bad is not None:
-        raise FileError(f"{shown(path)} is not {Encoding(name).told} text (line {_line(text, bad)})", _SAY)
+        raise FileError(f"{shown(path)} is not {Encoding(name).description} text (line {_line(text, bad)})", _SAY)
     if name != "utf-8":
         text = text.decode(name).encode()
     null = text.find(b"\0")

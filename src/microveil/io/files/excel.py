@@ -16,10 +16,10 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from microveil.core.errors import DataError, FileError, did_you_mean
-from microveil.io.files.formats import Format, ReadOptions, check_flat, check_table, needs
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs
 from microveil.io.files.formula_injection import text_cells
 from microveil.io.files.header_names import check_names
-from microveil.io.frames.mixed_types import LooseColumn, to_cells
+from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import MAX_CELLS, check_shape, limit_of
 from microveil.io.locations import Sheet
 from microveil.storage.atomic import shown
@@ -45,24 +45,24 @@ LONGEST: Final = 31
 _GENERAL: Final = "General"
 
 
-class Kept(NamedTuple):
+class SheetColumn(NamedTuple):
     """What is kept of a column: its cells, how most of them are shown, and the cell that names it (2019 is no text)."""
 
-    column: LooseColumn | None
+    column: MixedColumn | None
     number_format: str
     heading: Any
 
 
 @dataclass(frozen=True)
-class Book:
+class SheetSource(SourceFormat):
     """The sheet a table was on, and what is kept of its columns."""
 
     sheet: str = "Sheet1"
-    columns: Mapping[str, Kept] = field(default_factory=dict, repr=False, compare=False)
+    columns: Mapping[str, SheetColumn] = field(default_factory=dict, repr=False, compare=False)
     others: int = 0
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`sheet 'Survey' (of 3; the others are not released)`."""
         more = f" (of {self.others + 1}; the others are not released)" if self.others else ""
         return f"sheet {shown(self.sheet)}{more}"
@@ -78,31 +78,31 @@ class Excel(Format):
 
     name: ClassVar[str] = "excel"
     options: ClassVar[Sequence[str]] = ("sheet",)
-    default: ClassVar[Book] = Book()
+    default: ClassVar[SheetSource] = SheetSource()
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Book]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, SheetSource]:
         """The first sheet, or the one that is named; its first row has the names."""
         import polars as pl
 
-        sheets, headings, records, formats = _sheet(path, reading.sheet)
+        sheets, headings, records, formats = _sheet(path, read_options.sheet)
         names = ["" if heading is None else str(heading) for heading in headings]
         check_names(names, path)
         cells = [list(column) for column in zip(*records, strict=True)] if records else [[] for _ in names]
-        loose = [LooseColumn.read(name, column) for name, column in zip(names, cells, strict=True)]
+        loose = [MixedColumn.read(name, column) for name, column in zip(names, cells, strict=True)]
         frame = pl.DataFrame([column.seen for column in loose])
         check_table(frame, path)
-        columns = {name: Kept(*kept) for name, *kept in zip(names, loose, formats, headings, strict=False)}
-        return frame, Book(reading.sheet or sheets[0], columns, len(sheets) - 1)
+        columns = {name: SheetColumn(*kept) for name, *kept in zip(names, loose, formats, headings, strict=False)}
+        return frame, SheetSource(read_options.sheet or sheets[0], columns, len(sheets) - 1)
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: Book, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, source_format: SheetSource, *, shown_as: Path) -> None:
         """A new workbook with one sheet."""
         needs("openpyxl", EXTRA, shown_as)
         from openpyxl import Workbook
         from openpyxl.cell import WriteOnlyCell
 
         book = Workbook(write_only=True)
-        sheet = book.create_sheet(manner.sheet)
-        known = [manner.columns.get(name, Kept(None, _GENERAL, name)) for name in frame.columns]
+        sheet = book.create_sheet(source_format.sheet)
+        known = [source_format.columns.get(name, SheetColumn(None, _GENERAL, name)) for name in frame.columns]
         columns = [_cells(column, kept.column) for column, kept in zip(frame.get_columns(), known, strict=True)]
         formats = [kept.number_format for kept in known]
 
@@ -234,9 +234,9 @@ def _check_formulas(file: IO[bytes], sheet: Any, path: Path) -> None:
     with ZipFile(file) as archive, archive.open(sheet._worksheet_path.lstrip("/")) as stream:
         if not _has_formulas(stream):
             return
-    asked = load_workbook(file, read_only=True)[sheet.title]
-    asked.reset_dimensions()
-    for formulas, results in zip(asked.iter_rows(), sheet.iter_rows(values_only=True), strict=True):
+    unevaluated = load_workbook(file, read_only=True)[sheet.title]
+    unevaluated.reset_dimensions()
+    for formulas, results in zip(unevaluated.iter_rows(), sheet.iter_rows(values_only=True), strict=True):
         for place, (cell, result) in enumerate(zip(formulas, results, strict=True), 1):
             if result is None and cell.data_type == "f":
                 problem = f"{shown(path)}: column {place} of the sheet has formulas without a result"
@@ -254,7 +254,7 @@ def _has_formulas(stream: IO[bytes]) -> bool:
     return False
 
 
-def _cells(column: pl.Series, was: LooseColumn | None) -> list[Any]:
+def _cells(column: pl.Series, was: MixedColumn | None) -> list[Any]:
     """The cells to write, text by way of the one place that all text passes."""
     import polars as pl
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import importlib.util
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
 from microveil.storage.atomic import shown
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 RAW = "lists and bytes need a .parquet file"
 
@@ -40,71 +44,66 @@ class ReadOptions:
         return [option.name for option in fields(self) if getattr(self, option.name) is not None]
 
 
-class SourceFormat(Protocol):
-    """How a table was kept where it came from, of which its writer makes one like it."""
+class SourceFormat:
+    """How a table was kept where it came from, of which its writer makes one like it; here, one that needs no words."""
+
+    notes: Mapping[Any, Any] = MappingProxyType({})
+    """What whoever made the file has noted in it that is about none of its columns alone."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What was found, for people: `semicolon, decimal comma, cp1252`; nothing when there is nothing to say."""
+        return ""
 
     @property
     def is_plain(self) -> bool:
         """Whether it is what everybody expects, so that nothing has to be said."""
-
-
-@dataclass(frozen=True)
-class Plain:
-    """The manner of a file that knows everything about itself."""
-
-    told: str = ""
-    is_plain: bool = True
+        return True
 
 
 class Format(ABC):
-    """A kind of file. A new one is a file beside this one, and a line in `files.FORMATS`."""
+    """A kind of file. A new one is a file beside this one, and a line in `tables.FORMATS`."""
 
     name: ClassVar[str]
-    options: ClassVar[Sequence[str]] = ()  # the fields of `Reading` that it knows
-    default: ClassVar[Any] = Plain()  # the manner of a table that came from elsewhere
+    options: ClassVar[Sequence[str]] = ()  # the fields of `ReadOptions` that it knows
+    default: ClassVar[Any] = SourceFormat()  # for a table that came from elsewhere
 
     @abstractmethod
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, Any]:
-        """The table in a file, and its manner. Errors of the system may pass; those of libraries quote data."""
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Any]:
+        """The table in a file, and its source format. Errors of the system may pass; those of libraries quote data."""
 
     @abstractmethod
-    def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:
-        """Write into `path`, a private temporary file that is going to be `shown_as`."""
+    def write(self, frame: pl.DataFrame, path: Path, source_format: Any, *, shown_as: Path) -> None:
+        """Write `frame` like its source into `path`, a private temporary file that is going to be `shown_as`."""
 
-    def adapted(self, manner: Any, extension: str, target: str) -> Any:
-        """The manner for a target of another extension than the source had, both of this format."""
-        return manner
+    def adapted(self, source_format: Any, extension: str, target: str) -> Any:
+        """The source format for a target of another extension than the source had, both of this format."""
+        return source_format
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:  # noqa: B027 - some hold everything
         """Refuse columns for which the format has no form."""
 
 
-def check_options(options: Sequence[str], reading: ReadOptions, what: str) -> None:
+def check_options(options: Sequence[str], read_options: ReadOptions, what: str) -> None:
     """An option that would have no effect is refused."""
-    for option in reading.said:
+    for option in read_options.said:
         if option not in options:
             known = one_of(f"--{name}" for name in options)
             hint = f"it has {known}" if options else "leave it out"
             raise ParameterError(f"--{option}: means nothing for {what}", hint)
 
 
-def plain_pandas_note(note: bytes | None) -> bytes | None:
-    """What pandas notes about its types and its index, without what its user has noted about the table."""
-    if note is None:
-        return None
-    try:
-        content = json.loads(note)
-    except ValueError:
-        return None
-    if not isinstance(content, dict):
-        return None
-    if not content.get("attributes"):
-        return note
-    return json.dumps({**content, "attributes": {}}).encode()
+def split_notes(schema: pa.Schema) -> tuple[bytes | None, dict[bytes, bytes]]:
+    """What pandas notes in a schema about its types and its index; and what its user, or anybody else, has noted."""
+    noted = schema.metadata or {}
+    pandas = None
+    with suppress(ValueError, KeyError):
+        content = json.loads(noted[b"pandas"])
+        if isinstance(content, dict):
+            pandas = (
+                json.dumps({**content, "attributes": {}}).encode() if content.get("attributes") else noted[b"pandas"]
+            )
+    return pandas, {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
 
 
 def needs(package: str, extra: str, path: object) -> None:
@@ -120,11 +119,23 @@ def check_table(frame: pl.DataFrame, what: object) -> None:
         raise DataError(f"{shown(what)} has no {missing}", "check that it is the right one")
 
 
+def check_unique(names: Sequence[str], what: object) -> None:
+    """Refuse names that more than one column has."""
+    repeated = [shown(name) for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"{shown(what)} repeats column names: {', '.join(repeated)}", "rename them apart")
+
+
 def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bool = False) -> None:
-    """Refuse columns of lists, records or, unless `binary`, raw bytes."""
+    """Refuse columns of a `frame` that hold lists, records or, unless `binary`, raw bytes; `hint` says what to do."""
     import polars as pl
 
     refused = (pl.Object,) if binary else (pl.Object, pl.Binary)
     for name, kind in frame.schema.items():
         if kind.is_nested() or kind in refused:
             raise FileError(f"{shown(path)} cannot hold column {shown(name)}", hint)
+
+
+def same_cells(column: pl.Series, other: pl.Series) -> bool:
+    """Whether two columns have the same type and the same cells, so that the second can be written as it was read."""
+    return column.dtype == other.dtype and column.equals(other, null_equal=True)

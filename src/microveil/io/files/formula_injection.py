@@ -7,12 +7,14 @@ survey with one has it run on the machine of whoever opens the release. An apost
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     import polars as pl
+
+T = TypeVar("T")
 
 MARK: Final = "'"
 # The wide forms of the signs are the same to some versions of these programs.
@@ -28,24 +30,23 @@ _tally: ContextVar[list[int] | None] = ContextVar("formulas are counted", defaul
 
 
 @contextmanager
-def formulas_kept() -> Iterator[None]:
+def _within(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Inside the block the variable has this value."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
+def formulas_kept() -> AbstractContextManager[bool]:
     """Inside the block text is written as it is."""
-    token = _kept.set(True)
-    try:
-        yield
-    finally:
-        _kept.reset(token)
+    return _within(_kept, True)
 
 
-@contextmanager
-def formulas_counted() -> Iterator[list[int]]:
+def formulas_counted() -> AbstractContextManager[list[int]]:
     """How many cells the columns that are written inside the block have that a spreadsheet would take for formulas."""
-    found: list[int] = []
-    token = _tally.set(found)
-    try:
-        yield found
-    finally:
-        _tally.reset(token)
+    return _within(_tally, [])
 
 
 def text_cells(column: pl.Series) -> pl.Series:
@@ -61,7 +62,7 @@ def text_cells(column: pl.Series) -> pl.Series:
         tally.append(int(formulas.sum()))
     if kept or not formulas.any():
         return column
-    return pl.select(pl.when(formulas).then(MARK + pl.lit(text)).otherwise(text).alias(column.name)).to_series()
+    return (MARK + text).zip_with(formulas, text).alias(column.name)
 
 
 def formula_cells(frame: pl.DataFrame) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from microveil.core.errors import DataError
 from microveil.io.dictionary import find_codes
+from microveil.io.files.formats import same_cells
 from microveil.io.frames.number_types import LARGEST_WHOLE
 from microveil.storage.atomic import shown
 
@@ -57,7 +58,10 @@ class Original:
 def find_numbers(
     columns: Sequence[pl.Series], path: Path, *, separator: str, decimal: str | None
 ) -> tuple[dict[str, pl.Series], str]:
-    """The columns of text that are numbers, and their decimal sign; `decimal` says it, else it is found."""
+    """Those of the `columns` of text that are numbers, and their decimal sign.
+
+    `decimal` gives the sign, or None if it is to be found; the `separator` of the file's cells tells which to doubt.
+    """
     found = _read_with(decimal or ".", columns)
     rest = [column for column in columns if column.name not in found]
     if decimal is not None:
@@ -105,13 +109,13 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
     import polars as pl
 
     was = original.numbers
-    if column.dtype == was.dtype and column.equals(was, null_equal=True):
+    if same_cells(column, was):
         return original.text
     if column.dtype.is_float():
         column = column.fill_nan(None)
     same_rows = len(column) == len(was)
     codes = _codes_in(was) if same_rows else ()
-    written = alike(column, least_decimals(original.text), decimal)
+    written = pad_decimals(column, least_decimals(original.text), decimal)
     if column.null_count() == 0 and not codes:
         return written
     missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
@@ -149,7 +153,7 @@ def least_decimals(text: pl.Series) -> int:
     return min(least, MOST_DECIMALS)
 
 
-def alike(column: pl.Series, least: int, decimal: str) -> pl.Series:
+def pad_decimals(column: pl.Series, least: int, decimal: str) -> pl.Series:
     """Numbers with so many decimals at least: as text, where polars would write others."""
     import polars as pl
 
@@ -158,11 +162,11 @@ def alike(column: pl.Series, least: int, decimal: str) -> pl.Series:
     cells = with_decimals(column, decimal).cast(pl.String)
     if least == 0:
         return cells.str.replace(rf"[{decimal}]0$", "")
-    told = pl.lit(cells)
+    padded = pl.lit(cells)
     for length in range(1, least):
         short = cells.str.contains(rf"^-?[0-9]+[{decimal}][0-9]{{{length}}}$")
-        told = pl.when(short).then(pl.lit(cells) + "0" * (least - length)).otherwise(told)
-    return pl.select(told.alias(cells.name)).to_series()
+        padded = pl.when(short).then(pl.lit(cells) + "0" * (least - length)).otherwise(padded)
+    return pl.select(padded.alias(cells.name)).to_series()
 
 
 def with_decimals(column: pl.Series, decimal: str) -> pl.Series:

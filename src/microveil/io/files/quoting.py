@@ -6,7 +6,7 @@ What a file does is judged by its records, and done again for the release.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +15,8 @@ from microveil.io.files.numerals import MISSING
 if TYPE_CHECKING:
     import polars as pl
 
-BEGINNING: Final = 2**16
-"""Bytes of a file by which its manner is judged."""
+SAMPLED_BYTES: Final = 2**16
+"""Bytes of a file by which its quoting is judged."""
 
 _TOKENS: Final = {token.encode() for token in MISSING}
 
@@ -31,7 +31,7 @@ class Quoting:
     bare_missing: bool = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`all cells quoted`; nothing for what is usual."""
         if not any(self.columns.values()):
             return ""
@@ -44,13 +44,13 @@ class Quoting:
 
 
 def find_quoting(names: Sequence[str], header: bytes, records: bytes, separator: str) -> Quoting:
-    """How a file quotes, by its header and its first records."""
+    """How a file quotes, by the bytes of its `header` and of its first `records`; `names` are those of its columns."""
     if b'"' not in header and b'"' not in records:
         return Quoting()
     quoted_names = all(cell.startswith(b'"') for cell in _cells(header, separator))
     cells = _cells(records, separator)
     del cells[len(cells) - len(cells) % len(names) :]
-    if len(records) == BEGINNING:
+    if len(records) == SAMPLED_BYTES:
         del cells[-len(names) :]  # which may be cut
     columns = {name: cells[place :: len(names)] for place, name in enumerate(names)}
     flat = [cell for cell in cells if cell != b'""']
@@ -92,18 +92,8 @@ def _needless(cell: bytes, separator: str) -> bool:
     return not any(mark in cell[1:-1] for mark in (separator.encode(), b'"', b"\n", b"\r"))
 
 
-def header_line(names: Sequence[str], quoting: Quoting, separator: str) -> str:
-    """The names of the columns, in quotes where they need them or the file has them."""
-    special = (separator, '"', "\n", "\r")
-    cells = (
-        f'"{name.replace(chr(34), chr(34) * 2)}"' if quoting.names or any(mark in name for mark in special) else name
-        for name in names
-    )
-    return separator.join(cells)
-
-
-def quoted_cells(cells: pl.DataFrame, numbers: Sequence[str], quoting: Quoting, separator: str) -> pl.DataFrame:
-    """Cells as text, in quotes where the file has them."""
+def quoted_cells(cells: pl.DataFrame, numbers: Collection[str], quoting: Quoting, separator: str) -> pl.DataFrame:
+    """The `cells` as text, in quotes where the file has them; `numbers` names the columns of numbers."""
     import polars as pl
 
     def quoted(name: str) -> pl.Expr:

@@ -3,95 +3,73 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.core.errors import FileError
-from microveil.io.files.formats import Format, ReadOptions
-from microveil.io.files.stat_packages import (
-    Clock,
-    StatSource,
-    check_names,
-    labelled,
-    read_stat,
-    stored_columns,
-    write_stat,
-)
+from microveil.io.files.stat_packages import WORDS, Clock, StatFormat, StatSource
 from microveil.storage.atomic import shown
 
 if TYPE_CHECKING:
     import polars as pl
 
 _ORIGIN: Final = "1960-01-01"
-_DATES: Final = re.compile(
-    r"(?:DATE|DAY|WEEKDATE|WEEKDATX|WORDDATE|WORDDATX|JULIAN|MONYY|YYMON|(?:DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?|(?:IS|E|B)8601DA)"
-)
-_MOMENTS: Final = re.compile(r"(?:DATETIME|DATEAMPM|MDYAMPM|(?:IS|E|B)8601D[TN])")
-_TIMES: Final = re.compile(r"(?:TIME|HHMM|TOD|TIMEAMPM|(?:IS|E|B)8601TM)")
+_CLOCKS: Final = {
+    re.compile(
+        r"(?:DATE|DAY|WEEKDATE|WEEKDATX|WORDDATE|WORDDATX|JULIAN|MONYY|YYMON|(?:DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?|(?:IS|E|B)8601DA)"
+    ): Clock("date", _ORIGIN, 86_400_000),
+    re.compile(r"(?:DATETIME|DATEAMPM|MDYAMPM|(?:IS|E|B)8601D[TN])"): Clock("datetime", _ORIGIN, 1000),
+    re.compile(r"(?:TIME|HHMM|TOD|TIMEAMPM|(?:IS|E|B)8601TM)"): Clock("duration", _ORIGIN, 1000),
+}
 _NAME: Final = {5: re.compile(r"[A-Za-z_]\w{0,7}", re.ASCII), 8: re.compile(r"[A-Za-z_]\w{0,31}", re.ASCII)}
 
 
-class Transport(Format):
+class SasTransport(StatFormat):
     """A transport file, of version 5 or 8."""
 
     name: ClassVar[str] = "xport"
-    default: ClassVar[StatSource] = StatSource("SAS transport", release=8)
+    title: ClassVar[str] = "SAS transport"
+    functions: ClassVar[str] = "xport"
+    column_name = _NAME[8], WORDS
+    read_settings: ClassVar[Mapping[str, Any]] = {}
+    default: ClassVar[StatSource] = StatSource(title, release=8)
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
-        """Numbers are Float64, as SAS has no other."""
+    def clock(self, form: str) -> Clock | None:
+        """By the name of the format, whatever its width."""
+        name = re.sub(r"\d*\.?\d*$", "", form.upper())
+        return next((clock for pattern, clock in _CLOCKS.items() if pattern.fullmatch(name)), None)
+
+    def release(self, path: Path) -> int:
+        """As the first record says."""
         with path.open("rb") as file:
-            release = 8 if b"LIBV8" in file.read(80) else 5
-        return read_stat("read_xport", path, "SAS transport", _clock, release)
+            return 8 if b"LIBV8" in file.read(80) else 5
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: StatSource, *, shown_as: Path) -> None:
-        """Write in the version of the source, which decides how long names are."""
-        cells, _ = stored_columns(frame, manner, padded=True)
-        version = manner.release or 8
-        if not all(_NAME[version].fullmatch(name) for name in frame.columns):
-            version = 8
-        write_stat("write_xport", cells, path, shown_as, file_format_version=version, **_about(manner))
+    def write_settings(self, source_format: StatSource, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
+        """The version of the source, which decides how long names are."""
+        version = source_format.release or 8
+        fit = all(_NAME[version].fullmatch(name) for name in columns)
+        meta = source_format.meta
+        informats = {} if meta is None else meta.original_variable_informats
+        return {
+            "file_format_version": version if fit else 8,
+            "table_name": None if meta is None else meta.table_name,
+            "variable_informat": {name: form for name, form in informats.items() if form},
+        }
 
-    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
-        """Names are words."""
-        check_names(frame, path, _NAME[8], "names are letters, digits and _, at most 32, not beginning with a digit")
 
-
-class DataSet(Format):
+class SasDataSet(SasTransport):
     """A data set of SAS, which only SAS writes."""
 
     name: ClassVar[str] = "sas7bdat"
+    title: ClassVar[str] = "SAS"
+    functions: ClassVar[str] = "sas7bdat"
+    read_settings: ClassVar[Mapping[str, Any]] = StatFormat.read_settings
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
-        """Numbers are Float64."""
-        return read_stat("read_sas7bdat", path, "SAS", _clock, user_missing=True)
-
-    def write(self, frame: pl.DataFrame, path: Path, manner: Any, *, shown_as: Path) -> None:
-        """Never."""
-        self.check_holds(frame, shown_as)
+    def release(self, path: Path) -> int:
+        """Of no use."""
+        return 0
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """Refuse to begin."""
         raise FileError(f"{shown(path)} cannot be written: only SAS writes such files", "write a .xpt file instead")
-
-
-def _clock(form: str) -> Clock | None:
-    name = re.sub(r"\d*\.?\d*$", "", form.upper())
-    if _DATES.fullmatch(name):
-        return Clock("date", _ORIGIN, 86_400_000)
-    if _MOMENTS.fullmatch(name):
-        return Clock("datetime", _ORIGIN, 1000)
-    return Clock("duration", _ORIGIN, 1000) if _TIMES.fullmatch(name) else None
-
-
-def _about(manner: StatSource) -> dict[str, Any]:
-    """What pyreadstat takes of what it found."""
-    meta = manner.meta
-    if meta is None:
-        return {}
-    return {
-        **labelled(manner),
-        "table_name": meta.table_name,
-        "column_labels": {name: label for name, label in meta.column_names_to_labels.items() if label is not None},
-        "variable_format": {name: form for name, form in meta.original_variable_types.items() if form},
-        "variable_informat": {name: form for name, form in meta.original_variable_informats.items() if form},
-    }

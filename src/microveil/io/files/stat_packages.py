@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from microveil.core.errors import FileError
-from microveil.io.files.formats import check_flat, check_table, needs
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs, same_cells
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 EXTRA: Final = "stat"
-_SHOWN: Final = 4  # names of columns in the line that tells how a file was read
+WORDS: Final = "names are letters, digits and _, at most 32, not beginning with a digit"
+_SHOWN: Final = 4  # names of columns in the description of a file
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,29 @@ class Clock:
     kind: str  # "date", "datetime" or "duration"
     since: str  # the day, as 1960-01-01
     milliseconds: int  # in one unit
+
+    @property
+    def start(self) -> int:
+        """The first day, as polars counts: milliseconds since 1970."""
+        return (dt.date.fromisoformat(self.since) - dt.date(1970, 1, 1)) // dt.timedelta(milliseconds=1)
+
+    def dates(self, numbers: pl.Series) -> pl.Series:
+        """Stored numbers as dates, times of a day and a date, or durations."""
+        import polars as pl
+
+        moments = (numbers.cast(pl.Float64) * self.milliseconds).round().cast(pl.Int64, strict=False)
+        if self.kind == "duration":
+            return moments.cast(pl.Duration("ms"))
+        stamps = (moments + self.start).cast(pl.Datetime("ms"))
+        return stamps.dt.date() if self.kind == "date" else stamps
+
+    def numbers(self, dates: pl.Series) -> pl.Series:
+        """Dates as the numbers the file has for them."""
+        import polars as pl
+
+        if self.kind == "duration":
+            return dates.cast(pl.Int64) / self.milliseconds
+        return (dates.cast(pl.Datetime("ms")).cast(pl.Int64) - self.start) / self.milliseconds
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,9 +72,35 @@ class Variable:
     clock: Clock | None = None
     codes: Mapping[str, float] = field(default_factory=dict)  # by label, where the column is seen as categories
 
+    @property
+    def has_missing_codes(self) -> bool:
+        """Whether some cells hold a code for why they are missing."""
+        return self.letters is not None or self.raw.null_count() < self.seen.null_count()
+
+    def stored(self, column: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+        """A column as the file stores it, and its letters: unchanged from the raw one, else made of the new values.
+
+        In a changed column a missing cell is what it was where it was missing before: that very code.
+        """
+        import polars as pl
+
+        if same_cells(column, self.seen):
+            return self.raw, self.letters
+        if self.clock is not None and column.dtype == self.seen.dtype:
+            column = self.clock.numbers(column)
+        elif self.codes and column.dtype == self.seen.dtype:
+            column = column.cast(pl.String).replace_strict(self.codes, return_dtype=pl.Float64)
+        column = column.fill_nan(None) if column.dtype.is_float() else column
+        if len(column) != len(self.raw):
+            return column.alias(self.raw.name), None
+        codes = self.raw.cast(column.dtype, strict=False)
+        cells = codes.zip_with(column.is_null() & self.seen.is_null(), column)
+        letters = None if self.letters is None else self.letters.set(column.is_not_null(), None)
+        return cells.alias(self.raw.name), letters
+
 
 @dataclass(frozen=True)
-class StatSource:
+class StatSource(SourceFormat):
     """Everything about a file but its values; those are confidential, and stay out of its printed form."""
 
     name: str = ""
@@ -59,12 +110,12 @@ class StatSource:
     notes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # about the file, by the name of the option
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`SPSS, with labels; as categories: sex, region; user-missing codes in income`."""
         if self.meta is None:
             return ""
         categories = [name for name, variable in self.variables.items() if variable.codes]
-        coded = [name for name, variable in self.variables.items() if _has_codes(variable)]
+        coded = [name for name, variable in self.variables.items() if variable.has_missing_codes]
         parts = [
             self.name,
             *([f"labelled, so taken as categories: {_listed(categories)}"] if categories else []),
@@ -82,41 +133,101 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _has_codes(variable: Variable) -> bool:
-    return variable.letters is not None or variable.raw.null_count() < variable.seen.null_count()
+class StatFormat(Format):
+    """A kind of file that pyreadstat reads and writes."""
 
+    title: ClassVar[str]
+    """What people call it."""
 
-def read_stat(
-    reader: str, path: Path, name: str, clock_of: Callable[[str], Clock | None], release: int = 0, **options: Any
-) -> tuple[pl.DataFrame, StatSource]:
-    """The table as the methods see it, and its manner; `reader` is a function of pyreadstat."""
-    needs("pyreadstat", EXTRA, path)
-    import polars as pl
-    import pyreadstat
+    functions: ClassVar[str]
+    """How the functions of pyreadstat for it end."""
 
-    raw, size = None, path.stat().st_size
-    with suppress(pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, ValueError):
-        _, about = getattr(pyreadstat, reader)(path, metadataonly=True)
-        width = about.number_columns
-        check_shape(path, width, width * (about.number_rows or 0), size=size)
-        raw, meta = getattr(pyreadstat, reader)(path, disable_datetime_conversion=True, output_format="dict", **options)
-    if raw is None:  # raised out here: their errors may quote the data
-        raise FileError(f"{shown(path)} is not a file of {name}, or is damaged", "write it again, or as a .csv")
-    variables = {
-        column: _variable(column, cells, meta, clock_of(meta.original_variable_types.get(column) or ""))
-        for column, cells in raw.items()
-    }
-    frame = pl.DataFrame([variable.seen for variable in variables.values()])
-    check_table(frame, path)
-    # Sealed: its lists are about columns, and must not be taken for cells when rows change places.
-    # No lists: such are taken for cells when rows change places.
-    written = {"file_label": meta.file_label, "note": "\n".join(meta.notes or ())}
-    notes = {option: text for option, text in written.items() if text}
-    return frame, StatSource(name, SimpleNamespace(**vars(meta)), variables, release, notes)
+    column_name: ClassVar[tuple[re.Pattern[str], str]]
+    """What columns can be called, as a pattern and in words."""
+
+    padded: ClassVar[bool] = True
+    """Does the package fill text up with spaces, so that one filled cell says how wide its column is?"""
+
+    read_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({"user_missing": True})
+    default: ClassVar[StatSource] = StatSource()
+
+    @abstractmethod
+    def clock(self, form: str) -> Clock | None:
+        """How a column of this format of the package stores dates; None if it does not."""
+
+    def release(self, path: Path) -> int:
+        """The version of the format that a file is in."""
+        return 0
+
+    def write_settings(self, source_format: StatSource, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
+        """What pyreadstat's writer is to know besides names, labels and formats of the columns."""
+        raise NotImplementedError
+
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
+        """The table as the methods see it: numbers as narrow as in the file, Float64 where there is no other."""
+        needs("pyreadstat", EXTRA, path)
+        import polars as pl
+        import pyreadstat
+
+        reader, raw = getattr(pyreadstat, f"read_{self.functions}"), None
+        with suppress(pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, ValueError):
+            _, about = reader(path, metadataonly=True)
+            width = about.number_columns
+            check_shape(path, width, width * (about.number_rows or 0), size=path.stat().st_size)
+            raw, meta = reader(path, disable_datetime_conversion=True, output_format="dict", **self.read_settings)
+        if raw is None:  # raised out here: their errors may quote the data
+            problem = f"{shown(path)} is not a file of {self.title}, or is damaged"
+            raise FileError(problem, "write it again, or as a .csv")
+        clocks = {column: self.clock(meta.original_variable_types.get(column) or "") for column in raw}
+        variables = {column: _variable(column, cells, meta, clocks[column]) for column, cells in raw.items()}
+        frame = pl.DataFrame([variable.seen for variable in variables.values()])
+        check_table(frame, path)
+        # Sealed, and without lists: those would be taken for cells when rows change places.
+        written = {"file_label": meta.file_label, "note": "\n".join(meta.notes or ())}
+        notes = {option: text for option, text in written.items() if text}
+        return frame, StatSource(self.title, SimpleNamespace(**vars(meta)), variables, self.release(path), notes)
+
+    def write(self, frame: pl.DataFrame, path: Path, source_format: StatSource, *, shown_as: Path) -> None:
+        """Write by pyreadstat, with everything the source said about its columns."""
+        needs("pyreadstat", EXTRA, shown_as)
+        import pyreadstat
+
+        cells, letters = _stored_columns(frame, source_format, padded=self.padded)
+        settings = self.write_settings(source_format, frame.columns, shown_as)
+        settings["file_label"] = source_format.notes.get("file_label")
+        meta = source_format.meta
+        if meta is not None:
+            labels = meta.column_names_to_labels.items()
+            settings["column_labels"] = {name: label for name, label in labels if label is not None}
+            settings["variable_format"] = {name: form for name, form in meta.original_variable_types.items() if form}
+        failed = False
+        try:
+            given = {key: value for key, value in settings.items() if value}
+            getattr(pyreadstat, f"write_{self.functions}")(cells, path, **given)
+        except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError):
+            failed = True  # raised out here: their errors may quote the data
+        if failed:
+            hint = "check names and labels of the columns, and the space on the disk; or write a .parquet file"
+            raise FileError(f"{shown(shown_as)} cannot be written: a column has no place in it", hint)
+        self.finish(path, cells, letters, source_format)
+
+    def finish(
+        self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], source_format: StatSource
+    ) -> None:
+        """Do what pyreadstat cannot: the file at `path` holds `cells`, and is to have the `letters` of missing ones."""
+
+    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
+        """Refuse names of columns that the package does not know, before the long work."""
+        check_flat(frame, path)
+        pattern, allowed = self.column_name
+        for name in frame.columns:
+            if not pattern.fullmatch(name):
+                problem = f"{shown(path)} cannot have a column called {shown(name)}"
+                raise FileError(problem, f"{allowed}; rename it first")
 
 
 def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Variable:
-    """A column of a file in its two shapes."""
+    """A column of a file in its two shapes: of its raw `cells`, what the file's `meta` data say, and its `clock`."""
     import polars as pl
 
     stored = meta.readstat_variable_types[name]
@@ -124,7 +235,7 @@ def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Va
     if stored.startswith("string"):
         text = pl.Series(name, cells, pl.String)
         missing = [entry["lo"] if isinstance(entry, dict) else entry for entry in ranges]
-        seen = _without(text, text.is_in(missing)) if missing else text
+        seen = text.set(text.is_in(missing).fill_null(value=False), None) if missing else text
         return Variable(text, None, seen)
     letters = None
     if name in meta.missing_user_values:
@@ -134,21 +245,14 @@ def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Va
     raw = pl.Series(name, cells, kind)
     seen = raw.fill_nan(None) if raw.dtype.is_float() else raw
     for entry in ranges:
-        seen = _without(seen, seen.is_between(entry["lo"], entry["hi"]))
+        seen = seen.set(seen.is_between(entry["lo"], entry["hi"]).fill_null(value=False), None)
     if clock is not None:
-        return Variable(raw, letters, _as_date(seen, clock), clock)
+        return Variable(raw, letters, clock.dates(seen), clock)
     codes = _categories(seen, meta.variable_value_labels.get(name, {}))
     if codes:
         back = {code: label for label, code in codes.items()}
         seen = seen.cast(pl.Float64).replace_strict(back, return_dtype=pl.Enum(list(codes)))
     return Variable(raw, letters, seen, None, codes)
-
-
-def _without(column: pl.Series, missing: pl.Series) -> pl.Series:
-    import polars as pl
-
-    kept = pl.when(~missing.fill_null(value=False)).then(column)
-    return pl.select(kept.alias(column.name)).to_series()
 
 
 def _categories(seen: pl.Series, labels: Mapping[Any, str]) -> dict[str, float]:
@@ -160,79 +264,25 @@ def _categories(seen: pl.Series, labels: Mapping[Any, str]) -> dict[str, float]:
     return {known[code]: code for code in sorted(known)}
 
 
-def _as_date(numbers: pl.Series, clock: Clock) -> pl.Series:
-    """Stored numbers as dates, times of a day and a date, or durations."""
-    import polars as pl
-
-    moments = (numbers.cast(pl.Float64) * clock.milliseconds).round().cast(pl.Int64, strict=False)
-    if clock.kind == "duration":
-        return moments.cast(pl.Duration("ms"))
-    stamps = (moments + _start(clock)).cast(pl.Datetime("ms"))
-    return stamps.dt.date() if clock.kind == "date" else stamps
-
-
-def _as_stored(dates: pl.Series, clock: Clock) -> pl.Series:
-    """Dates as the numbers the file has for them."""
-    import polars as pl
-
-    if clock.kind == "duration":
-        return dates.cast(pl.Int64) / clock.milliseconds
-    return (dates.cast(pl.Datetime("ms")).cast(pl.Int64) - _start(clock)) / clock.milliseconds
-
-
-def _start(clock: Clock) -> int:
-    """The first day, as polars counts: milliseconds since 1970."""
-    days = dt.date.fromisoformat(clock.since) - dt.date(1970, 1, 1)
-    return days // dt.timedelta(milliseconds=1)
-
-
-def written_back(column: pl.Series, variable: Variable) -> tuple[pl.Series, pl.Series | None]:
-    """A column as the file stores it, and its letters: unchanged from the raw one, else made of the new values.
-
-    In a changed column a missing cell is what it was where it was missing before: that very code.
-    """
-    import polars as pl
-
-    if column.dtype == variable.seen.dtype and column.equals(variable.seen, null_equal=True):
-        return variable.raw, variable.letters
-    if variable.clock is not None and column.dtype == variable.seen.dtype:
-        column = _as_stored(column, variable.clock)
-    elif variable.codes and column.dtype == variable.seen.dtype:
-        column = column.cast(pl.String).replace_strict(variable.codes, return_dtype=pl.Float64)
-    column = column.fill_nan(None) if column.dtype.is_float() else column
-    if len(column) != len(variable.raw):
-        return column.alias(variable.raw.name), None
-    codes = variable.raw.cast(column.dtype, strict=False)
-    was_missing = variable.seen.is_null()
-    cells = pl.when(column.is_null() & was_missing).then(codes).otherwise(column)
-    letters = variable.letters
-    if letters is not None:
-        letters = pl.select(pl.when(column.is_null()).then(letters)).to_series()
-    return pl.select(cells.alias(variable.raw.name)).to_series(), letters
-
-
-def stored_columns(
-    frame: pl.DataFrame, manner: StatSource, *, padded: bool
+def _stored_columns(
+    frame: pl.DataFrame, source_format: StatSource, *, padded: bool
 ) -> tuple[pl.DataFrame, dict[str, pl.Series]]:
-    """The table as a file stores it, and the letters of missing cells by column.
-
-    `padded`: the package fills text up with spaces, so that one filled cell says how wide its column is.
-    """
+    """The table as a file stores it, and the letters of missing cells by column."""
     import polars as pl
 
     columns: list[pl.Series] = []
     letters: dict[str, pl.Series] = {}
     for column in frame.get_columns():
-        variable = manner.variables.get(column.name)
+        variable = source_format.variables.get(column.name)
         if variable is None:
             columns.append(_plain(column))
             continue
-        stored, tags = written_back(column, variable)
+        stored, tags = variable.stored(column)
         if tags is not None:
             letters[column.name] = tags
         stored = _plain(stored)
         if padded and stored.dtype == pl.String:
-            stored = _widened(stored, manner.meta.variable_storage_width[column.name])
+            stored = _widened(stored, source_format.meta.variable_storage_width[column.name])
         columns.append(stored)
     return pl.DataFrame(columns), letters
 
@@ -262,31 +312,3 @@ def _widened(text: pl.Series, width: int) -> pl.Series:
     first = text[0] or ""
     filled = first + " " * (width - len(first.encode()))
     return text if filled == first else pl.concat([pl.Series(text.name, [filled]), text[1:]])
-
-
-def check_names(frame: pl.DataFrame, path: Path, pattern: re.Pattern[str], allowed: str) -> None:
-    """Refuse names of columns that the package does not know, before the long work."""
-    check_flat(frame, path)
-    for name in frame.columns:
-        if not pattern.fullmatch(name):
-            raise FileError(f"{shown(path)} cannot have a column called {shown(name)}", f"{allowed}; rename it first")
-
-
-def labelled(manner: StatSource) -> dict[str, Any]:
-    """The label of a file, for packages whose writers take no further notes."""
-    return {"file_label": label} if (label := manner.notes.get("file_label")) else {}
-
-
-def write_stat(writer: str, frame: pl.DataFrame, path: Path, shown_as: Path, **options: Any) -> None:
-    """Write by a function of pyreadstat."""
-    needs("pyreadstat", EXTRA, shown_as)
-    import pyreadstat
-
-    failed = False
-    try:
-        getattr(pyreadstat, writer)(frame, path, **{key: value for key, value in options.items() if value})
-    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError):
-        failed = True  # raised out here: their errors may quote the data
-    if failed:
-        hint = "check names and labels of the columns, and the space on the disk; or write a .parquet file"
-        raise FileError(f"{shown(shown_as)} cannot be written: a column has no place in it", hint)

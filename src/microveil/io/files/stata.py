@@ -3,84 +3,61 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from microveil.io.files.formats import Format, ReadOptions
-from microveil.io.files.stat_packages import (
-    Clock,
-    StatSource,
-    check_names,
-    labelled,
-    read_stat,
-    stored_columns,
-    write_stat,
-)
-from microveil.io.files.stata_records import TYPES, repack
+from microveil.io.files.stat_packages import WORDS, Clock, StatFormat, StatSource
+from microveil.io.files.stata_records import LONG_MISSING, repack
 
 if TYPE_CHECKING:
     import polars as pl
 
 _ORIGIN: Final = "1960-01-01"
-_DAY: Final = 86_400_000
-_NAME: Final = re.compile(r"[^\W\d][\w]{0,31}")
 _RELEASE: Final = re.compile(rb"<stata_dta><header><release>(\d+)</release>")
 # What pyreadstat calls the versions of Stata that write these releases of the format.
 _VERSIONS: Final = {113: 8, 114: 10, 115: 12, 117: 13, 118: 14, 119: 15}
 _USUAL: Final = 118
 
 
-class Stata(Format):
+class Stata(StatFormat):
     """A file of Stata."""
 
     name: ClassVar[str] = "stata"
-    default: ClassVar[StatSource] = StatSource("Stata", release=_USUAL)
+    title: ClassVar[str] = "Stata"
+    functions: ClassVar[str] = "dta"
+    column_name = re.compile(r"[^\W\d][\w]{0,31}"), WORDS
+    padded: ClassVar[bool] = False
+    default: ClassVar[StatSource] = StatSource(title, release=_USUAL)
 
-    def read(self, path: Path, reading: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
-        """Whole numbers and fractions are as narrow as in the file."""
+    def clock(self, form: str) -> Clock | None:
+        """Days for %td, milliseconds for %tc. Months and quarters are counted in units of no fixed length."""
+        if form.startswith(("%td", "%d", "%-td", "%-d")) and not re.fullmatch(r"%-?\d+.*", form):
+            return Clock("date", _ORIGIN, 86_400_000)
+        return Clock("datetime", _ORIGIN, 1) if form.startswith(("%tc", "%tC", "%-tc", "%-tC")) else None
+
+    def release(self, path: Path) -> int:
+        """As the header says: in words, or in the first byte of older files."""
         with path.open("rb") as file:
             start = file.read(64)
         found = _RELEASE.match(start)
-        release = int(found[1]) if found else start[0]
-        return read_stat("read_dta", path, "Stata", _clock, release, user_missing=True)
+        return int(found[1]) if found else start[0]
 
-    def write(self, frame: pl.DataFrame, path: Path, manner: StatSource, *, shown_as: Path) -> None:
-        """Write with everything the source said about its columns, in its release of the format."""
-        cells, letters = stored_columns(frame, manner, padded=False)
-        release = manner.release if manner.release in _VERSIONS else _USUAL
-        write_stat("write_dta", cells, path, shown_as, version=_VERSIONS[release], **_about(manner))
-        widths = {} if manner.meta is None else manner.meta.variable_storage_width
+    def write_settings(self, source_format: StatSource, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
+        """The release of the source, and its labels."""
+        release = source_format.release if source_format.release in _VERSIONS else _USUAL
+        known = {} if source_format.meta is None else source_format.meta.variable_value_labels
+        labels = {name: {_code(value): label for value, label in entry.items()} for name, entry in known.items()}
+        return {"version": _VERSIONS[release], "variable_value_labels": labels}
+
+    def finish(
+        self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], source_format: StatSource
+    ) -> None:
+        """The columns get the storage types they had."""
+        widths = {} if source_format.meta is None else source_format.meta.variable_storage_width
         repack(path, cells, letters, {name: width - 1 for name, width in widths.items()})  # less the end of the text
-
-    def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
-        """Names are words."""
-        check_names(frame, path, _NAME, "names are letters, digits and _, at most 32, not beginning with a digit")
-
-
-def _clock(form: str) -> Clock | None:
-    """Days for %td, milliseconds for %tc. Months and quarters are counted in units of no fixed length."""
-    if form.startswith(("%td", "%d", "%-td", "%-d")) and not re.fullmatch(r"%-?\d+.*", form):
-        return Clock("date", _ORIGIN, _DAY)
-    return Clock("datetime", _ORIGIN, 1) if form.startswith(("%tc", "%tC", "%-tc", "%-tC")) else None
-
-
-def _about(manner: StatSource) -> dict[str, Any]:
-    """What pyreadstat takes of what it found."""
-    meta = manner.meta
-    if meta is None:
-        return {}
-    labels = {
-        name: {_code(value): label for value, label in known.items()}
-        for name, known in meta.variable_value_labels.items()
-    }
-    return {
-        **labelled(manner),
-        "column_labels": {name: label for name, label in meta.column_names_to_labels.items() if label is not None},
-        "variable_value_labels": labels,
-        "variable_format": {name: form for name, form in meta.original_variable_types.items() if form},
-    }
 
 
 def _code(value: Any) -> Any:
     """A value that has a label; `.a` by the number that stands for it in a table of labels."""
-    return TYPES["long"].missing + ord(value) - ord("`") if isinstance(value, str) else value
+    return LONG_MISSING + ord(value) - ord("`") if isinstance(value, str) else value

@@ -18,30 +18,30 @@ ROWS_AT_ONCE = 8_192
 
 
 class Frame(ABC):
-    """A table as the outside world holds it."""
+    """A table as the outside world holds it. What is not abstract holds for tables of numbers only."""
 
     names: list[str]
     count: int
 
-    @abstractmethod
     def is_numeric(self, name: str) -> bool:
         """Whether the column holds numbers (true/false does not count)."""
+        return True
 
     @abstractmethod
     def is_integer(self, name: str) -> bool:
         """Whether the column has a type of whole numbers."""
 
-    @abstractmethod
     def looks_numeric(self, name: str) -> bool:
         """Whether a column of text or objects seems to be meant as numbers, judged by a sample of its cells."""
+        return False
 
-    @abstractmethod
     def hides_numbers(self, name: str) -> bool:
         """Whether a column that does not count as numeric has numbers in it by its type: as categories, in lists."""
+        return False
 
-    @abstractmethod
     def is_decimal(self, name: str) -> bool:
         """Whether the column has a type of decimals with a fixed number of digits."""
+        return False
 
     @abstractmethod
     def is_held(self, name: str) -> bool:
@@ -51,17 +51,17 @@ class Frame(ABC):
     def is_unique(self, name: str) -> bool:
         """Whether all cells are present and different, as those of an identifier are."""
 
-    @abstractmethod
     def missing(self, name: str) -> int:
         """How many cells are missing."""
+        return int(np.count_nonzero(np.isnan(self.numbers(name))))
 
     @abstractmethod
     def numbers(self, name: str) -> Array:
         """A numeric column as float64, NaN where a cell is missing. Not to be written to."""
 
-    @abstractmethod
     def block(self) -> Array | None:
         """All columns as one float64 array, where that costs no copy."""
+        return None
 
     @abstractmethod
     def labels(self, name: str) -> NDArray[np.intp]:
@@ -70,13 +70,21 @@ class Frame(ABC):
         The missing cells are a group of their own, after all others.
         """
 
-    @abstractmethod
     def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
         """Some cells of a column that is released as it is, as text for a message."""
+        return [f"{cell:g}" for cell in self.numbers(name)[rows]]
 
     @abstractmethod
+    def short_type(self, name: str) -> np.dtype[Any] | None:
+        """The type of a column that rounds what it holds, and keeps it: float32 or float16."""
+
     def as_stored(self, name: str, values: Array) -> Array:
         """New values as the column will hold them: rounded, if it is a float32 or a float16."""
+        kind = self.short_type(name)
+        if kind is None:
+            return values
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
+            return values.astype(kind).astype(np.float64)
 
     @abstractmethod
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
@@ -99,20 +107,8 @@ class NumpyFrame(Frame):
         with np.errstate(over="ignore"):  # what a double cannot hold is infinite, and refused by name
             self.values = np.asarray(data, dtype=np.float64)
 
-    def is_numeric(self, name: str) -> bool:
-        return True
-
     def is_integer(self, name: str) -> bool:
         return self.data.dtype.kind in "iub"
-
-    def looks_numeric(self, name: str) -> bool:
-        return False
-
-    def hides_numbers(self, name: str) -> bool:
-        return False
-
-    def is_decimal(self, name: str) -> bool:
-        return False
 
     def is_held(self, name: str) -> bool:
         column = self.data[:, int(name)]
@@ -124,9 +120,6 @@ class NumpyFrame(Frame):
         column = self.data[:, int(name)]  # not the float64 of it, in which large whole numbers run together
         return 0 < np.unique(column).size == self.count and self.missing(name) == 0
 
-    def missing(self, name: str) -> int:
-        return int(np.count_nonzero(np.isnan(self.numbers(name))))
-
     def numbers(self, name: str) -> Array:
         return self.values[:, int(name)]
 
@@ -136,14 +129,8 @@ class NumpyFrame(Frame):
     def labels(self, name: str) -> NDArray[np.intp]:
         return np.unique(self.data[:, int(name)], return_inverse=True)[1].ravel()
 
-    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        return [f"{cell:g}" for cell in self.numbers(name)[rows]]
-
-    def as_stored(self, name: str, values: Array) -> Array:
-        if self.data.dtype.kind != "f" or self.data.dtype == np.float64:
-            return values
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
-            return values.astype(self.data.dtype).astype(np.float64)
+    def short_type(self, name: str) -> np.dtype[Any] | None:
+        return None if self.data.dtype.kind != "f" or self.data.dtype == np.float64 else self.data.dtype
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         dtype = self.data.dtype

@@ -40,7 +40,6 @@ SAMPLE: Final = 1000
 _CODES: Final = 0.05  # share of cells like 007 that makes a column one of codes; fewer are slips of the pen
 _TRIMMINGS: Final = re.compile(r"[\s\u00a0\u202f\u2019'*%€$£()]|EUR|USD|GBP|CHF", re.IGNORECASE)
 _LEADING_ZERO: Final = re.compile(r"[<>]?=?\s*[+-]?0[0-9]")
-_SHORT: Final = (nw.Float32, nw.Float16)  # types that round what they hold, and keep it
 # A number as people type it: either sign of decimals, either sign of thousands, '<5' for a cell that was blurred.
 _TYPED_NUMBER: Final = re.compile(
     r"""(?:[<>]=?\s*)? [+-]?
@@ -177,9 +176,7 @@ class NarwhalsFrame(Frame):
         return 0 < distinct == self.count and self.missing(name) == 0
 
     def missing(self, name: str) -> int:
-        if self.is_numeric(name):
-            return int(np.count_nonzero(np.isnan(self.numbers(name))))
-        return int(self.native[name].is_null().sum())
+        return super().missing(name) if self.is_numeric(name) else int(self.native[name].is_null().sum())
 
     def numbers(self, name: str) -> Array:
         return np.ascontiguousarray(self._floats(name).to_numpy(), dtype=np.float64)
@@ -195,12 +192,9 @@ class NarwhalsFrame(Frame):
         # Raised out here: the error of the library quotes the cell, so it must not even be the context of this one.
         raise DataError(f"column '{name}' {why}", "convert it to float64 first")
 
-    def block(self) -> Array | None:
-        return None
-
     def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
         if self.is_numeric(name):
-            return [f"{cell:g}" for cell in self.numbers(name)[rows]]
+            return super().words(name, rows)
         return [str(cell) for cell in self.native[name][rows.tolist()].to_list()]
 
     def labels(self, name: str) -> NDArray[np.intp]:
@@ -215,11 +209,9 @@ class NarwhalsFrame(Frame):
         used = np.bincount(ranks, minlength=1) > 0  # a categorical may have values that no cell has
         return np.cumsum(used, dtype=np.intp)[ranks] - 1
 
-    def as_stored(self, name: str, values: Array) -> Array:
-        if self.schema[name] not in _SHORT:
-            return values
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
-            return values.astype(str(self.schema[name]).lower()).astype(np.float64)
+    def short_type(self, name: str) -> np.dtype[Any] | None:
+        kind = self.schema[name]
+        return np.dtype(str(kind).lower()) if kind in (nw.Float32, nw.Float16) else None
 
     def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]
@@ -242,7 +234,7 @@ class NarwhalsFrame(Frame):
         if self.is_integer(name) and fits(values, changed, _numpy_integer(self.schema[name])):
             whole = values if changed is None else np.where(changed, values, 0)
             values = whole.astype(_numpy_integer(self.schema[name]))
-        elif self.schema[name] not in _SHORT:
+        elif self.short_type(name) is None:
             old = self._floats(name)
         new = self._like(old, values)
         if changed is None:

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from microveil.io.files.formats import same_cells
 from microveil.io.files.numerals import MISSING
 
 LARGEST = 2**63
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class LooseColumn:
+class MixedColumn:
     """A column as the methods see it, and its cells where that does not say all; None where it does."""
 
     seen: pl.Series
     cells: list[Any] | None
 
     @classmethod
-    def read(cls, name: str, cells: list[Any]) -> LooseColumn:
+    def read(cls, name: str, cells: list[Any]) -> MixedColumn:
         """Cells of one kind in the type for it; words for missing are missing among numbers; the rest is text."""
         import polars as pl
 
@@ -52,7 +53,7 @@ class LooseColumn:
         """The cells to write: as they were if nothing has changed; missing ones as they were in any case."""
         if self.cells is None:
             return to_cells(column)
-        if column.dtype == self.seen.dtype and column.equals(self.seen, null_equal=True):
+        if same_cells(column, self.seen):
             return self.cells
         cells = to_cells(column)
         if len(cells) != len(self.cells):

@@ -1,4 +1,4 @@
-"""Types of numbers beside float64: which of their numbers a double holds, and how new values go back into them.
+"""Types of numbers other than float64: which of their numbers a double holds, and how new values go back into them.
 
 The methods work on doubles. A number that no double holds would be another number before any work is done, and a type
 that no one looks for would be released in clear; so the first is refused by name, and the second is found here.
@@ -6,7 +6,6 @@ that no one looks for would be released in clear; so the first is refused by nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,11 +47,7 @@ def decimals_held(cells: pa.ChunkedArray | pa.Array) -> bool:
     low, high = ends["min"], ends["max"]
     if low is None or max(-low, high).scaleb(cells.type.scale) < 10**DIGITS:
         return True
-    return _all_held(cells.unique().drop_null().to_pylist())
-
-
-def _all_held(cells: Iterable[Decimal]) -> bool:
-    return all(Decimal(repr(float(cell))) == cell for cell in cells)
+    return all(Decimal(repr(float(cell))) == cell for cell in cells.unique().drop_null().to_pylist())
 
 
 def as_doubles(cells: Any) -> Any:
@@ -85,14 +80,14 @@ def as_decimals(values: Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def arrow_type(native: Any) -> pa.DataType | None:
-    """The Arrow type of a column of any library, if it is a column of Arrow or of decimals."""
+    """The Arrow type of a column of polars or Arrow, or of pandas where it is kept by Arrow."""
     import polars as pl
     import pyarrow as pa
 
     if isinstance(native, pa.ChunkedArray | pa.Array):
         return native.type
     if isinstance(native, pl.Series):
-        return native.to_arrow().type if isinstance(native.dtype, pl.Decimal) else None
+        return None if native.dtype == pl.Object else native.clear().to_arrow().type
     found = getattr(native.dtype, "pyarrow_dtype", None)
     return found if isinstance(found, pa.DataType) else None
 
@@ -102,11 +97,8 @@ def hides_numbers(native: Any) -> bool:
 
     Categories that are numbers, lists and records of numbers, complex numbers, and whatever no library has a name for.
     """
-    import polars as pl
     import pyarrow as pa
 
-    if isinstance(native, pl.Series):
-        return _nested_numbers(native.dtype)
     kind = arrow_type(native)
     if kind is not None:
         return arrow_hides_numbers(kind)
@@ -134,17 +126,6 @@ def _arrow_numbers(kind: pa.DataType) -> bool:
     if types.is_nested(kind):
         return any(_arrow_numbers(kind.field(place).type) for place in range(kind.num_fields))
     return _is_number(kind) or bool(types.is_decimal(kind))
-
-
-def _nested_numbers(kind: Any) -> bool:
-    """The same for a type of polars that is not one of numbers."""
-    import polars as pl
-
-    if isinstance(kind, pl.List | pl.Array):
-        return kind.inner.is_numeric() or _nested_numbers(kind.inner)
-    if isinstance(kind, pl.Struct):
-        return any(field.dtype.is_numeric() or _nested_numbers(field.dtype) for field in kind.fields)
-    return False
 
 
 def plain_columns(data: Any) -> tuple[Any, dict[str, Any]]:

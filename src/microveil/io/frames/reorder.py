@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.io.files.formats import plain_pandas_note
+from microveil.io.files.formats import split_notes
 from microveil.io.frames.dataframes import open_frame
 
 
@@ -30,13 +30,13 @@ def without_columns(data: Any, names: Sequence[str]) -> Any:
 
 
 class IndexAndNotes(NamedTuple):
-    """What a table has beside its columns, as far as it is to be released; and what there is to say about it."""
+    """What a table has besides its columns, as far as it is to be released; and what there is to say about it."""
 
     index: Any = None
     notes: Any = None
-    told: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     settings: Mapping[str, Any] = MappingProxyType({})
-    """What was asked for, as a recipe has it."""
+    """The settings that led to it, as a recipe has them."""
 
     def put_back(self, data: Any, order: NDArray[np.intp] | None) -> Any:
         """A released table with it, the index with its rows."""
@@ -57,18 +57,18 @@ def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool) -> tuple[Any,
         if name not in levels:
             hint = did_you_mean(str(name), levels) if levels else "only the index of a pandas frame can be kept"
             raise ParameterError(f"keep: the index has no level '{name}'", hint)
-    told, index, notes = [], None, _notes(data) or None
+    warnings, index, notes = [], None, _notes(data) or None
     if is_pandas and levels:
         left = [place for place, name in enumerate(levels) if name not in keep]
         index = data.index.droplevel(left) if 0 < len(left) < len(levels) else None if left else data.index
-        told += _about_index([levels[place] for place in left], [name for name in levels if name in keep])
+        warnings += _about_index([levels[place] for place in left], [name for name in levels if name in keep])
         data = data.reset_index(drop=True)
     if notes is not None:
         word = "released as they are" if keep_notes else "left out of the release; keep_notes keeps them"
-        told.append(f"notes on the table and its columns (attrs, metadata) are {word}")
+        warnings.append(f"notes on the table and its columns (attrs, metadata) are {word}")
         data = _with_notes(data, None)
     settings = {**({"keep": list(keep)} if keep else {}), **({"keep_notes": True} if keep_notes else {})}
-    return data, IndexAndNotes(index, notes if keep_notes else None, told, settings)
+    return data, IndexAndNotes(index, notes if keep_notes else None, warnings, settings)
 
 
 def _levels(index: Any) -> list[str]:
@@ -90,10 +90,8 @@ def _notes(data: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(data, pa.Table):
-        pandas = {b"pandas": plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))}
-        own = {key: note for key, note in (data.schema.metadata or {}).items() if note != pandas.get(key)}
         columns = {field.name: field.metadata for field in data.schema if field.metadata}
-        return (data.schema.metadata, columns) if own or columns else None
+        return (data.schema.metadata, columns) if split_notes(data.schema)[1] or columns else None
     return dict(getattr(data, "attrs", {})) if nw.dependencies.is_pandas_like_dataframe(data) else None
 
 
@@ -105,7 +103,7 @@ def _with_notes(data: Any, notes: Any) -> Any:
         data = data.copy(deep=False)
         data.attrs = notes or {}
         return data
-    pandas = plain_pandas_note((data.schema.metadata or {}).get(b"pandas"))
+    pandas, _ = split_notes(data.schema)
     whole, columns = notes or ({} if pandas is None else {b"pandas": pandas}, {})
     fields = [field.with_metadata(columns.get(field.name)) for field in data.schema]
     return pa.table(data.columns, schema=pa.schema(fields, whole))
@@ -120,7 +118,7 @@ def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:
     return nw.from_native(data, eager_only=True)[rows.tolist()].to_native()
 
 
-def manner_with_rows(manner: Any, rows: NDArray[np.intp]) -> Any:
+def source_format_with_rows(source_format: Any, rows: NDArray[np.intp]) -> Any:
     """How a file was written, for a table with its rows in another order.
 
     What is kept of its cells (the text of a number, the word for a missing one) is looked up by place. It goes with its
@@ -128,15 +126,17 @@ def manner_with_rows(manner: Any, rows: NDArray[np.intp]) -> Any:
     """
     import polars as pl
 
-    if isinstance(manner, pl.Series):
-        return manner[rows.tolist()] if len(manner) == rows.size else manner
-    if isinstance(manner, list):
-        return [manner[row] for row in rows] if len(manner) == rows.size else manner
-    if isinstance(manner, Mapping):
-        return {name: manner_with_rows(kept, rows) for name, kept in manner.items()}
-    if isinstance(manner, tuple) and hasattr(manner, "_make"):
-        return manner._make(manner_with_rows(kept, rows) for kept in manner)
-    if dataclasses.is_dataclass(manner) and not isinstance(manner, type):
-        fields = [field.name for field in dataclasses.fields(manner) if field.init]
-        return dataclasses.replace(manner, **{name: manner_with_rows(getattr(manner, name), rows) for name in fields})
-    return manner
+    if isinstance(source_format, pl.Series):
+        return source_format[rows.tolist()] if len(source_format) == rows.size else source_format
+    if isinstance(source_format, list):
+        return [source_format[row] for row in rows] if len(source_format) == rows.size else source_format
+    if isinstance(source_format, Mapping):
+        return {name: source_format_with_rows(kept, rows) for name, kept in source_format.items()}
+    if isinstance(source_format, tuple) and hasattr(source_format, "_make"):
+        return source_format._make(source_format_with_rows(kept, rows) for kept in source_format)
+    if dataclasses.is_dataclass(source_format) and not isinstance(source_format, type):
+        fields = [field.name for field in dataclasses.fields(source_format) if field.init]
+        return dataclasses.replace(
+            source_format, **{name: source_format_with_rows(getattr(source_format, name), rows) for name in fields}
+        )
+    return source_format

@@ -29,16 +29,16 @@ CELLS_PER_BYTE: Final = 100
 
 def limit_of(variable: str) -> int:
     """A limit: the usual one, or what the environment says."""
-    asked = os.environ.get(variable, "").strip()
-    if not asked:
+    limit = os.environ.get(variable, "").strip()
+    if not limit:
         return USUAL_LIMITS[variable]
-    if not asked.isdecimal() or int(asked) < 1:
+    if not limit.isdecimal() or int(limit) < 1:
         raise FileError(f"{variable}: must be a whole number of at least 1", "or leave it out for the usual limit")
-    return int(asked)
+    return int(limit)
 
 
 def check_shape(what: object, columns: int, cells: int = 0, *, size: int = 0) -> None:
-    """Refuse, before they are read, more columns or cells than the limits allow.
+    """Refuse, before they are read, more `columns` or `cells` of a file than the limits allow.
 
     `size` is that of a packed file in bytes: one with a byte for every hundred cells may have as many as it likes.
     """
@@ -69,7 +69,7 @@ def can_be_squared(low: float, high: float) -> bool:
 
 
 def check_unit(role: str, name: str, low: float, high: float) -> None:
-    """Refuse values between these extremes if they cannot be squared."""
+    """Refuse values of column `name` between the extremes `low` and `high` if they cannot be squared."""
     if not can_be_squared(low, high):
         raise DataError(
             f"{role}: column '{name}' is too large or too small in its unit to be squared", "give it in another unit"
