@@ -286,7 +286,7 @@ def assess(
     ]
     both = pairs[0] if len(pairs) == 1 else combined(pairs)
     streams = Streams.from_seed(None if seed is None else int(seed))
-    found = measuring.assessment(both, ids, streams, like=frame, sanity=sanity, tell=tell)
+    found = measuring.assess_pair(both, ids, streams, like=frame, sanity=sanity, tell=tell)
     tell("done", 1.0)
     return found if limits is None else dataclasses.replace(found, verdict=limits.check(found))
 

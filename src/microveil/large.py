@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microveil import api
-from microveil.assessment import measuring, measuring_blocks
+from microveil.assessment import large_files, measuring
 from microveil.assessment.assessment import Assessment
 from microveil.assessment.policy import Policy
 from microveil.core.errors import FileError, MicroveilError, ParameterError
@@ -288,7 +288,7 @@ def assess_files(
     limits = policy if policy is None or isinstance(policy, Policy) else api.read_policy(policy)
     ids = measuring.chosen(measures, also=limits.measures if limits else ())
     with single_threaded_blas():
-        found = measuring_blocks.assess_files(original, released, measures=ids, seed=seed, **options)
+        found = large_files.assess_files(original, released, measures=ids, seed=seed, **options)
     return found if limits is None else replace(found, verdict=limits.check(found))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -108,7 +110,8 @@ def test_an_attack_without_power_says_so() -> None:
 
 @every
 def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microveil.measures.risk.singling_out.DESCRIPTIONS", 200)
+    module = importlib.import_module("microveil.measures.risk.singling_out")  # the package has the measure by that name
+    monkeypatch.setattr(module, "DESCRIPTIONS", 200)
     # The mean of the figure over many pairs of samples is what is called the chance level. Descriptions are not told
     # target by target: there attack and control are taken for independent, and chance may be too high.
     rng = np.random.default_rng(3)

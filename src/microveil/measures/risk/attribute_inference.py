@@ -23,7 +23,8 @@ from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, scales
-from microveil.measures.nearest.neighbours import Index, nearest
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import AttackOutcome, Trial, best_by_luck
 from microveil.measures.risk.proportions import PAIRS, Tally, attack
 
@@ -41,8 +42,7 @@ which rows of the source the targets are, if they stand in it, so that none gues
 
 @attack(
     "share of values that the nearest released record gives away to one who knows the rest of a record, beyond a "
-    "control",
-    cost="slow",
+    "control"
 )
 def inference(
     original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
@@ -62,8 +62,7 @@ def inference(
 
 
 @attack(
-    "share of values of the worst column that a regression or a vote of released records gives away, beyond a control",
-    cost="slow",
+    "share of values of the worst column that a regression or a vote of released records gives away, beyond a control"
 )
 def attribute_inference(
     original: Matrix,

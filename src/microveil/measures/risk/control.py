@@ -27,7 +27,7 @@ from microveil.core.arrays import Array
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, check_comparable, standardised
-from microveil.measures.nearest.neighbours import Index
+from microveil.measures.nearest.distances import Index
 from microveil.measures.risk.proportions import CONFIDENCE, Tally, sampled_rows
 
 Success = Callable[[Array, Array, Index | None], Tally]

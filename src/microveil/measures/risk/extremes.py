@@ -25,6 +25,8 @@ SAMPLES = 20
     "share of the 25 largest and 25 smallest values of each column that the release gives away within 5 % by their "
     "rank, or by the sum of the first few",
     cost="fast",
+    default=True,
+    on_disk="sorted",
 )
 def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Disclosure by rank, and through sums.

@@ -130,10 +130,7 @@ def expected_near_returns(scores: Array, eps: float) -> NearReturns:
     return NearReturns(expected)
 
 
-@attack(
-    "share of records with a released one within a tenth of a standard deviation in every principal component",
-    cost="slow",
-)
+@attack("share of records with a released one within a tenth of a standard deviation in every principal component")
 def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: int | None = None) -> Estimate:
     """Records that come back nearly, beside how many must be near by nature.
 

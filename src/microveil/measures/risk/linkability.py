@@ -17,7 +17,8 @@ from microveil.core.errors import DataError
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate
-from microveil.measures.nearest.neighbours import Index, nearest
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import Trial
 from microveil.measures.risk.proportions import PAIRS, Tally, attack
 
@@ -26,8 +27,7 @@ SPLITS = 5
 
 @attack(
     "share of records of which one half of the columns and the other have the same nearest released record, beyond a "
-    "control",
-    cost="slow",
+    "control"
 )
 def linkability(
     original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None

@@ -14,9 +14,10 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, scales
-from microveil.measures.nearest.distances import distances, reach
-from microveil.measures.nearest.neighbours import SAME, Index, nearest
+from microveil.measures.nearest.distances import Index, distances, reach
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
 from microveil.measures.risk.proportions import PAIRS, attack, sampled_rows
 
@@ -44,7 +45,7 @@ OWN_ROW = "of them, in their own row"
 
 @attack(
     "share of records that stand out from strangers by how near some released record, in any row, comes to them",
-    cost="slow",
+    default=True,
 )
 def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Near matches, whatever the order of rows.
@@ -127,7 +128,7 @@ class MatchAttempt:
 
 
 def look(
-    original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = SAME
+    original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = LINKAGE_TIE
 ) -> MatchAttempt | None:
     """Every record tried beside its nearest released records and its nearest other originals; None of too few.
 

@@ -21,11 +21,7 @@ SHARE = 0.01
 FEWEST = 5
 
 
-@attack(
-    "share of the most extreme 1 % of records (at least five) that some linkage finds in the release",
-    cost="slow",
-    paired=True,
-)
+@attack("share of the most extreme 1 % of records (at least five) that some linkage finds in the release", paired=True)
 def outlier_risk(original: Matrix, released: Matrix) -> Estimate:
     """Linkage and interval disclosure of the most extreme records.
 

@@ -20,7 +20,7 @@ from microveil.core.linalg import sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, scales, standardised
-from microveil.measures.nearest.neighbours import Index
+from microveil.measures.nearest.distances import Index
 from microveil.measures.risk.proportions import attack, sampled_rows, share_of
 from microveil.measures.risk.subspace import selections
 
@@ -43,7 +43,6 @@ VAGUE = 1e-6
 
 @attack(
     "share of unknown values that follow within 1 % of a standard deviation from the release and some known values",
-    cost="slow",
     paired=True,
 )
 def reconstruction(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
@@ -63,7 +62,7 @@ def reconstruction(original: Matrix, released: Matrix, *, seed: int | None = Non
     whole, chosen = list(scales(original, needed=True)), _independent(original)
     if len(whole) < 2:
         raise DataError("reconstruction: needs two columns that vary", "there must be one to know and one to compute")
-    rows = sampled_rows(original.shape[0], seed, pairs=0, fewest=MOST_TRIED)
+    rows = sampled_rows(original.shape[0], seed, sample=MOST_TRIED)
     sets = [whole] if len(chosen) in (0, 1, len(whole)) else [whole, chosen]
     curve = max(
         (_curve(original.select(s), released.select(s), rows, seed) for s in sets), key=lambda curve: curve.gain

@@ -12,8 +12,10 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, check_comparable, scales, standardised
-from microveil.measures.nearest.neighbours import SAME, Index, standing
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import standing
 from microveil.measures.nearest.standardisation import VIEWS
 from microveil.measures.risk.matches import REMOTE_ALONE, look
 from microveil.measures.risk.proportions import PAIRS, attack
@@ -100,8 +102,7 @@ BY = {"dbrl": "by values", "mahalanobis_linkage": "allowing for correlations", "
 
 
 @attack(
-    "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so",
-    cost="slow",
+    "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so"
 )
 def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """The record at highest risk, as `assessment.records` has them.
@@ -146,7 +147,7 @@ class RecordsAtRisk:
 def records_at_risk(original: Matrix, released: Matrix, seed: int | None = None) -> RecordsAtRisk:
     """Every record (of many a sample), the one at highest risk first; see `max_record_risk`."""
     steps = [(step_of(original.columns[j]) or 0.0) / sd for j, (_, sd) in scales(original, needed=True).items()]
-    floor = max(float(np.sqrt(np.square(steps).sum())), SAME)  # rounded data agree by luck
+    floor = max(float(np.sqrt(np.square(steps).sum())), LINKAGE_TIE)  # rounded data agree by luck
     found = look(original, released, seed, PAIRS, floor)
     if found is None or found.rows.size < CROWD:
         return RecordsAtRisk(np.arange(0), np.zeros(0), [])

@@ -22,7 +22,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate
-from microveil.measures.nearest.neighbours import Index
+from microveil.measures.nearest.distances import Index
 from microveil.measures.risk.control import Trial
 from microveil.measures.risk.proportions import Tally, attack
 
@@ -42,10 +42,7 @@ SAME = 1e-9
 """Values (in standard deviations) that differ by less are the same: the rest is round-off."""
 
 
-@attack(
-    "share of descriptions fitting one released record only that fit exactly one original too, beyond a control",
-    cost="slow",
-)
+@attack("share of descriptions fitting one released record only that fit exactly one original too, beyond a control")
 def singling_out(
     original: Matrix,
     released: Matrix,

@@ -12,9 +12,9 @@ from microveil.core.moments import moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge, scales, standardised, varying
+from microveil.measures.base import Estimate, distance, gauge, scales, standardised, varying
 from microveil.measures.utility.central_moments import Side, both_sides, check_pairs, gaps, side_of
-from microveil.measures.utility.moments import bias, relative_bias
+from microveil.measures.utility.moments import relative_bias
 
 MOST_BY_KENDALL = 400
 """Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""
@@ -75,7 +75,7 @@ def _matrix_bias(before: Array, after: Array) -> Estimate:
     return relative_bias(upper(before), upper(after), kept=len(before))
 
 
-@bias("relative change of Pearson's correlations, mean over the pairs of columns")
+@distance("relative change of Pearson's correlations, mean over the pairs of columns")
 def correlation_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the correlation matrix (Hsu and Chen 2008, §5): 2/(m²+m) Σ_{i<=j} |C'_ij - C_ij| / |C_ij|.
 
@@ -86,13 +86,13 @@ def correlation_bias(original: Matrix, released: Matrix) -> Estimate:
     return _matrix_bias(*pearson(original, released))
 
 
-@bias("relative change of Spearman's rank correlations, mean over the pairs of columns")
+@distance("relative change of Spearman's rank correlations, mean over the pairs of columns", on_disk="sample")
 def rank_correlation_bias(original: Matrix, released: Matrix) -> Estimate:
     """As `correlation_bias`, for Spearman's rank correlations (mean ranks for equal values)."""
     return _matrix_bias(*spearman(original, released))
 
 
-@gauge("relative change of Kendall's tau, mean over the pairs of columns", better="low", range=(0, np.inf), cost="slow")
+@distance("relative change of Kendall's tau, mean over the pairs of columns", cost="slow", on_disk="sample")
 def kendall_bias(original: Matrix, released: Matrix) -> Estimate:
     """As `correlation_bias`, for Kendall's tau-b."""
     return _matrix_bias(*kendall(original, released))
@@ -103,13 +103,13 @@ def _largest(before: Array, after: Array) -> Estimate:
     return Estimate(float(moved.max(initial=0.0)), parts={"mean": float(moved.mean()) if moved.size else 0.0})
 
 
-@gauge("largest change of a correlation", better="low", range=(0, 2), cost="fast")
+@gauge("largest change of a correlation", range=(0, 2), default=True, on_disk="passes")
 def correlation_difference(original: Matrix, released: Matrix) -> Estimate:
     """Largest absolute difference of Pearson's correlations; the mean is in the parts. No sampling is involved."""
     return _largest(*pearson(original, released))
 
 
-@gauge("largest change of a rank correlation", better="low", range=(0, 2), cost="fast")
+@gauge("largest change of a rank correlation", range=(0, 2), default=True, on_disk="sample")
 def rank_correlation_difference(original: Matrix, released: Matrix) -> Estimate:
     """Largest absolute difference of Spearman's rank correlations; the mean is in the parts."""
     return _largest(*spearman(original, released))
@@ -118,8 +118,7 @@ def rank_correlation_difference(original: Matrix, released: Matrix) -> Estimate:
 @gauge(
     "mean absolute correlation of a sensitive column with the others, in the original",
     better="neither",
-    range=(0, 1),
-    cost="fast",
+    on_disk="passes",
 )
 def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Between-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 6), an input of their cookbook.
@@ -134,8 +133,7 @@ def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequen
 @gauge(
     "mean absolute correlation among the columns that are not sensitive, in the original",
     better="neither",
-    range=(0, 1),
-    cost="fast",
+    on_disk="passes",
 )
 def within_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Within-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 7), an input of their cookbook.

@@ -11,12 +11,12 @@ from microveil.core.arrays import Array
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import segments
-from microveil.measures.base import Estimate, gauge, over_rows, scales
+from microveil.measures.base import Estimate, distance, gauge, over_rows, scales
 
 Over = Callable[[Callable[[Array, Array], Array]], list[Array]]
 """Calls a function with every piece of two files, and gives back what it said."""
 
-norm = partial(gauge, better="low", range=(0.0, np.inf), cost="fast", paired=True)
+norm = partial(distance, paired=True)
 
 
 def _moves(before: Array, after: Array) -> Array:
@@ -66,8 +66,8 @@ def norm_frobenius(original: Matrix, released: Matrix) -> Estimate:
     "correlation of all cells of the original with those of the release, columns standardised",
     better="high",
     range=(-1, 1),
-    cost="fast",
     paired=True,
+    on_disk="passes",
 )
 def vector_correlation(original: Matrix, released: Matrix) -> Estimate:
     """The correlation of both tables read as one long vector each (D'Acquisto and Naldi, eq. 6).

@@ -24,9 +24,8 @@ OF_TWO_SAMPLES = 2 / np.pi * np.arctan(np.sqrt(2))
 
 @gauge(
     "probability that a statistic moves less from sample to sample than it moved here; mean over 5 groups of them",
-    better="low",
-    range=(0, 1),
-    cost="fast",
+    default=True,
+    on_disk="sorted",
 )
 def pil(original: Matrix, released: Matrix) -> Estimate:
     """Probabilistic information loss (Mateo-Sanz, Domingo-Ferrer and Sebé 2005; Calviño 2017, §4.1).
@@ -41,9 +40,7 @@ def pil(original: Matrix, released: Matrix) -> Estimate:
 
 @gauge(
     "probability that a statistic moves less from sample to sample than it moved here; mean over 7 groups of them",
-    better="low",
-    range=(0, 1),
-    cost="fast",
+    on_disk="sorted",
 )
 def pil7(original: Matrix, released: Matrix) -> Estimate:
     """`pil` with two more groups, skewness and kurtosis (Calviño, Aldeguer and Domingo-Ferrer 2017, §2)."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.sorted_columns import pieces_of, side_by_side
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge, over_rows, scales
+from microveil.measures.base import Estimate, distance, gauge, over_rows, scales
 from microveil.measures.utility.central_moments import both_sides, gaps
 
 FLOOR = 0.05
 """Smallest denominator of the floored relative bias: a statistic near zero makes the literal one explode."""
-
-bias = partial(gauge, better="low", range=(0.0, np.inf), cost="fast")
 
 
 def relative_bias(before: Array, after: Array, *, kept: int = 0) -> Estimate:
@@ -37,7 +33,7 @@ def relative_bias(before: Array, after: Array, *, kept: int = 0) -> Estimate:
     return Estimate(float(literal.sum()) / (moved.size + kept), parts=parts)
 
 
-@bias("relative change of the means, mean over the columns")
+@distance("relative change of the means, mean over the columns")
 def mean_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the means. Parts are in standard deviations of the original. No sampling is involved."""
     old, new = both_sides(original, released)
@@ -45,21 +41,21 @@ def mean_bias(original: Matrix, released: Matrix) -> Estimate:
     return relative_bias(means, means + (new.mean - old.mean))
 
 
-@bias("relative change of the variances, mean over the columns")
+@distance("relative change of the variances, mean over the columns")
 def variance_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the variances. No sampling is involved."""
     old, new = both_sides(original, released)
     return relative_bias(old.power(2), new.power(2))
 
 
-@bias("relative change of the skewness, mean over the columns")
+@distance("relative change of the skewness, mean over the columns")
 def skewness_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the skewness μ3 / μ2^(3/2) (Calviño 2017, Table 4). No sampling is involved."""
     old, new = both_sides(original, released)
     return relative_bias(old.standardised_power(3), new.standardised_power(3))
 
 
-@bias("relative change of the kurtosis, mean over the columns")
+@distance("relative change of the kurtosis, mean over the columns")
 def kurtosis_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the kurtosis μ4 / μ2², 3 for a normal (Calviño 2017, Table 4). No sampling is involved."""
     old, new = both_sides(original, released)
@@ -68,9 +64,8 @@ def kurtosis_bias(original: Matrix, released: Matrix) -> Estimate:
 
 @gauge(
     "largest difference of the distribution functions of a column, mean over the columns",
-    better="low",
-    range=(0, 1),
-    cost="fast",
+    default=True,
+    on_disk="sorted",
 )
 def ks(original: Matrix, released: Matrix) -> Estimate:
     """Kolmogorov-Smirnov distance of each column: the mean, and in the note and the parts the largest.
@@ -92,12 +87,10 @@ def ks(original: Matrix, released: Matrix) -> Estimate:
     )
 
 
-@gauge(
+@distance(
     "how far the values of a column must be moved to become the released ones, in standard deviations, mean over the "
     "columns",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
+    on_disk="sorted",
 )
 def marginal_distance(original: Matrix, released: Matrix) -> Estimate:
     """Wasserstein distance of each column, ∫ |F - G| dx in standard deviations of the original: the mean of them.
@@ -120,13 +113,7 @@ def marginal_distance(original: Matrix, released: Matrix) -> Estimate:
     )
 
 
-@gauge(
-    "mean absolute change of a cell, in units of √2 standard deviations of its column",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
-    paired=True,
-)
+@distance("mean absolute change of a cell, in units of √2 standard deviations of its column", paired=True)
 def il1s(original: Matrix, released: Matrix) -> Estimate:
     """IL1s (Yancey, Winkler and Creecy 2002): (1/np) Σ |x - x'| / (√2 s), s with the divisor n - 1.
 

@@ -11,7 +11,7 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge
+from microveil.measures.base import Estimate, distance, gauge
 from microveil.measures.utility.central_moments import Side, both_sides, gaps
 
 QUANTILE = 1.959964
@@ -41,8 +41,7 @@ class Fits:
 @gauge(
     "overlap of the 95 % confidence intervals of regression coefficients, each column on all others, mean over them",
     better="high",
-    range=(0, 1),
-    cost="fast",
+    on_disk="passes",
 )
 def ci_overlap(original: Matrix, released: Matrix) -> Estimate:
     """Confidence interval overlap (Karr et al. 2006), of the slopes of every column's regression on the others.
@@ -65,11 +64,8 @@ def ci_overlap(original: Matrix, released: Matrix) -> Estimate:
     )
 
 
-@gauge(
+@distance(
     "change of regression coefficients in standard errors, each column on all others, mean over them",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
 )
 def regression_fit(original: Matrix, released: Matrix) -> Estimate:
     """Distance of the slopes of every column's regression on the others, |b' - b| / (standard error in the original).

@@ -14,10 +14,8 @@ from microveil.measures.utility.distances import cell_correlation
 
 @gauge(
     "how far sensitive columns still go with their originals, and others do not any more, mean over the columns",
-    better="low",
-    range=(0, 1),
-    cost="fast",
     paired=True,
+    on_disk="passes",
 )
 def selectivity(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Selectivity (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 3 and §IV), twice a part of their score `overall`.

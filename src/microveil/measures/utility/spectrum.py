@@ -77,7 +77,7 @@ def fit_decay(eigenvalues: Array) -> Decay:
     "steepness b of the sigmoid that the eigenvalues of the original's correlation matrix follow",
     better="neither",
     range=(0.1, 20),
-    cost="fast",
+    on_disk="passes",
 )
 def eigen_decay(original: Matrix, released: Matrix) -> Estimate:
     """The shape b of the fall of the eigenvalues (D'Acquisto and Naldi, eq. 12), of at most the first 20.
