@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from microveil.assessment import measuring
-from microveil.assessment.assessment import Assessment, MeasureInfo
+from microveil.assessment.assessment import Assessment
 from microveil.assessment.pairing import pair_up
 from microveil.assessment.policy import Policy
-from microveil.assessment.policy_files import read_policy as policy_from
+from microveil.assessment.policy import read_policy as policy_from
 from microveil.assessment.several_releases import combined
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
 from microveil.core.rng import Streams
@@ -38,10 +38,11 @@ from microveil.io.frames.reorder import IndexAndNotes, manner_with_rows, set_apa
 from microveil.io.frames.validation import check_unit
 from microveil.io.locations import Database, file_of, own_file, place_from
 from microveil.io.tables import Place, ReadOptions, check_target, pending_table, read_table, write_table
-from microveil.measures.base import Measure, plain
-from microveil.measures.risk import dbrl, leakage_distribution
+from microveil.measures.base import Measure, MeasureInfo, plain
+from microveil.measures.risk.leakage import leakage_distribution
+from microveil.measures.risk.linkage import dbrl
 from microveil.measures.risk.proportions import PAIRS
-from microveil.measures.utility import between_correlation, within_correlation
+from microveil.measures.utility.dependence import between_correlation, within_correlation
 from microveil.methods import DEFAULT_METHOD, METHODS, Plan, method_named
 from microveil.release import diagnostics as account
 from microveil.release.register import Register

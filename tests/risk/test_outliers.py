@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
-from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage, record_risk
+from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage
+from microveil.measures.risk.records import record_risk
 
 Array = NDArray[np.float64]
 LINKAGES = [dbrl, mahalanobis_linkage, rank_linkage]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Kind, MeasureInfo, Sanity, worst_of
+from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
 from microveil.assessment.pairing import Pair
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, did_you_mean
@@ -25,12 +25,13 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.io.frames.dataframes import Frame, table_like
-from microveil.measures.base import HELD_COLUMNS, Measure, MeasureSpec, check_shapes, drawn_rows
+from microveil.measures.base import HELD_COLUMNS, Kind, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
 from microveil.measures.risk import MEASURES as RISKS
-from microveil.measures.risk import records_at_risk
 from microveil.measures.risk.matches import OWN_ROW
+from microveil.measures.risk.records import records_at_risk
 from microveil.measures.utility import MEASURES as UTILITIES
-from microveil.measures.utility import SCORES, Score
+from microveil.measures.utility import SCORES
+from microveil.measures.utility.score import Score
 from microveil.storage.disk_columns import BYTES
 
 SANITY_ROWS = 1_000

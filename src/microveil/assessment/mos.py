@@ -23,7 +23,7 @@ from microveil.io.config_files import checked
 from microveil.io.frames.dataframes import open_frame
 from microveil.io.tables import read_table
 from microveil.measures.base import Measure
-from microveil.measures.utility import psnr, ssim
+from microveil.measures.utility.image import psnr, ssim
 from microveil.opinion import (
     Link,
     Opinion,

@@ -18,10 +18,10 @@ from rich.text import Text
 
 from microveil import api
 from microveil.assessment import mos
-from microveil.assessment.assessment import Assessment, Kind
+from microveil.assessment.assessment import Assessment
 from microveil.assessment.policy import Verdict
 from microveil.cli.endings import let_go, printable
-from microveil.measures.base import Measure, plain
+from microveil.measures.base import Kind, Measure, plain
 from microveil.papers.reproduce import Reproduction
 from microveil.release.release import Release
 from microveil.studies import FEWEST, Advice, Study, Summary

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError
+from microveil.core.errors import DataError, ParameterError
 from microveil.core.rng import Stream
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
@@ -34,6 +34,8 @@ from microveil.core.tolerances import RANGE_ROUND_OFF
 Better = Literal["low", "high", "neither"]
 Cost = Literal["fast", "slow"]
 """`fast` grows like n log n and takes seconds for a million rows; `slow` searches, fits or simulates."""
+
+Kind = Literal["risk", "utility", "score"]
 
 OnDisk = Literal["no", "passes", "sorted", "columns", "sample"]
 """How a measure is taken of tables that are not in memory: not at all; in passes over pieces of rows, or from rows that
@@ -152,6 +154,24 @@ class MeasureSpec:
         return float(inside if abs(inside - value) <= RANGE_ROUND_OFF else value)
 
 
+@dataclass(frozen=True)
+class MeasureInfo:
+    """A measure as people choose it: what is known of it before it is taken.
+
+    `story` is the whole of it, in the words of the function that measures; `parts` are the measures a score is made of.
+    """
+
+    id: str
+    kind: Kind
+    summary: str
+    better: Better
+    range: tuple[float, float]
+    cost: Cost
+    paired: bool
+    story: str = ""
+    parts: tuple[str, ...] = ()
+
+
 def gauge(
     summary: str,
     *,
@@ -201,6 +221,12 @@ def check_shapes(original: Matrix, released: Matrix, *, paired: bool) -> None:
             f"the files have {rows} and {new_rows} rows, and this measure compares records one by one",
             "give both files in the same order of rows, or choose a measure that compares distributions",
         )
+
+
+def check_sensitive(sensitive: Sequence[int] | None, width: int) -> None:
+    """Sensitive columns are numbers of columns of a table of that width, if any are named."""
+    if sensitive is not None and (not len(sensitive) or not set(sensitive) <= set(range(width))):
+        raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
 
 
 def drawn_rows(count: int, most: int, stream: Stream) -> NDArray[np.intp]:

@@ -18,8 +18,9 @@ from microveil.intake.identifiers import identifier_reason
 from microveil.intake.intake import Intake, group_numbers
 from microveil.intake.roles import Roles
 from microveil.io.frames.dataframes import Frame
-from microveil.measures.risk import leakage_distribution
-from microveil.measures.utility import ks, rank_correlation_difference
+from microveil.measures.risk.leakage import leakage_distribution
+from microveil.measures.utility.dependence import rank_correlation_difference
+from microveil.measures.utility.moments import ks
 from microveil.methods import Plan
 from microveil.release.release import CLOSELY, ComponentTable, Dose, Leakage
 from microveil.rules.linear_rules import ROWS_PER_COLUMN

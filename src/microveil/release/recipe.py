@@ -220,7 +220,7 @@ def run(
     release = api.protect(data, progress=progress, **options)
     if policy is not None:
         judged = api.assess_release(data, release, measures=(), policy=policy, sanity=False)
-        notes += [] if judged.verdict is None or judged.verdict.met else [judged.verdict.told]
+        notes += [] if judged.verdict is None or judged.verdict.met else [str(judged.verdict)]
     return dataclasses.replace(release, warnings=[*notes, *release.warnings])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.measures.nearest.neighbours import link, nearest
 
 SAME = 1e-7
 """Share of a column's standard deviation within which values are the same."""
@@ -188,13 +189,9 @@ def _found(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, i
         for columns in (original, released)
     )
     rows = np.unique(np.linspace(0, len(before) - 1, TRIED).astype(np.intp))
-    near = linked = 0
-    for row in rows:
-        others = np.square(before - before[row]).sum(axis=1)
-        others[row] = np.inf
-        away = np.square(after - before[row]).sum(axis=1)
-        near += int(16 * away.min() < others.min())
-        linked += int(np.argmin(away) == row and others.min() > 0)
+    away, others = nearest(before[rows], after, 1)[1][:, 0], nearest(before[rows], before, 2)[1][:, 1]
+    near = int(np.count_nonzero(4 * away < others))
+    linked = int(np.count_nonzero((link(before[rows], after, rows).nearest == rows) & (others > 0)))
     return near, linked, rows.size
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from microveil import api
-from microveil.assessment.assessment import MeasureInfo
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError, did_you_mean
+from microveil.measures.base import MeasureInfo
 
 RESAMPLES = 2_000
 """Resamples behind the interval of a mean."""

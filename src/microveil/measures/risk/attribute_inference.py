@@ -18,15 +18,15 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.errors import DataError, ParameterError
+from microveil.core.errors import DataError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, scales
+from microveil.measures.base import Estimate, check_sensitive, scales
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import AttackOutcome, Trial, best_by_luck
-from microveil.measures.risk.proportions import PAIRS, Tally, attack
+from microveil.measures.risk.proportions import PAIRS, Tally, attack, joined
 
 WITHIN = 0.05
 VOTERS = 5
@@ -84,15 +84,12 @@ def attribute_inference(
     """
     trial = Trial.of(original, released, control, seed, pairs=PAIRS_PER_COLUMN)
     places = {number: place for place, number in enumerate(scales(original))}
-    if sensitive is not None and (not sensitive or not set(sensitive) <= set(range(original.shape[1]))):
-        raise ParameterError(
-            f"sensitive: numbers of columns from 0 to {original.shape[1] - 1}", "name columns of the table"
-        )
+    check_sensitive(sensitive, original.shape[1])
     asked = [number for number in places if sensitive is None or number in sensitive]
     _check_enough(len(places) if asked else 0)
     found = {number: _best_way(trial, places[number]) for number in asked}
     worst = max(found, key=lambda number: found[number].beyond)
-    note = "; ".join(sentence for sentence in (trial.sample, f"the worst is column {worst} (from 0)") if sentence)
+    note = joined(trial.sample, f"the worst is column {worst} (from 0)")
     told = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
     chance = best_by_luck(list(found.values()), Streams.from_seed(seed).stream("errors by luck"))
     return found[worst].reading(best_of=len(found), chance=chance, note=note, parts=told)

@@ -15,7 +15,7 @@ from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, gauge, scales, standardised
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest
-from microveil.measures.risk.proportions import PAIRS, attack, sampled_rows, share_of
+from microveil.measures.risk.proportions import PAIRS, attack, sample_note, sampled_rows, share_of
 from microveil.rules.domain import step_of
 
 LAST_DIGITS = 2
@@ -49,15 +49,8 @@ def dcr_ratio(original: Matrix, released: Matrix, *, seed: int | None = None) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.sort(np.where(released_at + other_at <= LINKAGE_TIE, 1.0, released_at / other_at))
     low, high = _ends_of_median(ratios)
-    sample = f"an estimate from {tried.size} of {len(before)} records, drawn at random"
-    return Estimate(
-        _middle(ratios),
-        low,
-        high,
-        1.0,
-        note=sample if tried.size < len(before) else "",
-        parts={name: float((ratios < limit).mean()) for name, limit in NEAR.items()},
-    )
+    parts = {name: float((ratios < limit).mean()) for name, limit in NEAR.items()}
+    return Estimate(_middle(ratios), low, high, 1.0, sample_note(tried.size, len(before)), parts)
 
 
 @attack(

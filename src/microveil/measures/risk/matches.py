@@ -19,7 +19,7 @@ from microveil.measures.base import Estimate, scales
 from microveil.measures.nearest.distances import Index, distances, reach
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
-from microveil.measures.risk.proportions import PAIRS, attack, sampled_rows
+from microveil.measures.risk.proportions import PAIRS, attack, joined, sample_note, sampled_rows
 
 SHARES = np.concatenate([[0.0], np.geomspace(0.002, 0.8, 30)])
 """Shares of strangers below a limit, at which records and strangers are compared."""
@@ -68,21 +68,19 @@ def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None)
     found = look(original, released, seed)
     if found is None:
         return Estimate(0.0, chance=0.0, note="there are too few records or columns to compare")
-    tried, count = found.rows.size, original.shape[0]
+    tried = found.rows.size
     parts = {name: float(tell.gains.mean(axis=0).max()) for name, tell in found.tells.items()}
     best = found.best
     each = best.gains[:, best.limit]
     value, margin = float(each.mean()), LIMIT * float(each.std()) / np.sqrt(tried)
     if original.shape[0] == released.shape[0]:
         parts[OWN_ROW] = _in_own_row(best, value)
-    notes = [f"an estimate from {tried} of {count} records, drawn at random"] * (tried < count)
-    notes += [f"best by {best.name}"] * (value > 0)
     return Estimate(
         max(value, 0.0),
         max(value - margin, 0.0),
         min(max(value + margin, 0.0), 1.0),
         found.luck(seed),
-        note="; ".join(notes),
+        note=joined(sample_note(tried, original.shape[0]), f"best by {best.name}" if value > 0 else ""),
         parts=parts,
     )
 

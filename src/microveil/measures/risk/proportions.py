@@ -40,15 +40,17 @@ def share_of(
 ) -> Estimate:
     """The share of right guesses; `of` is the number of records the sample was drawn from."""
     low, high = binomial_interval(hits, tried)
-    sample = f"an estimate from {tried} of {of} records, drawn at random" if of > tried else ""
-    return Estimate(
-        hits / max(tried, 1),
-        low,
-        high,
-        chance,
-        note="; ".join(sentence for sentence in (sample, note) if sentence),
-        parts=parts or {},
-    )
+    return Estimate(hits / max(tried, 1), low, high, chance, joined(sample_note(tried, of), note), parts or {})
+
+
+def sample_note(tried: int, of: int) -> str:
+    """A sentence, if not all records were tried."""
+    return f"an estimate from {tried} of {of} records, drawn at random" if of > tried else ""
+
+
+def joined(*sentences: str) -> str:
+    """A note of some sentences, without those that are empty."""
+    return "; ".join(filter(None, sentences))
 
 
 def binomial_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import sorted_eigen
+from microveil.core.linalg import independent_columns, sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, scales, standardised
@@ -33,9 +33,6 @@ MOST_TRIED = 2_000
 
 NO_MORE = 0.01
 """A gain in the share of values that is not worth another known column."""
-
-DETERMINED = 1e-10
-"""Share of a column's variance that others must leave, else it is computed from them."""
 
 VAGUE = 1e-6
 """Known values that tell less than this of a direction tell nothing of it."""
@@ -115,17 +112,11 @@ def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) ->
 
 
 def _independent(original: Matrix) -> list[int]:
-    """Columns that vary and are not determined by others that vary less, by Cholesky elimination; in their order."""
+    """Columns that vary and are not determined by others that vary less; in their order."""
     found = scales(original, needed=True)
     numbers = sorted(found, key=lambda j: found[j][1])
     values = np.column_stack([np.nan_to_num((original.columns[j] - found[j][0]) / found[j][1]) for j in numbers])
-    left, kept = values.T @ values / len(values), []
-    for place, number in enumerate(numbers):
-        unexplained = left[place, place]
-        if unexplained > DETERMINED:
-            kept.append(number)
-            left = left - np.outer(left[place], left[place]) / unexplained
-    return sorted(kept)
+    return sorted(numbers[place] for place in independent_columns(values.T @ values / len(values)))
 
 
 def _best(truth: Array, told: Array, directions: list[Array], draws: list[Index]) -> float:

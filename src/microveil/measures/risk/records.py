@@ -18,7 +18,7 @@ from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import standing
 from microveil.measures.nearest.standardisation import VIEWS
 from microveil.measures.risk.matches import REMOTE_ALONE, look
-from microveil.measures.risk.proportions import PAIRS, attack
+from microveil.measures.risk.proportions import PAIRS, attack, sample_note
 from microveil.rules.domain import step_of
 
 
@@ -121,8 +121,7 @@ def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = No
     found = records_at_risk(original, released, seed)
     if not found.row.size:
         return Estimate(0.0, chance=0.0, note="there are too few records to tell what is usual")
-    many = found.row.size < original.shape[0]
-    sample = f"an estimate from {found.row.size} of {original.shape[0]} records, drawn at random" if many else ""
+    sample = sample_note(found.row.size, original.shape[0])
     parts = {f"records above {limit}": float((found.risk > limit).sum()) for limit in (0.95, 0.99)}
     return Estimate(float(found.risk.max()), chance=0.5, note=sample, parts=parts)
 

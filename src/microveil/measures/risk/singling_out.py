@@ -21,6 +21,7 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate
 from microveil.measures.nearest.distances import Index
 from microveil.measures.risk.control import Trial
@@ -37,9 +38,6 @@ COLUMNS = 3
 
 WIDEST = 1.0
 """Room (in standard deviations) beyond which more makes no description safer."""
-
-SAME = 1e-9
-"""Values (in standard deviations) that differ by less are the same: the rest is round-off."""
 
 
 @attack("share of descriptions fitting one released record only that fit exactly one original too, beyond a control")
@@ -95,15 +93,15 @@ class Sorted:
         The column that leaves fewest is looked up, the others are checked for those only.
         """
         rows = min((self._beyond(*condition) for condition in zip(columns, limits, side, strict=True)), key=len)
-        fits = (self.values[np.ix_(rows, columns)] - limits) * side >= -SAME
+        fits = (self.values[np.ix_(rows, columns)] - limits) * side >= -LINKAGE_TIE
         return int(np.count_nonzero(fits.all(axis=1)))
 
     def _beyond(self, column: int, limit: float, side: float) -> Index:
         """Records at the limit or beyond it, in one column."""
         rows, values = self.order[column], self.ascending[column]
         if side > 0:
-            return rows[np.searchsorted(values, limit - SAME, "left") :]
-        return rows[: np.searchsorted(values, limit + SAME, "right")]
+            return rows[np.searchsorted(values, limit - LINKAGE_TIE, "left") :]
+        return rows[: np.searchsorted(values, limit + LINKAGE_TIE, "right")]
 
     def room(self, row: int, columns: Index, side: Array) -> float:
         """By how much the limits can be relaxed in all columns until a second record fits (inf: no other ever does)."""
@@ -176,11 +174,13 @@ def _by_one_column(source: Array, targets: Array) -> Tally:
         hits += int(np.count_nonzero(_occurrences(once, true) == 1))
         tries += once.size
         for up, down in ((told, true), (-told[::-1], -true[::-1])):
-            if up.size > 1 and up[-1] - up[-2] > SAME:
+            if up.size > 1 and up[-1] - up[-2] > LINKAGE_TIE:
                 hits += int(np.count_nonzero(down >= (up[-1] + up[-2]) / 2)) == 1
                 tries += 1
     return Tally(float(hits), tries)
 
 
 def _occurrences(values: Array, ordered: Array) -> Index:
-    return np.searchsorted(ordered, values + SAME, "right") - np.searchsorted(ordered, values - SAME, "left")
+    return np.searchsorted(ordered, values + LINKAGE_TIE, "right") - np.searchsorted(
+        ordered, values - LINKAGE_TIE, "left"
+    )

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.errors import ParameterError
 from microveil.core.moments import moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, distance, gauge, scales, standardised, varying
-from microveil.measures.utility.central_moments import Side, both_sides, check_pairs, gaps, side_of
+from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised, varying
+from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_in, moments_of_both
 from microveil.measures.utility.moments import relative_bias
 
 MOST_BY_KENDALL = 400
@@ -27,7 +26,7 @@ def upper(matrix: Array) -> Array:
 
 def pearson(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Correlation matrices of both files, from the pairs of cells that are there."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     return old.correlation(), new.correlation()
 
 
@@ -50,7 +49,7 @@ def _rank_correlation(columns: Sequence[Array]) -> Array:
     for j, column in enumerate(columns):
         there = ~np.isnan(column)
         with_holes[there, j] = mid_ranks(column[there])
-    return Side.of(with_holes).correlation()
+    return ColumnMoments.of(with_holes).correlation()
 
 
 def kendall(original: Matrix, released: Matrix) -> tuple[Array, Array]:
@@ -164,10 +163,9 @@ def _described(
 ) -> Estimate:
     """The figure for the sensitive columns given, or its mean over each column taken as the sensitive one."""
     width = original.shape[1]
-    if sensitive is not None and (not len(sensitive) or min(sensitive) < 0 or max(sensitive) >= width):
-        raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
+    check_sensitive(sensitive, width)
     groups = [[p] for p in range(width)] if sensitive is None else [list(sensitive)]
-    before, after = (side_of(table, _own_units(table)).correlation() for table in (original, released))
+    before, after = (moments_in(table, _own_units(table)).correlation() for table in (original, released))
     old, new = (float(np.mean([figure(matrix, group) for group in groups])) for matrix in (before, after))
     return Estimate(old, parts={"released": new})
 

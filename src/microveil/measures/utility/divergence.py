@@ -9,7 +9,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen, square_root
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, distance
-from microveil.measures.utility.central_moments import both_sides
+from microveil.measures.utility.central_moments import moments_of_both
 
 RIDGE = 1e-2
 
@@ -19,7 +19,7 @@ UNSEEN = 1e-12
 
 def _normal(original: Matrix, released: Matrix) -> tuple[Array, Array, Array]:
     """Covariance matrices of both files, and the difference of their means, in the original's standard deviations."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     return old.product(), new.product(), new.mean - old.mean
 
 

@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import rank_of, sorted_eigen
+from microveil.core.linalg import independent_columns, rank_of, sorted_eigen
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, distance, gauge
-from microveil.measures.utility.central_moments import Side, both_sides, gaps
+from microveil.measures.utility.central_moments import ColumnMoments, gaps, moments_of_both
 
 QUANTILE = 1.959964
-
-DETERMINED = 1e-10
-"""Share of a column's variance that the columns before it must leave, else it is computed from them and left out."""
 
 MEAN_GAP = float(np.sqrt(2 / np.pi))
 """E|d| of a standard normal d."""
@@ -92,25 +89,14 @@ def regression_fit(original: Matrix, released: Matrix) -> Estimate:
 
 
 def _both_fits(original: Matrix, released: Matrix) -> tuple[Fits, Fits]:
-    old, new = both_sides(original, released)
-    columns = _independent(old.product())
+    old, new = moments_of_both(original, released)
+    columns = np.array(independent_columns(old.product()), dtype=np.intp)
     if columns.size < 2:
         raise DataError("a regression needs two columns that vary on their own", "there is nothing to regress on")
     return _fits(old, columns), _fits(new, columns)
 
 
-def _independent(covariance: Array) -> NDArray[np.intp]:
-    """Columns that those before them do not determine, by Cholesky elimination."""
-    left, kept = covariance.copy(), []
-    for j in range(len(left)):
-        unexplained = left[j, j]
-        if unexplained > DETERMINED:
-            kept.append(j)
-            left -= np.outer(left[:, j], left[:, j]) / unexplained
-    return np.array(kept, dtype=np.intp)
-
-
-def _fits(side: Side, columns: NDArray[np.intp]) -> Fits:
+def _fits(side: ColumnMoments, columns: NDArray[np.intp]) -> Fits:
     covariance = side.product()[np.ix_(columns, columns)]
     width = columns.size
     freedom = max(float(side.pairs[np.ix_(columns, columns)].min()) - width, 1.0)

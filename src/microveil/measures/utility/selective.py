@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge, scales
+from microveil.measures.base import Estimate, check_sensitive, gauge, scales
 from microveil.measures.utility.distances import cell_correlation
 
 
@@ -26,8 +25,7 @@ def selectivity(original: Matrix, released: Matrix, *, sensitive: Sequence[int] 
     half for every method that exchanges components, so it cannot tell them apart there. No sampling is involved.
     """
     width = original.shape[1]
-    if sensitive is not None and (not len(sensitive) or not set(sensitive) <= set(range(width))):
-        raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
+    check_sensitive(sensitive, width)
     chosen = set(range(width)) if sensitive is None else set(sensitive)
     kept = {j: abs(cell_correlation(original.columns[j], released.columns[j])) for j in scales(original, needed=True)}
     groups = {
