@@ -177,8 +177,8 @@ class Assessment(Mapping[str, Measure]):
 
 
 def _figures(measure: Measure) -> dict[str, Any]:
-    told = measure.to_dict()
-    return {name: told[name] for name in ("value", "low", "high", "chance")}
+    plain_figures = measure.to_dict()
+    return {name: plain_figures[name] for name in ("value", "low", "high", "chance")}
 
 
 def worst_of(risks: Iterable[Measure]) -> Measure | None:

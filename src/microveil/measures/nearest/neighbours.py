@@ -247,8 +247,8 @@ def nearest(queries: Array, records: Array, count: int) -> tuple[Index, Array]:
     if records.shape[1] <= TREE_DIMENSIONS:
         from scipy.spatial import cKDTree
 
-        told = cKDTree(records).query(queries, k=np.arange(1, found + 1), workers=worker_count())
-        distance[:, :found], which[:, :found] = told
+        found_by_tree = cKDTree(records).query(queries, k=np.arange(1, found + 1), workers=worker_count())
+        distance[:, :found], which[:, :found] = found_by_tree
         return which, distance
     threads = len(queries) * len(records) >= PAIRS_FOR_THREADS
     which[:, :found], distance[:, :found] = DistanceBounds(
@@ -271,8 +271,8 @@ def standing(queries: Array, released: Array, own: Index) -> tuple[Index, Index]
         for block in blocks_of(len(queries), QUERIES_STANDING)
     ]
     with single_threaded_blas():
-        told = in_threads(tasks, small=len(queries) * len(released) < PAIRS_FOR_THREADS)
-    nearer, equal = zip(*told, strict=True)
+        counts = in_threads(tasks, small=len(queries) * len(released) < PAIRS_FOR_THREADS)
+    nearer, equal = zip(*counts, strict=True)
     return np.concatenate(nearer), np.concatenate(equal)
 
 

@@ -57,8 +57,8 @@ def inference(
     columns = list(scales(original))
     _check_enough(len(columns))
     found = [trial.run(_secret(trial, j, by_vote(1))) for j in range(len(columns))]
-    told = {f"column {number}": outcome.attack.share for number, outcome in zip(columns, found, strict=True)}
-    return _of_each_kind(found, _mean).reading(note=trial.sample, parts=told)
+    shares = {f"column {number}": outcome.attack.share for number, outcome in zip(columns, found, strict=True)}
+    return _of_each_kind(found, _mean).estimate(note=trial.sample, parts=shares)
 
 
 @attack(
@@ -90,9 +90,9 @@ def attribute_inference(
     found = {number: _best_way(trial, places[number]) for number in asked}
     worst = max(found, key=lambda number: found[number].beyond)
     note = joined(trial.sample, f"the worst is column {worst} (from 0)")
-    told = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
+    shares = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
     chance = best_by_luck(list(found.values()), Streams.from_seed(seed).stream("errors by luck"))
-    return found[worst].reading(best_of=len(found), chance=chance, note=note, parts=told)
+    return found[worst].estimate(best_of=len(found), chance=chance, note=note, parts=shares)
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,20 +140,20 @@ def _of_each_kind(found: Sequence[AttackOutcome], summary: Callable[[list[Tally]
 def _mean(tallies: Sequence[Tally]) -> Tally:
     """The mean share over columns. A record counts as one try: its values are not independent of each other."""
     tries = max(tally.tries for tally in tallies)
-    told = [tally.each for tally in tallies if tally.each is not None]
+    shares = [tally.each for tally in tallies if tally.each is not None]
     return Tally(
         float(np.mean([tally.share for tally in tallies])) * tries,
         tries,
-        np.mean(told, axis=0) if len(told) == len(tallies) else None,
+        np.mean(shares, axis=0) if len(shares) == len(tallies) else None,
     )
 
 
 def _secret(trial: Trial, column: int, guess: Guesser) -> Callable[[Array, Array, Index | None], Tally]:
     """The attack on one column."""
-    return partial(_told, column=column, guess=guess, ranks=Ranks.of(trial.original[:, column]))
+    return partial(_guessed, column=column, guess=guess, ranks=Ranks.of(trial.original[:, column]))
 
 
-def _told(source: Array, targets: Array, own: Index | None, *, column: int, guess: Guesser, ranks: Ranks) -> Tally:
+def _guessed(source: Array, targets: Array, own: Index | None, *, column: int, guess: Guesser, ranks: Ranks) -> Tally:
     """How many targets' secrets are guessed by means of the source."""
     usable, asked = ~np.isnan(source[:, column]), ~np.isnan(targets[:, column])
     each = np.zeros(len(targets))

@@ -62,7 +62,7 @@ class AttackOutcome:
             return None
         return self.attack.each - self.control.each
 
-    def reading(
+    def estimate(
         self,
         *,
         best_of: int = 1,

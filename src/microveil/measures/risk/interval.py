@@ -63,8 +63,8 @@ def interval_disclosure(
     else:
         nearest = links_in_pieces(original, released, tried).nearest
         links = links_in_pieces(original, others, some, own_barred=True).nearest
-    chance = told(original, others, some, links, among=True)
-    return reading(original, tried, told(original, released, tried, nearest), chance)
+    chance = share_inside(original, others, some, links, among=True)
+    return _estimate(original, tried, share_inside(original, released, tried, nearest), chance)
 
 
 @attack(
@@ -85,7 +85,9 @@ def interval_disclosure_own(
     the share for a released record picked at random. Of originals that are not in memory a `sample` is tried.
     """
     tried = sampled_rows(original.shape[0], seed, sample=sample or original.shape[0])
-    return reading(original, tried, told(original, released, tried, tried), _told_by_luck(original, released))
+    return _estimate(
+        original, tried, share_inside(original, released, tried, tried), _share_by_luck(original, released)
+    )
 
 
 @attack(
@@ -130,12 +132,12 @@ def _sample_sd(column: Array) -> float:
     return sd * float(np.sqrt(count / max(count - 1, 1)))
 
 
-def reading(original: Matrix, tried: Index, share: float, chance: float) -> Estimate:
+def _estimate(original: Matrix, tried: Index, share: float, chance: float) -> Estimate:
     """For the interval of the figure a record counts as one try: its values are not independent of each other."""
     return share_of(share * tried.size, tried.size, chance=chance, of=original.shape[0])
 
 
-def told(original: Matrix, released: Matrix, tried: Index, linked: Index, *, among: bool = False) -> float:
+def share_inside(original: Matrix, released: Matrix, tried: Index, linked: Index, *, among: bool = False) -> float:
     """The share of values of the originals tried in the intervals around the released records they are linked to.
 
     Where they are `among` these records themselves, each is left out of the order that its intervals are taken from.
@@ -243,7 +245,7 @@ def _inside(values: Array, ordered: Array, rank: Index, left_out: Index | None =
     return hits / len(PERCENTS)
 
 
-def _told_by_luck(original: Matrix, released: Matrix) -> float:
+def _share_by_luck(original: Matrix, released: Matrix) -> float:
     """The share of values told by a released record picked at random; what is missing there tells nothing."""
     hits, known = 0.0, 0
     for j in scales(original, needed=True):

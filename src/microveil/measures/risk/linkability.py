@@ -44,7 +44,7 @@ def linkability(
         raise DataError("linkability needs two columns that vary", "one column cannot be cut in two halves")
     stream = Streams.from_seed(seed).stream("halves of the columns")
     halves = [np.array_split(stream.generator(split).permutation(width), 2) for split in range(SPLITS)]
-    return trial.run(partial(_put_together, halves=halves, stream=stream.child("equals"))).reading(note=trial.sample)
+    return trial.run(partial(_put_together, halves=halves, stream=stream.child("equals"))).estimate(note=trial.sample)
 
 
 def _put_together(

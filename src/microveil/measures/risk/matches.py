@@ -65,11 +65,11 @@ def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None)
     have as many rows, a part tells how many of the matches beyond those of strangers stand in their own row: about 1 if
     rows are in the same order, and about 0 if they are not. Of many records a sample is tried.
     """
-    found = look(original, released, seed)
+    found = search_matches(original, released, seed)
     if found is None:
         return Estimate(0.0, chance=0.0, note="there are too few records or columns to compare")
     tried = found.rows.size
-    parts = {name: float(tell.gains.mean(axis=0).max()) for name, tell in found.tells.items()}
+    parts = {name: float(one.gains.mean(axis=0).max()) for name, one in found.evidence.items()}
     best = found.best
     each = best.gains[:, best.limit]
     value, margin = float(each.mean()), LIMIT * float(each.std()) / np.sqrt(tried)
@@ -86,7 +86,7 @@ def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None)
 
 
 @dataclass(frozen=True, repr=False)
-class Tell:
+class MatchEvidence:
     """One way to tell matches.
 
     `ratio` has a number per record, small for a match, and `usual` the same of its stranger; `gains` what each limit
@@ -107,27 +107,27 @@ class Tell:
 
 
 @dataclass(frozen=True, repr=False)
-class MatchAttempt:
-    """The records tried, and what each way tells of them."""
+class MatchSearch:
+    """The records tried, and the evidence by each kind of distance."""
 
     rows: Index
-    tells: dict[str, Tell]
+    evidence: dict[str, MatchEvidence]
 
     @property
-    def best(self) -> Tell:
+    def best(self) -> MatchEvidence:
         """The way that finds most."""
-        return max(self.tells.values(), key=lambda tell: float(tell.gains.mean(axis=0).max()))
+        return max(self.evidence.values(), key=lambda one: float(one.gains.mean(axis=0).max()))
 
     def luck(self, seed: int | None) -> float:
         """E max(0, the most that any limit finds) if record and stranger are exchanged at random."""
         signs = Streams.from_seed(seed).stream("flips").generator().choice([-1.0, 1.0], (FLIPS, self.rows.size))
-        best = np.max([(signs @ tell.gains).max(axis=1) for tell in self.tells.values()], axis=0)
+        best = np.max([(signs @ one.gains).max(axis=1) for one in self.evidence.values()], axis=0)
         return float(best.clip(0.0).mean() / self.rows.size)
 
 
-def look(
+def search_matches(
     original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = LINKAGE_TIE
-) -> MatchAttempt | None:
+) -> MatchSearch | None:
     """Every record tried beside its nearest released records and its nearest other originals; None of too few.
 
     The `floor` is added to distances: what is nearer than the data are precise is as near as can be.
@@ -139,13 +139,13 @@ def look(
         return None
     if all(np.isnan(column).all() for column in released.columns) or len(scales(original)) < FEWEST_COLUMNS:
         return None
-    tells: dict[str, Tell] = {}
+    evidence: dict[str, MatchEvidence] = {}
     for name, view_of in VIEWS.items():
-        tells |= _tells(name, view_of(original, released), tried, floor)
-    return MatchAttempt(tried, tells)
+        evidence |= _evidence(name, view_of(original, released), tried, floor)
+    return MatchSearch(tried, evidence)
 
 
-def _tells(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, Tell]:
+def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, MatchEvidence]:
     records = view.before[tried]
     which, near = nearest(records, view.after, 2)
     those, others = nearest(records, view.before, 3)
@@ -161,14 +161,14 @@ def _tells(name: str, view: StandardisedPair, tried: Index, floor: float) -> dic
     apart = np.minimum(near[:, 1], others[:, 1])
     alone = apart >= np.quantile(apart, 1 - REMOTE)
     remote = np.where(alone, margins[0], 1.0), np.where(alone, margins[1], 1.0)
-    told = {
+    ratios = {
         f"margin by {name}": (*margins, np.quantile(margins[1], SHARES)),
         f"{REMOTE_ALONE} by {name}": (*remote, np.quantile(margins[1][alone], SHARES)),
         f"nearly copied by {name}": (*copies, NEARLY),
     }
     return {
-        way: Tell(way, ratio, usual, _gains(ratio, usual, limits), limits, own)
-        for way, (ratio, usual, limits) in told.items()
+        way: MatchEvidence(way, ratio, usual, _gains(ratio, usual, limits), limits, own)
+        for way, (ratio, usual, limits) in ratios.items()
     }
 
 
@@ -194,7 +194,7 @@ def _gains(ratio: Array, usual: Array, limits: Array) -> Array:
     return below
 
 
-def _in_own_row(best: Tell, value: float) -> float:
+def _in_own_row(best: MatchEvidence, value: float) -> float:
     """Of the matches beyond strangers' the share that stand in their own row."""
     matched = best.ratio < best.limits[best.limit]
     return min(float((matched & best.own).mean()) / value, 1.0) if value > 0 else 0.0

@@ -66,12 +66,12 @@ def reconstruction(original: Matrix, released: Matrix, *, seed: int | None = Non
     )
     power = "" if curve.gain > NO_MORE else "; the attack had no power: a stranger's record tells as much"
     return share_of(
-        curve.told[curve.fewest] * rows.size,
+        curve.own[curve.fewest] * rows.size,
         rows.size,
         chance=curve.luck[curve.fewest],
         of=original.shape[0],
         note=f"with {curve.fewest} of {curve.width} columns known{power}",
-        parts={f"{size} known": share for size, share in curve.told.items()},
+        parts={f"{size} known": share for size, share in curve.own.items()},
     )
 
 
@@ -80,18 +80,18 @@ class Curve:
     """Shares of values computed, by the number of columns known: from the own released record, and from another."""
 
     width: int
-    told: Mapping[int, float]
+    own: Mapping[int, float]
     luck: Mapping[int, float]
 
     @property
     def gain(self) -> float:
         """The most that the own record tells beyond another one."""
-        return max(self.told[size] - self.luck[size] for size in self.told)
+        return max(self.own[size] - self.luck[size] for size in self.own)
 
     @property
     def fewest(self) -> int:
         """The fewest known columns with which (nearly) as much is gained."""
-        return next(size for size in self.told if self.told[size] - self.luck[size] >= self.gain - NO_MORE)
+        return next(size for size in self.own if self.own[size] - self.luck[size] >= self.gain - NO_MORE)
 
 
 def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) -> Curve:
@@ -102,13 +102,13 @@ def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) ->
     filled = np.nan_to_num(after)
     axes = sorted_eigen(filled.T @ filled / len(filled))[1]
     directions = [axes[:, chosen] for _, chosen in selections(width, "principal") if chosen != slice(0, width)]
-    told, luck = {}, {}
+    found, luck = {}, {}
     for size in sorted({round(step) for step in np.linspace(1, width - 1, min(width - 1, MOST_SIZES))}):
         generator = streams.stream("known columns").generator(size)
         draws = [generator.permutation(width)[:size] for _ in range(DRAWS_PER_SIZE)]
-        told[size] = _best(before[own], after[own], directions, draws)
+        found[size] = _best(before[own], after[own], directions, draws)
         luck[size] = _best(before[own], after[strangers], directions, draws)
-    return Curve(width, told, luck)
+    return Curve(width, found, luck)
 
 
 def _independent(original: Matrix) -> list[int]:
@@ -119,15 +119,17 @@ def _independent(original: Matrix) -> list[int]:
     return sorted(numbers[place] for place in independent_columns(values.T @ values / len(values)))
 
 
-def _best(truth: Array, told: Array, directions: list[Array], draws: list[Index]) -> float:
+def _best(truth: Array, released: Array, directions: list[Array], draws: list[Index]) -> float:
     """The share of unknown cells computed, in the directions in which most are."""
-    return max(float(np.mean([_computed(truth, told, changed, known) for known in draws])) for changed in directions)
+    return max(
+        float(np.mean([_computed(truth, released, changed, known) for known in draws])) for changed in directions
+    )
 
 
-def _computed(truth: Array, told: Array, changed: Array, known: Index) -> float:
+def _computed(truth: Array, released: Array, changed: Array, known: Index) -> float:
     """The share of unknown cells that follow from the known ones, if only the `changed` directions differ."""
     unknown = np.delete(np.arange(truth.shape[1]), known)
-    moved = np.nan_to_num(truth[:, known] - told[:, known])
-    guesses = told[:, unknown] + moved @ (changed[unknown] @ np.linalg.pinv(changed[known], rcond=VAGUE)).T
+    moved = np.nan_to_num(truth[:, known] - released[:, known])
+    guesses = released[:, unknown] + moved @ (changed[unknown] @ np.linalg.pinv(changed[known], rcond=VAGUE)).T
     hits = int(np.count_nonzero(np.abs(guesses - truth[:, unknown]) <= WITHIN))
     return hits / max(int(np.count_nonzero(~np.isnan(truth[:, unknown]))), 1)

@@ -70,7 +70,7 @@ def singling_out(
     found = trial.run(partial(_singled_out, columns=columns, stream=streams.stream("descriptions")))
     alone = _by_one_column(trial.released, trial.original)
     note = f"{found.attack.tries} released records could be described"
-    return found.reading(note=note, parts={"one column": alone.share})
+    return found.estimate(note=note, parts={"one column": alone.share})
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,11 +169,11 @@ def _by_one_column(source: Array, targets: Array) -> Tally:
     """Descriptions by one column: the largest value, the smallest, and those that occur once, in the source."""
     hits = tries = 0
     for new, old in zip(source.T, targets.T, strict=True):
-        told, true = (np.sort(column[~np.isnan(column)]) for column in (new, old))
-        once = told[_occurrences(told, told) == 1]
+        new_values, true = (np.sort(column[~np.isnan(column)]) for column in (new, old))
+        once = new_values[_occurrences(new_values, new_values) == 1]
         hits += int(np.count_nonzero(_occurrences(once, true) == 1))
         tries += once.size
-        for up, down in ((told, true), (-told[::-1], -true[::-1])):
+        for up, down in ((new_values, true), (-new_values[::-1], -true[::-1])):
             if up.size > 1 and up[-1] - up[-2] > LINKAGE_TIE:
                 hits += int(np.count_nonzero(down >= (up[-1] + up[-2]) / 2)) == 1
                 tries += 1
