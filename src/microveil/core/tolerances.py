@@ -7,9 +7,6 @@ from __future__ import annotations
 LINKAGE_TIE = 1e-9
 """Distances, or values, that differ by less are equal: sums of some hundred squares are off by less."""
 
-PRODUCT_ROUND_OFF = 1e-11
-"""Squared distances by products in double precision are off by less than this share of the squared lengths."""
-
 STATISTIC_ROUND_OFF = 1e-10
 """Moments and correlations that differ by less are kept: releases with exact moments are off by some 1e-12."""
 

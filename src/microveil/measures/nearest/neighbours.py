@@ -19,14 +19,14 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.threads import in_threads, single_threaded_blas, worker_count
-from microveil.core.tolerances import LINKAGE_TIE, PRODUCT_ROUND_OFF
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.nearest.distances import (
+    PAIRS_AT_ONCE,
     DistanceBounds,
     Index,
     PreparedRecords,
     Rivals,
     blocks_of,
-    centre_of,
     distances,
     reach,
 )
@@ -50,8 +50,6 @@ PAIRS_FOR_THREADS = 4_000_000
 PIECE_ROWS, PIECE_CELLS = 2**17, 2**23
 """Records that are searched together where they come in pieces; with many columns or threads fewer, as they take some
 copies of their cells and all threads together no more than that."""
-
-QUERIES_STANDING, RECORDS_STANDING = 256, 4_096
 
 Found = tuple[Index, Array, Index]
 """The first of the nearest records, their distance, and how many there are."""
@@ -265,34 +263,14 @@ def nearest_other(queries: Array, records: Array, rows: Index) -> Index:
 
 def standing(queries: Array, released: Array, own: Index) -> tuple[Index, Index]:
     """How many released records are nearer to each query than its own, and how many as near (its own among them)."""
-    centre = centre_of(released)
-    tasks = [
-        partial(_standing_of_block, queries[block], released, own[block], centre)
-        for block in blocks_of(len(queries), QUERIES_STANDING)
-    ]
-    with single_threaded_blas():
-        counts = in_threads(tasks, small=len(queries) * len(released) < PAIRS_FOR_THREADS)
-    nearer, equal = zip(*counts, strict=True)
-    return np.concatenate(nearer), np.concatenate(equal)
+    from scipy.spatial.distance import cdist
 
+    def counts(part: slice) -> Array:
+        every, rows = cdist(queries[part], released), np.arange(part.stop - part.start)
+        own_distance = every[rows, own[part], None]
+        return np.array([(every < own_distance - LINKAGE_TIE).sum(axis=1), (every <= reach(own_distance)).sum(axis=1)])
 
-def _standing_of_block(queries: Array, released: Array, own: Index, centre: Array) -> tuple[Index, Index]:
-    rows, moved = np.arange(len(queries)), queries - centre
-    sizes, own_distance = np.square(moved).sum(axis=1), distances(queries, released, rows, own)
-    nearer, equal = np.zeros(len(queries), dtype=np.intp), np.ones(len(queries), dtype=np.intp)
-    for part in blocks_of(len(released), RECORDS_STANDING):
-        others = released[part] - centre
-        squares = sizes[:, None] + np.square(others).sum(axis=1)
-        unsure = PRODUCT_ROUND_OFF * squares + (4 * LINKAGE_TIE * (own_distance + LINKAGE_TIE))[:, None]
-        squares -= 2 * (moved @ others.T)
-        squares -= np.square(own_distance)[:, None]
-        here = (own >= part.start) & (own < part.stop)
-        squares[rows[here], own[here] - part.start] = np.inf  # its own is counted already
-        nearer += (squares < -unsure).sum(axis=1)
-        # Where products cannot tell, the distances themselves do.
-        who, which = np.nonzero(np.abs(squares) <= unsure)
-        distance = distances(queries, released, who, part.start + which)
-        before = distance < own_distance[who] - LINKAGE_TIE
-        nearer += np.bincount(who[before], minlength=len(queries))
-        equal += np.bincount(who[~before & (distance <= reach(own_distance[who]))], minlength=len(queries))
-    return nearer, equal
+    parts = blocks_of(len(queries), max(PAIRS_AT_ONCE // len(released), 1))
+    small = len(queries) * len(released) < PAIRS_FOR_THREADS
+    nearer, within = np.hstack(in_threads([partial(counts, part) for part in parts], small=small))
+    return nearer, within - nearer
