@@ -71,7 +71,10 @@ def standardised_pieces(reference: Matrix, table: Matrix, axes: Array | None = N
     def piece_of(rows: slice) -> Array:
         values = chosen.piece(rows) - mean
         values /= sd
-        return on_axes(np.ascontiguousarray(values.T), axes)
+        holes = np.isnan(values)
+        if holes.any():
+            values[holes] = 0.0
+        return values.T if axes is None else values.T @ axes
 
     return piece_of
 
