@@ -185,7 +185,7 @@ def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
 
 
 def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
-    """For the scale: the figures of the originals themselves and of a shuffle of them."""
+    """For the scale: the figures `ids` of some of the originals themselves and of a shuffle of them."""
     rows = _some_rows(both.rows[0], streams)
     sample = both.original.take(np.sort(rows))
     shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
@@ -206,6 +206,7 @@ def _some_rows(count: int, streams: Streams) -> NDArray[np.intp]:
 
 
 def _part_of(tell: Tell, of: str, start: float, share: float) -> Tell:
+    """Tells of measures (`of` what) whose work begins at `start` and is a `share` of all."""
     return lambda name, done: tell(f"measuring {name}{of}", start + share * done)
 
 
@@ -320,14 +321,14 @@ def _with_names(sentence: str, names: Sequence[str]) -> str:
 
 
 def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
-    """One figure of tables in memory."""
+    """One figure (`name`) of tables in memory, with `options` of the measure."""
     return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)), **options)
 
 
 def figure_on_disk(
     name: str, original: Matrix, released: Matrix, streams: Streams, limits: DiskLimits, **options: Any
 ) -> Measure:
-    """One figure of tables on a disk; a `DataError` says why there is none."""
+    """One figure (`name`) of tables on a disk, with `options` of the measure; a `DataError` says why there is none."""
     gauge = GAUGES[name]
     check_shapes(original, released, paired=gauge.paired)
     if gauge.on_disk == "no":
@@ -345,7 +346,7 @@ def figure_on_disk(
 
 
 def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams) -> Measure:
-    """A figure of some rows: the same of both files, if they have as many."""
+    """A figure (`name`) of some rows: the same of both files, if they have as many."""
     stream = streams.stream("sampled rows")
     counts = original.shape[0], released.shape[0]
     rows = [drawn_rows(count, RANK_ROWS, stream) for count in counts]

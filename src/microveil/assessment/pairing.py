@@ -158,7 +158,7 @@ def _read(source: ColumnSource, names: Sequence[str], called: str = "original") 
 def _held_out(
     original: ColumnSource, holdout: Frame, names: Sequence[str], codes: Mapping[str, Sequence[float]]
 ) -> Matrix:
-    """The same columns of records that were kept back."""
+    """The columns `names` of records that were kept back, without their `codes`."""
     _check_kinds(original, holdout)
     _check_columns(original, holdout, names, (), "held-out")
     table = _without_codes(_read(holdout, names, "held-out"), names, codes)
@@ -193,7 +193,10 @@ def _check_columns(
     public: Sequence[str],
     called: str = "released",
 ) -> None:
-    """Both files have these columns, and those to be compared are numbers in both."""
+    """Both files have these columns, and those to be compared (`names`) are numbers in both.
+
+    `called` is what errors call the second file.
+    """
     if not names:
         raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
     for name in (*names, *public):

@@ -43,7 +43,10 @@ def reach(distance: Array) -> Array:
 
 
 def distances(queries: Array, records: Array, who: Index, which: Index) -> Array:
-    """Distances of the pairs, in double precision and without products; many equal records make many pairs."""
+    """Distances of pairs, in double precision and without products; many equal records make many pairs.
+
+    `who` are rows of the `queries` (m x k), `which` rows of the `records` (n x k), one for each pair.
+    """
     out = np.empty(who.size)
     for start in range(0, who.size, PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
@@ -210,6 +213,7 @@ class DistanceBounds:
         return rows, exact.reshape(-1, count).max(axis=1)
 
     def _nearest_of_block(self, block: slice, rows: Index, *, count: int, limit: Factors) -> tuple[Index, Index, Array]:
+        """Some queries (`rows`), the numbers of their nearest records in a block, and distances (rows x `count`)."""
         who, which, exact = self._near(block, rows, limit)
         order = np.lexsort((exact, who))
         place = np.arange(who.size) - np.searchsorted(who, who)  # among those of the same query
@@ -219,6 +223,7 @@ class DistanceBounds:
         return rows, numbers, found
 
     def _rivals_of_block(self, block: slice, rows: Index, *, limit: Factors, barred: Index | None) -> Rivals:
+        """The nearest records in a block of some queries (`rows`); `limit` and `barred` are of all queries."""
         who, which, exact = self._near(block, rows, limit)
         if barred is not None:
             allowed = which != barred[rows[who]]

@@ -74,7 +74,8 @@ def standardised_pieces(reference: Matrix, table: Matrix, axes: Array | None = N
         holes = np.isnan(values)
         if holes.any():
             values[holes] = 0.0
-        return values.T if axes is None else values.T @ axes
+        records: Array = values.T
+        return records if axes is None else records @ axes
 
     return piece_of
 

@@ -154,7 +154,10 @@ def _secret(trial: Trial, column: int, guess: Guesser) -> Callable[[Array, Array
 
 
 def _guessed(source: Array, targets: Array, own: Index | None, *, column: int, guess: Guesser, ranks: Ranks) -> Tally:
-    """How many targets' secrets are guessed by means of the source."""
+    """How many targets' secrets (one `column`) are guessed by means of the source.
+
+    `source` and `targets` are records x columns, `own` the rows of the source that the targets are, if they are in it.
+    """
     usable, asked = ~np.isnan(source[:, column]), ~np.isnan(targets[:, column])
     each = np.zeros(len(targets))
     if not usable.any() or not asked.any():
@@ -169,7 +172,10 @@ def _guessed(source: Array, targets: Array, own: Index | None, *, column: int, g
 
 
 def by_regression(known: Array, secret: Array, needed: Array, own: Index | None) -> Array:
-    """Least squares; each of the source's own rows by the regression on all others, from its leverage."""
+    """Least squares; each of the source's own rows by the regression on all others, from its leverage.
+
+    `known` (n x k) and `secret` (n) are the source's, `needed` (m x k) what is known of the targets, `own` as above.
+    """
     centre, mean = known.mean(axis=0), secret.mean()
     values, vectors = sorted_eigen((known - centre).T @ (known - centre))
     axes = vectors[:, : rank_of(values)] / np.sqrt(values[: rank_of(values)])

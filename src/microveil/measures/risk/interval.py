@@ -133,7 +133,9 @@ def _sample_sd(column: Array) -> float:
 
 
 def _estimate(original: Matrix, tried: Index, share: float, chance: float) -> Estimate:
-    """For the interval of the figure a record counts as one try: its values are not independent of each other."""
+    """The estimate of a `share` of values. For its interval one of the originals `tried` counts as one try: its values
+    are not independent of each other.
+    """
     return share_of(share * tried.size, tried.size, chance=chance, of=original.shape[0])
 
 
@@ -225,7 +227,8 @@ def _equals_before(column: Array, cells: Array, rows: Index) -> Index:
 def _bounds(ordered: Array, rank: Index, percent: int, left_out: Index | None = None) -> tuple[Array, Array]:
     """The released values whose ranks are so many per cent of the records below and above.
 
-    One rank may be left out for each (-1: none): those above it are one lower then.
+    `ordered` has the released values, `rank` (m) the places from which on is counted. For each, one rank may be
+    `left_out` (-1: none): those above it are one lower then.
     """
     reach, last = int(ordered.size * percent / 100 + 1e-9), ordered.size - 1
     if left_out is None:
@@ -237,7 +240,10 @@ def _bounds(ordered: Array, rank: Index, percent: int, left_out: Index | None = 
 
 
 def _inside(values: Array, ordered: Array, rank: Index, left_out: Index | None = None) -> float:
-    """The number of values in their intervals, mean over the half-widths. A missing cell is in none."""
+    """The number of `values` (m) in their intervals, mean over the half-widths; the others as in `_bounds`.
+
+    A missing cell is in none.
+    """
     there, hits = rank >= 0, 0
     for percent in PERCENTS:
         low, high = _bounds(ordered, rank, percent, left_out)

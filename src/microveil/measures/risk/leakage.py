@@ -164,7 +164,7 @@ def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: 
 
 
 def _in_the_box(scores: Array, others: Array, eps: float, count: int) -> int:
-    """How many records have at least so many of the others in their box."""
+    """How many of the `scores` (m x k) have at least `count` of the `others` (n x k) in their box."""
     from scipy.spatial import cKDTree
 
     if len(others) < count:

@@ -50,7 +50,10 @@ def linkability(
 def _put_together(
     source: Array, targets: Array, own: Index | None, *, halves: list[list[Index]], stream: Stream
 ) -> Tally:
-    """The mean number of targets, over the ways to cut the columns, whose halves meet in one record of the source."""
+    """The mean number of targets, over the ways to cut the columns, whose halves meet in one record of the source.
+
+    `source` and `targets` are records x columns, `own` the rows of the source that the targets are, if they are in it.
+    """
     each = np.zeros(len(targets))
     for number, half in enumerate(halves):
         usable, asked = _has_both(source, half), _has_both(targets, half)
@@ -72,7 +75,7 @@ def _has_both(side: Array, half: list[Index]) -> Mask:
 
 
 def _lookup(queries: Array, records: Array, own: Index | None, generator: np.random.Generator) -> Index:
-    """The nearest record of each query, but for its own; -1 if there is no other.
+    """The nearest of the `records` (n x k) to each of the `queries` (m x k), but for its own; -1 if there is no other.
 
     The records are looked through in a random order, so that the picks of two searches among equals are independent.
     """

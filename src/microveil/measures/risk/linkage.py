@@ -173,7 +173,10 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
 
 
 def links_of(before: Array, after: Array, tried: Index, known: Mask | None = None) -> Links:
-    """Link the originals tried to the released records; those nothing is known of are no hits."""
+    """Link the originals tried to the released records; those nothing is known of are no hits.
+
+    Both files are n x k in common units, NaN where a cell is missing; `known` (n) is found out if it is not given.
+    """
     known = known_together(before, after) if known is None else known
     found = link(np.nan_to_num(before[tried]), np.nan_to_num(after), tried)
     return Links(found.nearest, np.where(known[tried], found.credit, 0.0))
@@ -184,7 +187,8 @@ def shares_by_luck(found: list[Links], known: Mask, count: int, stream: Stream) 
 
     Neighbours stay what they are under a permutation; so no search is repeated, and it is only counted how often the
     neighbour found happens to be the record's own (of equally near ones the first, which spreads a little more than
-    the guess among them). One stream gives the same permutations again.
+    the guess among them). One stream gives the same permutations again. `known` is searches x records tried, and
+    `count` the number of released records.
     """
     nearest = np.stack([links.nearest for links in found])
     generator = stream.generator()

@@ -146,6 +146,7 @@ def search_matches(
 
 
 def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, MatchEvidence]:
+    """The ratios of the records `tried` and of their strangers, by one kind of distance (`name`)."""
     records = view.before[tried]
     which, near = nearest(records, view.after, 2)
     those, others = nearest(records, view.before, 3)

@@ -162,6 +162,7 @@ class _Standard:
 
     @classmethod
     def of(cls, original: Matrix, released: Matrix, control: Matrix | None, seed: int | None) -> _Standard | None:
+        """Of many records those that are tried are drawn by the `seed`; None if there are too few."""
         before, after = (_present(side) for side in standardised(original, released))
         beside, asked = None, np.arange(0)
         if control is not None:

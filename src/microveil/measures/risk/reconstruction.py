@@ -95,6 +95,7 @@ class Curve:
 
 
 def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) -> Curve:
+    """The shares of values of some `rows` that are computed, by the number of known columns."""
     before, after = standardised(original, released)
     width, streams = before.shape[1], Streams.from_seed(seed)
     order = streams.stream("strangers").generator().permutation(rows.size)
@@ -120,7 +121,7 @@ def _independent(original: Matrix) -> list[int]:
 
 
 def _best(truth: Array, released: Array, directions: list[Array], draws: list[Index]) -> float:
-    """The share of unknown cells computed, in the directions in which most are."""
+    """The share of unknown cells computed, in those of the `directions` in which most are; mean over the `draws`."""
     return max(
         float(np.mean([_computed(truth, released, changed, known) for known in draws])) for changed in directions
     )

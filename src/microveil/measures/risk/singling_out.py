@@ -113,7 +113,8 @@ class Sorted:
 def _singled_out(source: Array, targets: Array, own: Index | None, *, columns: int, stream: Stream) -> Tally:
     """Descriptions that fit one record of the source, and how many of them fit one target.
 
-    Where source and targets are the same records, one half of them describes and the other half is described.
+    Both are records x columns. Where they are the same records (`own` rows of the source), one half of them describes
+    and the other half is described.
     """
     generator = stream.generator()
     if own is not None:
@@ -136,7 +137,10 @@ def _singled_out(source: Array, targets: Array, own: Index | None, *, columns: i
 def _descriptions(
     table: Sorted, columns: int, generator: np.random.Generator, draws: int
 ) -> Iterator[tuple[int, Index, Array, Array]]:
-    """Different descriptions that fit one record each: its row, the columns, their limits and sides."""
+    """Different descriptions that fit one record each: its row, some `columns` of it, their limits and sides.
+
+    So many `draws` are made at most.
+    """
     middle = np.array([values[values.size // 2] if values.size else np.nan for values in table.ascending])
     seen: set[tuple[int, ...]] = set()
     for _ in range(draws):

@@ -104,6 +104,7 @@ def _learnt(before: Array, after: Array, known: Mask, tried: Index, links: Links
 
     Pairs that are linked rightly agree in what was left alone, and wrong ones do not agree in what was not. So each
     direction is weighed by how little the linked pairs differ in it, and the search is repeated with these weights.
+    Both files are n x k, `known` (n) says of whom anything is known, and `links` are of the rows `tried`.
     """
     axes = whitening_axes(after)
     for round_ in range(1, ROUNDS + 1):

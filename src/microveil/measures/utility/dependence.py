@@ -161,7 +161,7 @@ def within(correlation: Array, sensitive: Sequence[int]) -> float:
 def _described(
     original: Matrix, released: Matrix, sensitive: Sequence[int] | None, figure: Callable[[Array, Sequence[int]], float]
 ) -> Estimate:
-    """The figure for the sensitive columns given, or its mean over each column taken as the sensitive one."""
+    """The `figure` of the correlations for the `sensitive` columns, or its mean over each column taken as the one."""
     width = original.shape[1]
     check_sensitive(sensitive, width)
     groups = [[p] for p in range(width)] if sensitive is None else [list(sensitive)]

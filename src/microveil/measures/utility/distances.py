@@ -109,7 +109,7 @@ def _look(before: Array, after: Array) -> Array:
 
 
 def _products(before: Array, after: Array, *, mean: Array, unit: Array) -> Array:
-    """Sums of squares and products about the means; in these units, as raw values may be too large to be squared."""
+    """Sums of squares and products about the `mean` of each file, in a `unit` of each: raw values may be too large."""
     old, new = (before - mean[0]) / unit[0], (after - mean[1]) / unit[1]
     known = ~np.isnan(old) & ~np.isnan(new)
     old, new = old[known], new[known]

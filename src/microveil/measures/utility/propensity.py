@@ -65,6 +65,7 @@ def propensity_3(original: Matrix, released: Matrix, *, seed: int | None = None)
 
 
 def _propensity(original: Matrix, released: Matrix, degree: int, seed: int | None) -> Estimate:
+    """The score with terms of this `degree`; of many records those that take part are drawn by the `seed`."""
     width, counts = len(scales(original, needed=True)), (original.shape[0], released.shape[0])
     if width > MOST_COLUMNS:
         raise DataError(
@@ -178,7 +179,10 @@ def _curvature(design: Array, roots: Array, pieces: list[slice]) -> Array:
 
 
 def _step_length(direction: Array, linear: Array, labels: Array, deviance: float, slope: float) -> tuple[float, float]:
-    """Half the step until the deviance falls as its slope promises (Armijo); the step, and the deviance there."""
+    """Half the step until the deviance falls as its slope promises (Armijo); the step, and the deviance there.
+
+    `linear` (n) has the predictors so far, `direction` (n) how they move in a whole step.
+    """
     length = 1.0
     for _ in range(HALVINGS):
         found = _deviance(linear + length * direction, labels)

@@ -123,7 +123,10 @@ def _inverse(covariance: Array) -> Array:
 
 
 def _overlap(before: Array, error: Array, after: Array, new_error: Array) -> Array:
-    """½ (overlap / one length + overlap / other length). An interval without length is inside or it is not."""
+    """½ (overlap / one length + overlap / other length). An interval without length is inside or it is not.
+
+    `before` and `after` are estimates of any shape, each with its standard `error`.
+    """
     shift = np.where(gaps(before, after) == 0, before, after) - before
     low, high = np.maximum(-error, shift / QUANTILE - new_error), np.minimum(error, shift / QUANTILE + new_error)
     met = np.maximum(high - low, 0.0) / 2
