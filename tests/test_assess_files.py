@@ -9,19 +9,12 @@ from typing import cast
 import numpy as np
 import polars as pl
 import pytest
+from microveil.assessment.large_files import assess_files
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.assessment import measuring, measuring_blocks
-from microveil.assessment import pairing_blocks as pair_blocks
-from microveil.assessment.measuring_blocks import (
-    HELD_COLUMNS,
-    IN_ORDER,
-    IN_PASSES,
-    OF_RANKS,
-    OF_SOME_ROWS,
-    assess_files,
-)
+from microveil.assessment import measuring, pairing
+from microveil.assessment.measuring import DiskLimits, figure_on_disk
 from microveil.core import sorted_columns as in_order
 from microveil.core import threads
 from microveil.core.rng import Streams
@@ -29,8 +22,10 @@ from microveil.core.table import Matrix
 from microveil.errors import DataError, FileError, ParameterError
 from microveil.measures import base as measure
 from microveil.measures.base import Measure
-from microveil.measures.nearest import linkage_blocks as passing
+from microveil.measures.nearest import neighbours
 from microveil.measures.nearest.neighbours import link
+from microveil.measures.risk.linkage import links_in_pieces
+from microveil.measures.risk.proportions import sampled_rows
 from microveil.measures.utility import moments
 from microveil.storage import disk_columns as shelf
 from microveil.storage import remote_table as far
@@ -40,7 +35,7 @@ Array = NDArray[np.float64]
 
 NAMES = ["wages", "profit", "export", "import", "stock", "rate"]
 SCORES = ["score_2", "score_3", "summary", "overall"]
-TAKEN = [*IN_ORDER, *IN_PASSES, *OF_SOME_ROWS, *OF_RANKS, *passing.ATTACKS, *SCORES]
+TAKEN = [*(name for name, gauge in measuring.GAUGES.items() if gauge.on_disk != "no"), *SCORES]
 QUICK = [name for name in TAKEN if name not in ("classifier_auc", "kendall_bias")]
 ALL = 10**6
 EXACT = 1e-9
@@ -145,7 +140,7 @@ def test_figures_do_not_depend_on_the_size_of_pieces(
 ) -> None:
     paths = written(tmp_path, *(with_holes() if holes else (table(), masked(table()))))
     whole = assess_files(*paths, measures=QUICK, seed=3, sample=150, sanity=False)
-    for module in (in_order, pair_blocks, passing, shelf, far):
+    for module in (in_order, pairing, shelf, far):
         monkeypatch.setattr(module, "STEP", 37, raising=False)
         monkeypatch.setattr(module, "ROWS", 101, raising=False)
         monkeypatch.setattr(module, "MOST_ROWS", 53, raising=False)
@@ -153,9 +148,7 @@ def test_figures_do_not_depend_on_the_size_of_pieces(
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 41, raising=False)
         monkeypatch.setattr(module, "PIVOTS", 50, raising=False)
     monkeypatch.setattr(far, "SHARE", 10**9 // (8 * 100))  # a column of more than 100 cells goes into buckets
-    monkeypatch.setattr(passing, "BITS", 3)
-    monkeypatch.setattr(passing, "FIRST", 20)
-    monkeypatch.setattr(passing, "AT_ONCE", 7)
+    monkeypatch.setattr(neighbours, "PIECE_ROWS", 101)
     monkeypatch.setattr(threads, "CELLS_PER_PIECE", 300)
     monkeypatch.setattr(measure, "SMALL", 1)
     check_same(assess_files(*paths, measures=QUICK, seed=3, sample=150, sanity=False), whole)
@@ -165,7 +158,7 @@ def test_figures_do_not_depend_on_the_number_of_threads(tmp_path: Path, monkeypa
     paths = written(tmp_path, *with_holes())
     monkeypatch.setattr(measure, "SMALL", 1)
     monkeypatch.setattr(threads, "CELLS_PER_PIECE", 300)
-    monkeypatch.setattr(passing, "ROWS", 101)
+    monkeypatch.setattr(neighbours, "PIECE_ROWS", 101)
     found = []
     for count in ("1", "3"):
         monkeypatch.setenv("MICROVEIL_THREADS", count)
@@ -178,7 +171,7 @@ def test_a_sample_of_originals_is_linked_as_it_is_in_memory(tmp_path: Path) -> N
     paths = written(tmp_path, before, after)
     found = assess_files(*paths, measures=["dbrl", "interval_disclosure_own"], seed=8, sample=60, sanity=False)
     seed = measuring.seed_of("dbrl", Streams.from_seed(8))
-    tried = passing.sampled_rows(len(before), seed, pairs=0, fewest=60)
+    tried = sampled_rows(len(before), seed, sample=60)
     unit = before.std(axis=0)
     links = link(before[tried] / unit, after / unit, tried)
     dbrl = found["dbrl"]
@@ -209,9 +202,9 @@ def cases() -> dict[str, tuple[Array, Array]]:
 @pytest.mark.parametrize("rows", [64, 10_000])
 def test_records_that_pass_by_are_searched_exactly(monkeypatch: pytest.MonkeyPatch, case: str, rows: int) -> None:
     before, after = cases()[case]
-    monkeypatch.setattr(passing, "ROWS", rows)
-    monkeypatch.setattr(passing, "FIRST", 50)
-    tried, found = passing.linked(Matrix.from_array(before), Matrix.from_array(after), seed=4, sample=300)
+    monkeypatch.setattr(neighbours, "PIECE_ROWS", rows)
+    tried = sampled_rows(len(before), 4, sample=300)
+    found = links_in_pieces(Matrix.from_array(before), Matrix.from_array(after), tried)
     scale = before - before.mean(axis=0), after - before.mean(axis=0)
     expected = link(scale[0][tried] / before.std(axis=0), scale[1] / before.std(axis=0), tried)
     assert tried.size == 300
@@ -224,13 +217,12 @@ def test_records_that_pass_by_are_searched_exactly(monkeypatch: pytest.MonkeyPat
 def test_strangers_that_pass_by_are_searched_exactly(monkeypatch: pytest.MonkeyPatch, case: str, sample: int) -> None:
     before = cases()[case][0]
     before = (before - before.mean(axis=0)) / before.std(axis=0)
-    monkeypatch.setattr(passing, "ROWS", 64)
-    monkeypatch.setattr(passing, "FIRST", 50)
+    monkeypatch.setattr(neighbours, "PIECE_ROWS", 64)
     tried = np.sort(np.random.default_rng(1).permutation(900)[:sample])
     table = Matrix.from_array(before)
     gaps = np.square(before[tried, None] - before).sum(axis=2)
     gaps[np.arange(sample), tried] = np.inf
-    np.testing.assert_array_equal(passing._nearest_others(table, table, tried, 1), gaps.argmin(axis=1))
+    np.testing.assert_array_equal(links_in_pieces(table, table, tried, own_barred=True).nearest, gaps.argmin(axis=1))
 
 
 @pytest.mark.parametrize("kind", ["normal", "few values", "one value", "missing"])
@@ -279,20 +271,19 @@ def test_what_needs_all_records_is_skipped_with_the_reason(tmp_path: Path) -> No
     assert {*found, *found.skipped} == set(measuring.DEFAULT)
     policy = mv.read_policy({"policy": {"name": "any", "version": 1}, "limits": {"dbrl": {"at_most": 1.0}}})
     assert policy.check(found).met
-    known = {*TAKEN, *HELD_COLUMNS}
-    assert known <= measuring.entries().keys()
+    assert set(TAKEN) <= measuring.entries().keys()
 
 
 def test_columns_that_must_be_held_need_the_memory() -> None:
     before, after = (Matrix.from_array(values) for values in (table(), masked(table())))
-    tight = measuring_blocks.Passing(3 * 8 * 700 - 1, 100)
+    streams = Streams.from_seed(1)
     with pytest.raises(DataError, match="holds whole columns"):
-        tight.figure("interval_disclosure", before, after, Streams.from_seed(1))
-    measuring_blocks.Passing(3 * 8 * 700, 100).figure("interval_disclosure", before, after, Streams.from_seed(1))
+        figure_on_disk("interval_disclosure", before, after, streams, DiskLimits(3 * 8 * 700 - 1, 100))
+    figure_on_disk("interval_disclosure", before, after, streams, DiskLimits(3 * 8 * 700, 100))
 
 
 def test_measures_of_ranks_are_of_a_sample_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring_blocks, "SAMPLED_ROWS", 400)
+    monkeypatch.setattr(measuring, "RANK_ROWS", 400)
     before, after = table(), masked(table())
     found = assess_files(*written(tmp_path, before, after), measures=["rank_correlation_difference"], seed=1)
     figure = found["rank_correlation_difference"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -38,14 +40,14 @@ def test_wilsons_interval_is_scipys() -> None:
 
 
 def test_the_risk_is_what_the_control_is_not_told() -> None:
-    found = AttackOutcome(Tally(80, 100), Tally(60, 100), Tally(10, 100)).reading()
+    found = AttackOutcome(Tally(80, 100), Tally(60, 100), Tally(10, 100)).estimate()
     assert found.value == pytest.approx((0.8 - 0.6) / (1 - 0.6))
     assert found.low < found.value < found.high
     assert found.parts == {"attack": 0.8, "control": 0.6, "luck": 0.1}
     assert found.note == ""
-    none = AttackOutcome(Tally(40, 100), Tally(60, 100), Tally(10, 100)).reading()
+    none = AttackOutcome(Tally(40, 100), Tally(60, 100), Tally(10, 100)).estimate()
     assert none.value == none.low == 0  # less than the control is no negative risk
-    whole = AttackOutcome(Tally(100, 100), Tally(60, 100), Tally(10, 100)).reading()
+    whole = AttackOutcome(Tally(100, 100), Tally(60, 100), Tally(10, 100)).estimate()
     assert whole.value == whole.high == 1
     assert whole.low == pytest.approx(1 - (1 - wilson_interval(100, 100)[0]) / 0.4)
 
@@ -54,7 +56,7 @@ def test_the_interval_covers_the_difference_of_two_shares() -> None:
     rng = np.random.default_rng(1)
     truth = 1 - (1 - 0.5) / (1 - 0.3)
     trials = [
-        AttackOutcome(Tally(rng.binomial(300, 0.5), 300), Tally(rng.binomial(300, 0.3), 300), Tally(0, 300)).reading()
+        AttackOutcome(Tally(rng.binomial(300, 0.5), 300), Tally(rng.binomial(300, 0.3), 300), Tally(0, 300)).estimate()
         for _ in range(2000)
     ]
     covered = np.mean([found.low <= truth <= found.high for found in trials])
@@ -63,7 +65,7 @@ def test_the_interval_covers_the_difference_of_two_shares() -> None:
 
 def test_the_best_of_several_has_a_wider_interval_and_a_higher_chance() -> None:
     outcome = AttackOutcome(Tally(80, 100), Tally(60, 100), Tally(10, 100))
-    one, ten = outcome.reading(), outcome.reading(best_of=10)
+    one, ten = outcome.estimate(), outcome.estimate(best_of=10)
     assert ten.low < one.low < one.high < ten.high
     assert ten.chance > one.chance > 0
     assert _best_of_errors(1) == pytest.approx(norm.pdf(0), abs=1e-4)
@@ -78,11 +80,11 @@ def test_what_attack_and_control_share_is_no_error_of_their_difference() -> None
         easy = rng.random(300)
         attack, control = ((easy + 0.1 * rng.random(300) < limit).astype(float) for limit in (0.55, 0.45))
         tallies = (Tally(float(each.sum()), 300, each) for each in (attack, control))
-        found.append(AttackOutcome(*tallies, Tally(0, 300), paired=True).reading())
+        found.append(AttackOutcome(*tallies, Tally(0, 300), paired=True).estimate())
     covered = np.mean([measure.low <= truth <= measure.high for measure in found])
     assert covered >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 2000)
     widths = [measure.high - measure.low for measure in found]
-    apart = AttackOutcome(Tally(150, 300), Tally(120, 300), Tally(0, 300)).reading()
+    apart = AttackOutcome(Tally(150, 300), Tally(120, 300), Tally(0, 300)).estimate()
     assert np.mean(widths) < 0.7 * (apart.high - apart.low)
 
 
@@ -101,14 +103,15 @@ def test_luck_alone_in_columns_that_hang_together() -> None:
 
 
 def test_an_attack_without_power_says_so() -> None:
-    assert "no power" in AttackOutcome(Tally(12, 100), Tally(2, 100), Tally(10, 100)).reading().note
-    assert "nothing to try" in AttackOutcome(Tally(), Tally(2, 100), Tally()).reading().note
-    assert "told everything too" in AttackOutcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).reading().note
+    assert "no power" in AttackOutcome(Tally(12, 100), Tally(2, 100), Tally(10, 100)).estimate().note
+    assert "nothing to try" in AttackOutcome(Tally(), Tally(2, 100), Tally()).estimate().note
+    assert "told everything too" in AttackOutcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).estimate().note
 
 
 @every
 def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microveil.measures.risk.singling_out.DESCRIPTIONS", 200)
+    module = importlib.import_module("microveil.measures.risk.singling_out")  # the package has the measure by that name
+    monkeypatch.setattr(module, "DESCRIPTIONS", 200)
     # The mean of the figure over many pairs of samples is what is called the chance level. Descriptions are not told
     # target by target: there attack and control are taken for independent, and chance may be too high.
     rng = np.random.default_rng(3)

@@ -10,7 +10,7 @@ from reference import reference_file
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.risk import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
-from microveil.measures.risk.interval import told
+from microveil.measures.risk.interval import share_inside
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def test_chance_around_the_own_record_is_that_of_one_picked_at_random(missing: f
     released[rng.random(released.shape) < missing] = np.nan
     found = interval_disclosure_own(matrix(data), matrix(released))
     table = matrix(released)
-    at_random = [told(matrix(data), table, np.arange(130), rng.integers(130, size=130)) for _ in range(200)]
+    at_random = [share_inside(matrix(data), table, np.arange(130), rng.integers(130, size=130)) for _ in range(200)]
     assert found.chance == pytest.approx(np.mean(at_random), abs=4 * np.std(at_random) / np.sqrt(200))
 
 

@@ -30,7 +30,7 @@ def going(way: str | None = None, *, pilot: bool = False) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (small | {"PAIRS_AT_ONCE": 100}).items():
             patch.setattr(products, name, value)
-        for name, value in {"FEWEST_IN_GROUP": 8, "PILOT_RUN": 2, "RECORDS_STANDING": 70}.items():
+        for name, value in {"FEWEST_IN_GROUP": 8, "PILOT_RUN": 2}.items():
             patch.setattr(neighbours, name, value)
         if way is not None:
             patch.setattr(neighbours, "_tree_is_faster", lambda search: WAYS[way])

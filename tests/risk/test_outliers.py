@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from numpy.typing import NDArray
 
 from microveil.core.table import Matrix
-from microveil.errors import DataError, ParameterError
-from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage, record_risk
+from microveil.errors import DataError
+from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage
+from microveil.measures.risk.outliers import _remoteness, risk_of_rows
 
 Array = NDArray[np.float64]
 LINKAGES = [dbrl, mahalanobis_linkage, rank_linkage]
@@ -26,50 +25,40 @@ def pair(seed: int, rows: int = 300) -> tuple[Array, Array]:
     return data, data + 0.3 * data.std(axis=0) * rng.normal(size=data.shape)
 
 
+def everybody(data: Array) -> NDArray[np.intp]:
+    return np.arange(len(data))
+
+
 def test_records_linked_are_those_of_the_linkages() -> None:
     data, released = pair(1)
-    found = record_risk(matrix(data), matrix(released))
+    linked, risk = risk_of_rows(matrix(data), matrix(released), everybody(data))
     for attack in LINKAGES:
-        assert found.linked[attack.id].mean() == pytest.approx(attack(matrix(data), matrix(released)).value), attack.id
-    assert (found.risk >= np.max(list(found.linked.values()), axis=0)).all()
-    assert ((found.risk == 1) == (np.max(list(found.linked.values()), axis=0) == 1)).all()
+        assert linked[attack.id].mean() == pytest.approx(attack(matrix(data), matrix(released)).value), attack.id
+    best = np.max(list(linked.values()), axis=0)
+    assert (risk >= best).all()
+    assert ((risk == 1) == (best == 1)).all()
 
 
 def test_a_place_in_the_queue_by_hand() -> None:
     data = np.array([[0.0], [1.0], [2.0], [10.0]])
     released = np.array([[1.9], [1.1], [0.4], [10.0]])
-    found = record_risk(matrix(data), matrix(released))
-    assert found.nearer["dbrl"].tolist() == [2, 0, 2, 0]  # of 0 both 0.4 and 1.1, of 2 both 1.9 and 1.1 are nearer
-    assert found.risk.tolist() == pytest.approx([1 / 3, 1.0, 1 / 3, 1.0])
-    assert found.remoteness.argmax() == 3
-    some = record_risk(matrix(data), matrix(released), np.array([2]))
-    assert (some.row.tolist(), some.risk.tolist()) == ([2], pytest.approx([1 / 3]))
-    with pytest.raises(ParameterError, match="rows"):
-        record_risk(matrix(data), matrix(released), np.array([4]))
+    _, risk = risk_of_rows(matrix(data), matrix(released), everybody(data))
+    assert risk.tolist() == pytest.approx([1 / 3, 1.0, 1 / 3, 1.0])  # of 0 both 0.4 and 1.1 are nearer, of 2 two others
+    assert _remoteness(matrix(data)).argmax() == 3
+    assert risk_of_rows(matrix(data), matrix(released), np.array([2]))[1].tolist() == pytest.approx([1 / 3])
     with pytest.raises(DataError, match="one by one"):
-        record_risk(matrix(data), matrix(released[:3]))
+        outlier_risk(matrix(data), matrix(released[:3]))
 
 
 def test_doing_nothing_equal_records_and_missing_ones() -> None:
     data, _ = pair(2, 60)
-    assert (record_risk(matrix(data), matrix(data)).risk == 1).all()
+    assert (risk_of_rows(matrix(data), matrix(data), everybody(data))[1] == 1).all()
     data[:4] = data[0]
     data[9] = np.nan
-    found = record_risk(matrix(data), matrix(data))
-    assert found.risk[:4] == pytest.approx(np.full(4, 1 / 4))
-    assert found.risk[9] == 0
-    assert all(counts[9] == 60 for counts in found.nearer.values())
-    assert all(credit[9] == 0 for credit in found.linked.values())
-
-
-def test_it_fits_into_a_frame_and_shows_nothing_by_itself() -> None:
-    data, released = pair(3, 50)
-    found = record_risk(matrix(data), matrix(released))
-    for frame in (pd.DataFrame(found.to_dict()), pl.DataFrame(found.to_dict())):
-        assert frame.shape == (50, 9)
-        assert {"row", "risk", "dbrl", "nearer by rank_linkage"} <= set(frame.columns)
-    assert len(found) == 50
-    assert "risk=" not in repr(found)
+    linked, risk = risk_of_rows(matrix(data), matrix(data), everybody(data))
+    assert risk[:4] == pytest.approx(np.full(4, 1 / 4))
+    assert risk[9] == 0
+    assert all(credit[9] == 0 for credit in linked.values())
 
 
 def test_the_extreme_are_found_where_the_others_are_not() -> None:

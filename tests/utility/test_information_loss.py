@@ -10,7 +10,7 @@ from scipy.stats import gaussian_kde
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.measures.utility import pil, pil7
-from microveil.measures.utility.central_moments import Side
+from microveil.measures.utility.central_moments import ColumnMoments
 from microveil.measures.utility.information_loss import (
     QUANTILES,
     _density,
@@ -116,13 +116,13 @@ def test_every_variance_is_that_of_many_samples() -> None:
     large = gamma(rng, 1_000_000)
     mean, sd = large.mean(axis=0), large.std(axis=0)
     population = (large - mean) / sd  # variances are worked out for columns of unit variance
-    expected = dict(variances_of(Side.of(population), shape=True))
+    expected = dict(variances_of(ColumnMoments.of(population), shape=True))
     at = np.quantile(population[:, 0], QUANTILES)
     expected["quantiles"] = quantile_variances(np.sort(population[:, 0]), at)
     found: dict[str, list[Array]] = {name: [] for name in expected}
     for _ in range(samples):
         sample = (gamma(rng, rows) - mean) / sd
-        for name, values in statistics_of(Side.of(sample), shape=True).items():
+        for name, values in statistics_of(ColumnMoments.of(sample), shape=True).items():
             found[name].append(values)
         found["quantiles"].append(np.quantile(sample[:, 0], QUANTILES))
     assert set(expected) == {"means", "variances", "covariances", "correlations", "quantiles", "skewness", "kurtosis"}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from microveil.assessment.policy import Verdict
 from microveil.core.errors import did_you_mean
-from microveil.measures.base import Better, Cost, Measure
-
-Kind = Literal["risk", "utility", "score"]
+from microveil.measures.base import Kind, Measure, MeasureInfo
 
 WORST = "worst_attack"
 WORST_MEANING = "what the attack that gains most gains over chance, as a share of what was to be gained"
@@ -23,24 +21,6 @@ MOST_RECORDS = 1_000
 
 Table = Mapping[str, list[Any]]
 """Columns by name."""
-
-
-@dataclass(frozen=True)
-class MeasureInfo:
-    """A measure as people choose it: what is known of it before it is taken.
-
-    `story` is the whole of it, in the words of the function that measures; `parts` are the measures a score is made of.
-    """
-
-    id: str
-    kind: Kind
-    summary: str
-    better: Better
-    range: tuple[float, float]
-    cost: Cost
-    paired: bool
-    story: str = ""
-    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,8 +177,8 @@ class Assessment(Mapping[str, Measure]):
 
 
 def _figures(measure: Measure) -> dict[str, Any]:
-    told = measure.to_dict()
-    return {name: told[name] for name in ("value", "low", "high", "chance")}
+    plain_figures = measure.to_dict()
+    return {name: plain_figures[name] for name in ("value", "low", "high", "chance")}
 
 
 def worst_of(risks: Iterable[Measure]) -> Measure | None:

@@ -1,7 +1,7 @@
 """Which measures there are, which are taken, and from which random numbers.
 
-Measures, scores and sanity lines are taken here, from two tables that are ready to be compared. Every measure has
-random numbers of its own, by its id: a figure does not depend on which others are asked for.
+Measures, scores and sanity lines are taken here, from two tables that are ready to be compared, in memory or on a disk.
+Every measure has random numbers of its own, by its id: a figure does not depend on which others are asked for.
 """
 
 from __future__ import annotations
@@ -9,53 +9,30 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Kind, MeasureInfo, Sanity, worst_of
+from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
 from microveil.assessment.pairing import Pair
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
+from microveil.core.threads import in_threads
 from microveil.io.frames.dataframes import Frame, table_like
-from microveil.measures.base import Measure, MeasureSpec
+from microveil.measures.base import HELD_COLUMNS, Kind, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
 from microveil.measures.risk import MEASURES as RISKS
-from microveil.measures.risk import records_at_risk
 from microveil.measures.risk.matches import OWN_ROW
+from microveil.measures.risk.records import records_at_risk
 from microveil.measures.utility import MEASURES as UTILITIES
-from microveil.measures.utility import SCORES, Score
-
-DEFAULT = (
-    "dbrl",
-    "mahalanobis_linkage",
-    "rank_linkage",
-    "optimal_linkage",
-    "subspace_linkage",
-    "known_columns_linkage",
-    "interval_disclosure",
-    "interval_disclosure_own",
-    "extreme_disclosure",
-    "exact_matches",
-    "near_matches",
-    "membership",
-    "pil",
-    "propensity_2",
-    "propensity_3",
-    "classifier_auc",
-    "ks",
-    "correlation_difference",
-    "rank_correlation_difference",
-    "score_2",
-    "score_3",
-    "summary",
-    "worst_attack",
-)
-"""The attacks that have something to say about any file, and one measure for each thing that files are used for."""
+from microveil.measures.utility import SCORES
+from microveil.measures.utility.score import Score
+from microveil.storage.disk_columns import BYTES
 
 SANITY_ROWS = 1_000
 """Original records the sanity lines are measured on; more would cost more than the figures themselves."""
@@ -81,12 +58,27 @@ BLIND = 1e-6
 REPORT_CELLS = 500_000
 """Cells up to which a report has the default set, which then takes about half a minute of CPU time."""
 
+RANK_ROWS = 200_000
+"""Rows, drawn at random, for measures of ranks of tables on a disk."""
+
 GAUGES: dict[str, MeasureSpec] = {**RISKS, **UTILITIES}
+
+DEFAULT = (
+    *(name for name, gauge in GAUGES.items() if gauge.default),
+    *(name for name, score in SCORES.items() if score.default),
+    WORST,
+)
+"""The attacks that have something to say about any file, and one measure for each thing that files are used for."""
 
 Tell = Callable[[str, float], None]
 
-Figure = Callable[..., Measure]
-"""Takes one measure by its id, of two tables, with random numbers of its own; and options of the measure."""
+
+@dataclass(frozen=True)
+class DiskLimits:
+    """How tables on a disk are measured: the bytes that may be held, and the originals that attacks are tried on."""
+
+    memory: int
+    sample: int
 
 
 def entries() -> dict[str, MeasureInfo]:
@@ -147,40 +139,44 @@ def _affordable(entry: MeasureInfo) -> bool:
     return entry.id == "dbrl" or entry.cost == "fast"
 
 
-def assessment(
-    both: Pair,
+def assess_pair(
+    pair: Pair,
     ids: Sequence[str],
     streams: Streams,
     *,
     like: Frame,
     sanity: bool,
     tell: Tell,
-    figure: Figure | None = None,
+    limits: DiskLimits | None = None,
     known: Mapping[str, Measure] | None = None,
 ) -> Assessment:
     """The figures of a release, which can be put into a table `like` the original; what is `known` is not measured.
 
-    With another `figure`, that is how the release is measured, because its tables are not in memory; the sanity lines
-    are of a few records, which are.
+    `ids` are those of `chosen`, `limits` for tables that are not in memory; the sanity lines are of a few records,
+    which are. Where rows are not in order and nobody said so, matches in other rows tell (in memory only).
     """
     share = 1.0 - SANITY_SHARE if sanity else 1.0
-    told = _part_of(tell, "", 0.0, share)
-    both, early = (both, {}) if figure is not None else in_order(both, ids, streams)
-    figures, skipped = take(both, ids, streams, told, figure, {**early, **(known or {})})
-    reasons = [both.reordered] if both.reordered else []
+    found = dict(known or {})
+    if limits is None:
+        pair, early = _in_order(pair, ids, streams)
+        found = {**early, **found}
+    elif any(GAUGES[name].on_disk in ("sorted", "columns") for name in parts_of(ids)):
+        tables, columns = (pair.original, pair.released), range(pair.original.shape[1])
+        in_threads([partial(table.in_order, j) for table in tables for j in columns])  # all at once
+    figures, skipped = take(pair, ids, streams, _part_of(tell, "", 0.0, share), limits, found)
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
     return Assessment(
         figures=figures,
         entries=entries(),
-        columns=both.names,
-        rows=both.rows,
-        sanity=_sanity(both, list(figures), streams, tell) if sanity else None,
+        columns=pair.names,
+        rows=pair.rows,
+        sanity=_sanity(pair, list(figures), streams, tell) if sanity else None,
         skipped=skipped,
-        notes=[*reasons, *both.notes, *notes(figures)],
+        notes=[*filter(None, [pair.reordered]), *pair.notes, *notes(figures)],
         make_frame=partial(table_like, like),
-        find_records=None if figure is not None else partial(_records, both, seed_of("records", streams)),
+        find_records=None if limits is not None else partial(_records, pair, seed_of("records", streams)),
     )
 
 
@@ -191,7 +187,7 @@ def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
 
 
 def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
-    """For the scale: the figures of the originals themselves and of a shuffle of them."""
+    """For the scale: the figures `ids` of some of the originals themselves and of a shuffle of them."""
     rows = _some_rows(both.rows[0], streams)
     sample = both.original.take(np.sort(rows))
     shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
@@ -212,6 +208,7 @@ def _some_rows(count: int, streams: Streams) -> NDArray[np.intp]:
 
 
 def _part_of(tell: Tell, of: str, start: float, share: float) -> Tell:
+    """Tells of measures (`of` what) whose work begins at `start` and is a `share` of all."""
     return lambda name, done: tell(f"measuring {name}{of}", start + share * done)
 
 
@@ -224,12 +221,13 @@ def take(
     ids: Sequence[str],
     streams: Streams,
     tell: Tell,
-    figure: Figure | None = None,
-    early: Mapping[str, Measure] | None = None,
+    limits: DiskLimits | None = None,
+    known: Mapping[str, Measure] = MappingProxyType({}),
 ) -> tuple[dict[str, Measure], dict[str, str]]:
-    """The figures asked for, in that order; and those that these files do not allow, with the reason.
+    """The figures of some measures, in their order; and those that these files do not allow, with the reason.
 
-    What was measured `early` is not measured again. Measures count columns; what they say of one is told with its name.
+    What is `known` is not measured again; `limits` are for tables on a disk. Measures number the columns of which they
+    speak; names take the place of the numbers.
     """
     hidden = _sensitive_alone(both)
     needed = parts_of(ids)
@@ -237,23 +235,28 @@ def take(
     skipped: dict[str, str] = {}
     for number, name in enumerate(needed):
         tell(name, number / len(needed))
-        told_apart = GAUGES[name].takes("sensitive")
-        about = hidden if name in RISKS and not told_apart else both
-        released = _known_of(about, name)
-        options: dict[str, Any] = {"sensitive": both.sensitive} if told_apart else {}
+        by_column = GAUGES[name].takes("sensitive")
+        about = hidden if name in RISKS and not by_column else both
+        options: dict[str, Any] = {"sensitive": both.sensitive} if by_column else {}
         if about.holdout is not None and GAUGES[name].takes("control"):
             options["control"] = about.holdout
+        tables = about.original, _known_of(about, name)
         try:
             if both.reordered and GAUGES[name].paired:
                 raise DataError(both.reordered)
-            found = (early or {}).get(name) or (figure or figure_of)(name, about.original, released, streams, **options)
+            if name in known:
+                found = known[name]
+            elif limits is None:
+                found = figure_of(name, *tables, streams, **options)
+            else:
+                found = figure_on_disk(name, *tables, streams, limits, **options)
             taken[name] = replace(found, note=_with_names(found.note, about.names))
         except DataError as error:
             skipped[name] = _with_names(error.problem, about.names)
     return with_scores(ids, taken, skipped)
 
 
-def in_order(both: Pair, ids: Sequence[str], streams: Streams) -> tuple[Pair, dict[str, Measure]]:
+def _in_order(both: Pair, ids: Sequence[str], streams: Streams) -> tuple[Pair, dict[str, Measure]]:
     """The files with the reason why their rows are not paired, if matches are found that stand in other rows.
 
     It is asked only where it matters: measures of pairs are asked for, and nobody knows the order.
@@ -320,8 +323,42 @@ def _with_names(sentence: str, names: Sequence[str]) -> str:
 
 
 def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
-    """One figure of tables in memory."""
+    """One figure (`name`) of tables in memory, with `options` of the measure."""
     return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)), **options)
+
+
+def figure_on_disk(
+    name: str, original: Matrix, released: Matrix, streams: Streams, limits: DiskLimits, **options: Any
+) -> Measure:
+    """One figure (`name`) of tables on a disk, with `options` of the measure; a `DataError` says why there is none."""
+    gauge = GAUGES[name]
+    check_shapes(original, released, paired=gauge.paired)
+    if gauge.on_disk == "no":
+        raise DataError(
+            "it needs all records in memory; measure a random sample of the rows of both files with the engine 'memory'"
+        )
+    if gauge.on_disk == "sample":
+        return _of_sample(name, original, released, streams)
+    held = HELD_COLUMNS * BYTES * max(original.shape[0], released.shape[0])
+    if gauge.on_disk == "columns" and held > limits.memory:
+        raise DataError(f"it holds whole columns, {-(-held // 10**6)} MB of them: allow for so much memory")
+    if gauge.takes("sample"):
+        options["sample"] = limits.sample
+    return gauge.take(original, released, **gauge.seeded(seed_of(name, streams)), **options)
+
+
+def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams) -> Measure:
+    """A figure (`name`) of some rows: the same of both files, if they have as many."""
+    stream = streams.stream("sampled rows")
+    counts = original.shape[0], released.shape[0]
+    rows = [drawn_rows(count, RANK_ROWS, stream) for count in counts]
+    found = figure_of(name, original.take(rows[0]), released.take(rows[1]), streams)
+    if max(counts) <= RANK_ROWS:
+        return found
+    # Of a rank correlation where there is none: elsewhere it is less as a rule, though not always.
+    error = f"standard error of a correlation about {1 / np.sqrt(RANK_ROWS):.4f}"
+    sample = f"an estimate from {rows[0].size} and {rows[1].size} rows drawn at random, {error}"
+    return replace(found, note="; ".join(filter(None, [sample, found.note])))
 
 
 def seed_of(name: str, streams: Streams) -> int:

@@ -23,7 +23,7 @@ from microveil.io.config_files import checked, toml_text
 from microveil.io.frames.dataframes import open_frame
 from microveil.io.tables import read_table
 from microveil.measures.base import Measure
-from microveil.measures.utility import psnr, ssim
+from microveil.measures.utility.image import psnr, ssim
 from microveil.opinion import (
     Link,
     Opinion,
@@ -40,6 +40,7 @@ from microveil.opinion import (
     score,
     screen,
 )
+from microveil.options import Assess
 from microveil.storage.atomic import atomic_target
 
 __all__ = [
@@ -120,7 +121,7 @@ def write(content: Session | Link, path: str | Path) -> None:
 
 
 def _pair(original: Any, released: Any, confidential: Choice, rules: Rules) -> Pair:
-    return pair_up(open_frame(original), open_frame(released), confidential=confidential, public=None, rules=rules)
+    return pair_up(open_frame(original), open_frame(released), Assess(confidential=confidential, rules=rules))
 
 
 def _columns(path: Path, texts: tuple[str, ...]) -> dict[str, list[Any]]:

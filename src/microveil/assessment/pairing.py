@@ -1,25 +1,33 @@
-"""Two files side by side: the same columns of both, codes and missing cells set apart, and what a reader must be told.
+"""Two files side by side: the same columns of both, codes and missing cells set apart, and what a reader must know.
 
-Columns are matched by their names (by their numbers in arrays), rows by their places.
+Columns are matched by their names (by their numbers in arrays), rows by their places. Files may be in memory, or larger
+than it: then the columns of both go onto a disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
 
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
+from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
+from microveil.core.threads import in_threads
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.roles import Choice, named, regressed
-from microveil.io.dictionary import find_codes
-from microveil.io.frames.dataframes import Frame, NumpyFrame
+from microveil.io.blocks import BlockSource
+from microveil.io.dictionary import find_codes_far
+from microveil.io.frames.dataframes import Frame, NumpyFrame, open_frame
 from microveil.io.frames.validation import LARGEST
 from microveil.measures.base import scales
+from microveil.options import Assess
+from microveil.storage.disk_columns import BYTES, DiskColumn, Shelf
+from microveil.storage.remote_table import RemoteMatrix
 
 REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
 """A table that was only sorted must not pass for one that is hard to link."""
@@ -27,17 +35,41 @@ REORDERED = "most released records are records of the original from other rows: 
 BEYOND = 1e15
 """Standard deviations of the original from its mean: a released value further off is in another unit, or broken."""
 
+SHARE = 32
+"""Of the memory allowed, one part in so many is for a batch of rows: the reader holds some, and so do conversions."""
 
-class ColumnSource(Protocol):
-    """A file as far as its columns go: their names, and what is in them."""
+FEWEST_ROWS, MOST_ROWS = 2**12, 2**18
+"""Rows of a batch; fewer rows than the most are not worth a thread."""
 
-    names: list[str]
+
+class FileColumns:
+    """A file that may be larger than the memory: its columns are read onto a disk, in one pass."""
+
+    def __init__(self, source: BlockSource, shelf: Shelf, progress: Callable[[float], None]) -> None:
+        self.source, self.shelf, self.progress = source, shelf, progress
+        self.names, self.first = list(source.names), open_frame(source.head())
 
     def is_numeric(self, name: str) -> bool:
         """Does the column hold numbers?"""
+        return self.source.is_numeric(name)
 
     def looks_numeric(self, name: str) -> bool:
-        """Does a column of text look like one of numbers?"""
+        """Does a column of text look like one of numbers, by the first rows?"""
+        return self.first.looks_numeric(name)
+
+    def read(self, names: Sequence[str]) -> RemoteMatrix:
+        """Some columns as doubles on a disk, NaN where a cell is missing."""
+        columns = {name: self.shelf.column() for name in names}
+        rows = min(max(self.shelf.memory // SHARE // (BYTES * len(columns)), FEWEST_ROWS), MOST_ROWS)
+        for batch in self.source.batches(list(columns), rows):
+            for name, column in columns.items():
+                column.append(self.source.numbers(name, batch.column(name))[0])
+            self.progress(min(column.size / self.source.count, 1.0))  # of a file of text, the rows are not known before
+        return RemoteMatrix(cast(Sequence[Array], list(columns.values())), shelf=self.shelf)
+
+
+ColumnSource = Frame | FileColumns
+"""A file as far as its columns go: their names, and what is in them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,63 +105,78 @@ class Pair:
 
 
 def pair_up(
-    original: Frame,
-    released: Frame,
+    original: ColumnSource,
+    released: ColumnSource,
+    asked: Assess,
     *,
-    confidential: Choice,
-    public: Choice,
-    rules: Rules,
-    sensitive: Choice = None,
-    holdout: Frame | None = None,
     order_known: bool = False,
+    codes: Mapping[str, Sequence[float]] | None = None,
 ) -> Pair:
-    """Match the columns of two files; by default those that are numeric in both and not public."""
+    """Match the columns of two files; by default those that are numeric in both and not public.
+
+    Only of files in memory there can be a holdout, and only there it is found out whether rows are in another order
+    (unless `order_known`). Special codes by column that are known already (`codes`) are not looked for.
+    """
+    confidential, public, sensitive = asked.confidential, asked.public, asked.sensitive
     _check_kinds(original, released)
     numeric = {name: original.is_numeric(name) for name in original.names}
     known = regressed(numeric, "public", public).columns
-    asked = confidential is not None
-    names = named(numeric, "confidential", confidential) if asked else compared(original, released, known)
-    check_columns(original, released, names, known)
-    hidden = places_of(sensitive, numeric, names)
-    codes = codes_in(original, names, rules)
-    before, after = ([_values(frame, name, codes.get(name, ())) for name in names] for frame in (original, released))
+    chosen = confidential is not None
+    names = named(numeric, "confidential", confidential) if chosen else _comparable(original, released, known)
+    _check_columns(original, released, names, known)
+    hidden = _places_of(sensitive, numeric, names)
+    kept = [name for name in known if numeric[name] and released.is_numeric(name)]
+    whole = _read(original, [*names, *kept]), _read(released, [*names, *kept], "released")
+    compared, unchanged = range(len(names)), range(len(names), len(names) + len(kept))
+    changed = _differing(kept, *(table.select(unchanged) for table in whole))
+    tables = [table.select(compared) for table in whole]
+    if codes is None:
+        codes = codes_in(dict(zip(names, tables[0].columns, strict=True)), asked.rules, original.names)
+    before, after = (_without_codes(table, names, codes) for table in tables)
     _check_values(names, before, after)
+    moved = _differing(names, before, after)
     notes = [
-        *about_sensitive(names, hidden),
-        *([] if asked else about_left_out(original, released)),
-        *about_codes(codes),
-        *_about_same(names, before, after),
-        *_about_public(original, released, known),
+        *_about_sensitive(names, hidden),
+        *([] if chosen else _about_left_out(original, released)),
+        *_about_codes(codes),
+        *_about("the same in both files, cell by cell: {}", [name for name in names if name not in moved]),
     ]
-    beside = None if holdout is None else _held_out(original, holdout, names, codes)
-    reordered = "" if order_known else _reordered(before, after)
-    return Pair(names, Matrix(before), Matrix(after), notes, hidden, reordered, order_known, beside)
+    if before.shape[0] == after.shape[0]:
+        notes += _about("public, but not the same in both files: {}; are the rows in the same order?", changed)
+    reordered = "" if order_known or isinstance(before, RemoteMatrix) else _reordered(before.columns, after.columns)
+    strangers = None if asked.holdout is None else _held_out(original, open_frame(asked.holdout), names, codes)
+    return Pair(names, before, after, notes, hidden, reordered, order_known, strangers)
 
 
-def _held_out(original: Frame, holdout: Frame, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
-    """The same columns of records that were kept back."""
-    _check_kinds(original, holdout, "held-out")
-    check_columns(original, holdout, names, (), "held-out")
-    columns = [_values(holdout, name, codes.get(name, ())) for name in names]
-    for name, values in zip(names, columns, strict=True):
-        check_size("held-out", name, float(np.nanmax(np.abs(values), initial=0.0)))
-    return Matrix(columns)
+def _read(source: ColumnSource, names: Sequence[str], called: str = "original") -> Matrix:
+    table = Matrix([source.numbers(name) for name in names]) if isinstance(source, Frame) else source.read(names)
+    if not table.shape[0]:
+        raise DataError(f"the {called} file has no rows", "check that it is the right one")
+    return table
 
 
-def _check_kinds(original: Frame, released: Frame, called: str = "released") -> None:
+def _held_out(
+    original: ColumnSource, holdout: Frame, names: Sequence[str], codes: Mapping[str, Sequence[float]]
+) -> Matrix:
+    """The columns `names` of records that were kept back, without their `codes`."""
+    _check_kinds(original, holdout)
+    _check_columns(original, holdout, names, (), "held-out")
+    table = _without_codes(_read(holdout, names, "held-out"), names, codes)
+    _check_sizes("held-out", names, table)
+    return table
+
+
+def _check_kinds(original: ColumnSource, released: ColumnSource) -> None:
     """Arrays have no names to match by, only places."""
-    arrays = [isinstance(frame, NumpyFrame) for frame in (original, released)]
+    arrays = [isinstance(source, NumpyFrame) for source in (original, released)]
     if arrays[0] != arrays[1]:
         raise DataError("one file is an array, the other has column names", "give both as arrays, or both as frames")
     widths = len(original.names), len(released.names)
     if all(arrays) and widths[0] != widths[1]:
         raise DataError(f"the arrays have {widths[0]} and {widths[1]} columns", "give the same columns of both")
-    for which, frame in (("original", original), (called, released)):
-        if not frame.count:
-            raise DataError(f"the {which} file has no rows", "check that it is the right one")
 
 
-def compared(original: ColumnSource, released: ColumnSource, public: Sequence[str]) -> tuple[str, ...]:
+def _comparable(original: ColumnSource, released: ColumnSource, public: Sequence[str]) -> tuple[str, ...]:
     """The columns that are numeric in both files, in the order of the original."""
     shared = [name for name in original.names if name in released.names and name not in public]
     names = tuple(name for name in shared if original.is_numeric(name) and released.is_numeric(name))
@@ -139,14 +186,17 @@ def compared(original: ColumnSource, released: ColumnSource, public: Sequence[st
     return names
 
 
-def check_columns(
+def _check_columns(
     original: ColumnSource,
     released: ColumnSource,
     names: Sequence[str],
     public: Sequence[str],
     called: str = "released",
 ) -> None:
-    """Both files have these columns, and those to be compared are numbers in both."""
+    """Both files have these columns, and those to be compared (`names`) are numbers in both.
+
+    `called` is what errors call the second file.
+    """
     if not names:
         raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
     for name in (*names, *public):
@@ -161,7 +211,7 @@ def check_columns(
                 raise DataError(problem, "leave it out, or turn its cells into numbers first")
 
 
-def places_of(sensitive: Choice, columns: Mapping[str, bool], names: Sequence[str]) -> tuple[int, ...] | None:
+def _places_of(sensitive: Choice, columns: Mapping[str, bool], names: Sequence[str]) -> tuple[int, ...] | None:
     """The numbers of sensitive columns among those that are compared."""
     if sensitive is None:
         return None
@@ -174,14 +224,14 @@ def places_of(sensitive: Choice, columns: Mapping[str, bool], names: Sequence[st
     return tuple(names.index(name) for name in chosen)
 
 
-def about_sensitive(names: Sequence[str], sensitive: Sequence[int] | None) -> list[str]:
+def _about_sensitive(names: Sequence[str], sensitive: Sequence[int] | None) -> list[str]:
     """What attacks are about, where it is not all columns."""
     if sensitive is None:
         return []
     return [f"risk is that of {', '.join(names[j] for j in sensitive)} alone, all else that of all columns"]
 
 
-def about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:
+def _about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:
     """Numbers that were taken for codes."""
     return [
         f"column '{name}': {', '.join(f'{code:g}' for code in found)} taken for a code, not a value; such cells "
@@ -190,49 +240,72 @@ def about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:
     ]
 
 
-def codes_in(original: Frame, names: Sequence[str], rules: Rules) -> dict[str, tuple[float, ...]]:
-    """The special codes of each column: found in the original, or as the dictionary says."""
-    dictionary, inferred = dictionary_for(rules, original.names)
-    found = {name: dictionary.codes(name) for name in names}
-    for name in names if inferred else ():
-        values = original.numbers(name)
-        present = values[~np.isnan(values)]
-        if present.size:
-            found[name] = find_codes(values, float(present.min()), float(present.max()))
-    return {name: codes for name, codes in found.items() if codes}
+def codes_in(columns: Mapping[str, Array], rules: Rules, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """The special codes of each of the `columns`: found in them, or as the dictionary says that `rules` are.
+
+    `names` are those of all columns of the file. Columns may be in memory or on a disk.
+    """
+    dictionary, inferred = dictionary_for(rules, names)
+    found = [dictionary.codes(name) for name in columns]
+    if inferred:
+        table = Matrix(list(columns.values()))
+        tasks = [
+            partial(lambda j, column: find_codes_far(table, j, *_extremes(column)), j, column)
+            for j, column in enumerate(table.columns)
+        ]
+        found = in_threads(tasks, small=table.shape[0] < MOST_ROWS)
+    return {name: codes for name, codes in zip(columns, found, strict=True) if codes}
 
 
-def _values(frame: Frame, name: str, codes: Sequence[float]) -> Array:
-    values = frame.numbers(name)
-    return np.where(np.isin(values, codes), np.nan, values) if codes else values
+def _without_codes(table: Matrix, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
+    """The table with NaN where a cell holds a code."""
+    columns = [_blanked(column, codes.get(name, ())) for name, column in zip(names, table.columns, strict=True)]
+    return replace(table, columns=columns)
 
 
-def _check_values(names: Sequence[str], before: Sequence[Array], after: Sequence[Array]) -> None:
+def _blanked(column: Array, codes: Sequence[float]) -> Array:
+    """A column without its codes; on a disk they are overwritten."""
+    if not codes:
+        return column
+    if not isinstance(column, DiskColumn):
+        return np.where(np.isin(column, codes), np.nan, column)
+    start = 0
+    for piece in column.pieces():
+        column.write(start, np.where(np.isin(piece, codes), np.nan, piece))
+        start += piece.size
+    return cast(Array, column)
+
+
+def _check_values(names: Sequence[str], before: Matrix, after: Matrix) -> None:
     """Infinite cells, columns in different units, and tables in which nothing varies."""
-    for which, columns in (("original", before), ("released", after)):
-        for name, values in zip(names, columns, strict=True):
-            check_size(which, name, float(np.nanmax(np.abs(values), initial=0.0)))
-    for number, (mean, sd) in scales(Matrix(before), needed=True).items():
-        check_unit(names[number], float(np.nanmax(np.abs(after[number] - mean), initial=0.0)) / sd)
+    _check_sizes("original", names, before)
+    extremes = _check_sizes("released", names, after)
+    for number, (mean, sd) in scales(before, needed=True).items():
+        if max(abs(end - mean) for end in extremes[number]) / sd > BEYOND:
+            raise DataError(f"column '{names[number]}' differs too much between the files", "give both in one unit")
 
 
-def check_size(which: str, name: str, largest: float) -> None:
-    """A column whose values cannot be squared cannot be measured."""
-    if np.isinf(largest):
-        problem = f"column '{name}' of the {which} file has infinite cells"
-        raise DataError(problem, "make them missing, or leave the column out")
-    if largest > LARGEST:
-        problem = f"column '{name}' of the {which} file is too large in its unit to be squared"
-        raise DataError(problem, "give it in another unit, in both files")
+def _check_sizes(which: str, names: Sequence[str], table: Matrix) -> list[tuple[float, float]]:
+    """The extremes of each column. One whose values cannot be squared cannot be measured."""
+    tasks = [partial(_extremes, column) for column in table.columns]
+    extremes = in_threads(tasks, small=table.shape[0] < MOST_ROWS)
+    for name, ends in zip(names, extremes, strict=True):
+        if np.isinf(ends).any():
+            problem = f"column '{name}' of the {which} file has infinite cells"
+            raise DataError(problem, "make them missing, or leave the column out")
+        if max(map(abs, ends)) > LARGEST:
+            problem = f"column '{name}' of the {which} file is too large in its unit to be squared"
+            raise DataError(problem, "give it in another unit, in both files")
+    return extremes
 
 
-def check_unit(name: str, farthest: float) -> None:
-    """Released values so many standard deviations from the original's mean are in another unit."""
-    if farthest > BEYOND:
-        raise DataError(f"column '{name}' differs too much between the files", "give both in one unit")
+def _extremes(column: Array) -> tuple[float, float]:
+    """The least and the largest cell that is there; zeros if none is."""
+    ends = [(np.nanmin(piece), np.nanmax(piece)) for piece in pieces_of(column) if not np.isnan(piece).all()]
+    return (float(min(end[0] for end in ends)), float(max(end[1] for end in ends))) if ends else (0.0, 0.0)
 
 
-def about_left_out(original: ColumnSource, released: ColumnSource) -> list[str]:
+def _about_left_out(original: ColumnSource, released: ColumnSource) -> list[str]:
     """Columns that nobody named, and that cannot be compared."""
     both = [name for name in original.names if name in released.names]
     numeric = {name: (original.is_numeric(name), released.is_numeric(name)) for name in both}
@@ -244,13 +317,24 @@ def about_left_out(original: ColumnSource, released: ColumnSource) -> list[str]:
             name for name, kinds in numeric.items() if not any(kinds) and original.looks_numeric(name)
         ],
     }
-    return [f"not compared ({why}): {', '.join(names)}" for why, names in said.items() if names]
+    return [note for why, names in said.items() for note in _about(f"not compared ({why}): {{}}", names)]
 
 
-def _about_same(names: Sequence[str], before: Sequence[Array], after: Sequence[Array]) -> list[str]:
-    """Columns that should have changed, and did not."""
-    columns = zip(names, before, after, strict=True)
-    return told_same([name for name, old, new in columns if np.array_equal(old, new, equal_nan=True)])
+def _about(sentence: str, names: Sequence[str]) -> list[str]:
+    """A note on some columns, if there are any."""
+    return [sentence.format(", ".join(names))] if names else []
+
+
+def _differing(names: Sequence[str], before: Matrix, after: Matrix) -> list[str]:
+    """Columns that are not the same in both files, cell by cell."""
+    return [
+        name for name, *columns in zip(names, before.columns, after.columns, strict=True) if not _are_same(*columns)
+    ]
+
+
+def _are_same(old: Array, new: Array) -> bool:
+    pieces = zip(pieces_of(old), pieces_of(new), strict=False)
+    return old.size == new.size and all(np.array_equal(first, second, equal_nan=True) for first, second in pieces)
 
 
 def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:
@@ -265,26 +349,3 @@ def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:
     old, new = (pl.DataFrame({str(j): cells for j, cells in enumerate(those)}).hash_rows() for those in (before, after))
     elsewhere = (new != old) & new.is_in(old.filter(old.is_unique()).implode())
     return REORDERED if 2 * int(elsewhere.sum()) >= new.len() else ""
-
-
-def told_same(names: Sequence[str]) -> list[str]:
-    """A word on columns that did not change."""
-    return [f"the same in both files, cell by cell: {', '.join(names)}"] if names else []
-
-
-def _about_public(original: Frame, released: Frame, public: Sequence[str]) -> list[str]:
-    """Columns that should not have changed, and did: the rows may be in another order."""
-    moved = [
-        name
-        for name in public
-        if original.is_numeric(name) and released.is_numeric(name)
-        if not np.array_equal(original.numbers(name), released.numbers(name), equal_nan=True)
-    ]
-    return told_moved(moved) if original.count == released.count else []
-
-
-def told_moved(names: Sequence[str]) -> list[str]:
-    """A word on public columns that did change."""
-    if not names:
-        return []
-    return [f"public, but not the same in both files: {', '.join(names)}; are the rows in the same order?"]

@@ -1,20 +1,37 @@
 """Policies: limits on figures, and the verdict on an assessment.
 
 A policy says what somebody has agreed to, not what is safe: meeting it means that these figures, measured by these
-attacks, are within these limits.
+attacks, are within these limits. Its file is read strictly: a limit that is misspelt would never be checked, and nobody
+would notice.
+
+    [policy]
+    name = "research files 2025"
+    version = 1
+
+    [limits]
+    dbrl = {at_most = 0.02}
+    subspace_linkage = {at_most = 0.02, use = "high"}
+    pil = {at_most = 0.3}
+
+`use` holds an end of the interval against the limit instead of the figure: "high", "low", or "value" (the default).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
-from microveil.measures.base import plain
+from pydantic import Field, ValidationError
 
-if TYPE_CHECKING:
-    from microveil.assessment.assessment import Assessment
+from microveil.core.errors import ParameterError, did_you_mean
+from microveil.io.config_files import Strict, read_toml
+from microveil.measures.base import Measure, MeasureInfo, plain
 
 POLICY_VERSION = 1
+
+EXAMPLE = "`microveil assess --help` shows one"
 
 Use = Literal["value", "low", "high"]
 """What is held against a limit: the figure, or an end of its interval."""
@@ -70,8 +87,7 @@ class Verdict:
         """The measures whose limits are not met."""
         return [line.limit.measure for line in self.lines if not line.met]
 
-    @property
-    def told(self) -> str:
+    def __str__(self) -> str:
         """In words, with the measures that fail."""
         failed = "" if self.met else f" ({', '.join(self.failed)})"
         return f"policy '{self.policy}' is {'met' if self.met else 'not met'}{failed}"
@@ -79,6 +95,17 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {"name": self.policy, "met": self.met, "lines": [line.to_dict() for line in self.lines]}
+
+
+class Assessed(Protocol):
+    """Measured figures, and why others were not measured: an `Assessment`."""
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """The reasons, by measure."""
+
+    def get(self, name: str, /) -> Measure | None:
+        """A figure, if it was measured."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +120,12 @@ class Policy:
         """The measures it is about."""
         return tuple(limit.measure for limit in self.limits)
 
-    def check(self, assessment: Assessment) -> Verdict:
+    def check(self, assessment: Assessed) -> Verdict:
         """Hold the figures against the limits."""
         return Verdict(self.name, tuple(_held(limit, assessment) for limit in self.limits))
 
 
-def _held(limit: Limit, assessment: Assessment) -> LimitCheck:
+def _held(limit: Limit, assessment: Assessed) -> LimitCheck:
     measured = assessment.get(limit.measure)
     if measured is None:
         reason = assessment.skipped.get(limit.measure, "it was not asked for")
@@ -106,3 +133,75 @@ def _held(limit: Limit, assessment: Assessment) -> LimitCheck:
     figure = float(getattr(measured, limit.use))
     met = limit.holds(figure)
     return LimitCheck(limit, figure, met, "" if met else f"{figure:.6g} is not {limit}")
+
+
+class _PolicyHeader(Strict):
+    name: str = Field(min_length=1)
+    version: int
+
+
+class _Limit(Strict):
+    at_most: float | None = Field(None, allow_inf_nan=False)
+    at_least: float | None = Field(None, allow_inf_nan=False)
+    use: Use = "value"
+
+
+class _PolicyFile(Strict):
+    policy: _PolicyHeader
+    limits: dict[str, _Limit] = Field(min_length=1)
+
+
+def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, MeasureInfo]) -> Policy:
+    """A policy from a TOML file or a dict of the same shape; `known` are the measures there are."""
+    content = source if isinstance(source, Mapping) else read_toml(Path(source), EXAMPLE, what="policy")
+    try:
+        found = _PolicyFile.model_validate(dict(content))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+    else:
+        return _checked(found, known)
+    raise _refusal(".".join(str(part) for part in first["loc"]), first["type"], first["msg"])
+
+
+def _refusal(where: str, kind: str, message: str) -> ParameterError:
+    """What is wrong with a key, in our words where pydantic has others."""
+    section, _, key = where.rpartition(".")
+    if kind == "extra_forbidden":
+        known: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
+        return ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, known.model_fields))
+    if kind == "missing":
+        return ParameterError(f"policy: '{where}' is missing", EXAMPLE)
+    if where == "limits" and kind == "too_short":
+        return ParameterError("policy: it has no limits", EXAMPLE)
+    return ParameterError(f"policy: {where}: {message[:1].lower()}{message[1:]}", EXAMPLE)
+
+
+def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:
+    """The limits must be about measures that there are, in the direction in which less would be worse."""
+    if found.policy.version != POLICY_VERSION:
+        raise ParameterError(
+            f"policy: policy.version: {found.policy.version} is not known", f"this microveil reads {POLICY_VERSION}"
+        )
+    for name, limit in found.limits.items():
+        if name not in known:
+            raise ParameterError(f"policy: there is no measure '{name}'", did_you_mean(name, known))
+        _check_limit(known[name], limit)
+    limits = (Limit(name, limit.at_most, limit.at_least, limit.use) for name, limit in found.limits.items())
+    return Policy(found.policy.name, tuple(limits))
+
+
+def _check_limit(entry: MeasureInfo, limit: _Limit) -> None:
+    where = f"policy: limits.{entry.id}"
+    given: dict[Literal["at_most", "at_least"], float | None] = {"at_most": limit.at_most, "at_least": limit.at_least}
+    ends = {key: end for key, end in given.items() if end is not None}
+    allowed = {"low": ["at_most"], "high": ["at_least"], "neither": ["at_most", "at_least"]}[entry.better]
+    if not ends:
+        raise ParameterError(f"{where}: says no limit", f"give {' or '.join(allowed)}")
+    for key, end in ends.items():
+        if key not in allowed:
+            raise ParameterError(f"{where}: {entry.better} is better, so {key} is no protection", f"use {allowed[0]}")
+        low, high = entry.range
+        if not low <= end <= high:
+            raise ParameterError(f"{where}.{key}: is outside of the measure's range", f"it is {low:g} to {high:g}")
+    if limit.at_least is not None and limit.at_most is not None and limit.at_least > limit.at_most:
+        raise ParameterError(f"{where}: at_least is above at_most", "no figure could meet it")

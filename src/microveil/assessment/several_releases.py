@@ -26,15 +26,15 @@ def combined(pairs: Sequence[Pair]) -> Pair:
     """The original beside all its releases: the first for itself, all records together, and the mean of each record."""
     first, original = pairs[0], pairs[0].original
     releases = [pair.released for pair in pairs]
-    told = _differences(original, releases)
+    disclosed = _differences(original, releases)
     columns = [np.concatenate([table.columns[j] for table in releases]) for j in range(original.shape[1])]
-    union = Matrix([np.append(column, told[:, j]) for j, column in enumerate(columns)])
+    union = Matrix([np.append(column, disclosed[:, j]) for j, column in enumerate(columns)])
     alike = all(pair.rows[1] == first.rows[0] and not pair.reordered for pair in pairs)
     notes = [f"{len(pairs)} releases: attacks have all of them, what a release is good for is that of the first"]
     notes += [f"shared by releases: {_shared(releases):.1%} of the values of the first stand in another one too"]
-    if len(told):
+    if len(disclosed):
         notes.append(
-            f"sums of two releases differ by a record of the original, which is given away: {len(told)} of them"
+            f"sums of two releases differ by a record of the original, which is given away: {len(disclosed)} of them"
         )
     return replace(
         first,
@@ -62,11 +62,11 @@ def _differences(original: Matrix, releases: Sequence[Matrix]) -> Array:
     """Records of the original that are the difference of the sums of two releases, whose rows differ by one."""
     found = scales(original)
     records = np.column_stack(original.columns)
-    told = []
+    found_records = []
     for pair in combinations(releases, 2):
         small, large = sorted(pair, key=lambda table: table.shape[0])
         if large.shape[0] - small.shape[0] == 1:
             gap = np.array([new.sum() - old.sum() for new, old in zip(large.columns, small.columns, strict=True)])
             near = [np.abs(records[:, j] - gap[j]) <= EXACT * sd * len(records) for j, (_, sd) in found.items()]
-            told += [gap] if near and np.all(near, axis=0).any() else []
-    return np.array(told).reshape(len(told), original.shape[1])
+            found_records += [gap] if near and np.all(near, axis=0).any() else []
+    return np.array(found_records).reshape(len(found_records), original.shape[1])

@@ -49,4 +49,4 @@ def end(judged: Assessment | None, consequence: str = "") -> None:
     """A policy that is not met has an exit code of its own."""
     verdict = None if judged is None else judged.verdict
     if verdict is not None and not verdict.met:
-        raise NotMet(f"{verdict.told}{consequence}")
+        raise NotMet(f"{verdict}{consequence}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.tolerances import DETERMINED_SHARE
 
 RANK_TOLERANCE = 1e-7
 """A column that others explain up to this share of its own norm is a linear combination of them (as in RegSDC).
@@ -125,3 +126,14 @@ def _orthonormal(values: Array) -> Array:
     u, singular, _ = np.linalg.svd(values / np.where(sd > 0, sd, 1.0), full_matrices=False)
     basis: Array = u[:, singular > RANK_TOLERANCE * singular.max(initial=0.0)]
     return basis
+
+
+def independent_columns(covariance: Array) -> list[int]:
+    """The columns that those before them do not determine, by Cholesky elimination of the covariances (k x k)."""
+    left, kept = covariance.copy(), []
+    for j in range(len(left)):
+        unexplained = left[j, j]
+        if unexplained > DETERMINED_SHARE:
+            kept.append(j)
+            left -= np.outer(left[:, j], left[:, j]) / unexplained
+    return kept

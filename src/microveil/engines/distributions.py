@@ -16,8 +16,8 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.moments import moments
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
-from microveil.measures.utility import pil, propensity_3
-from microveil.measures.utility.propensity import MOST_COLUMNS
+from microveil.measures.utility.information_loss import pil
+from microveil.measures.utility.propensity import MOST_COLUMNS, propensity_3
 from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
 from microveil.rules.linear_rules import LinearRule
 from microveil.rules.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps

@@ -1,10 +1,11 @@
 """Figures that explain themselves, how a measure is declared, and two files on one scale.
 
 A measure is a pure function of two tables. It is declared once, by a decorator that says what the figure means, its
-range, which direction is better and what it costs; the function itself gives back a `Reading`:
+range, which direction is better, what it costs and how it is taken of files on a disk; the function itself gives back
+an `Estimate`:
 
-    @gauge("share of cells that moved", better="low", range=(0, 1), cost="fast", paired=True)
-    def moved(original: Matrix, released: Matrix) -> Reading: ...
+    @gauge("share of cells that moved", better="low", range=(0, 1), cost="fast", paired=True, on_disk="passes")
+    def moved(original: Matrix, released: Matrix) -> Estimate: ...
 
 and is then called as `moved(original, released)`, which checks the tables and gives back a `Measure`. The registries
 (`microveil.measures.utility.MEASURES`, `microveil.measures.risk.MEASURES`) are plain lists of such functions.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -23,16 +24,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.rng import Stream
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments, single_threaded_blas
+from microveil.core.tolerances import RANGE_ROUND_OFF
 
 Better = Literal["low", "high", "neither"]
 Cost = Literal["fast", "slow"]
 """`fast` grows like n log n and takes seconds for a million rows; `slow` searches, fits or simulates."""
 
-ROUND_OFF = 1e-9
+Kind = Literal["risk", "utility", "score"]
+
+OnDisk = Literal["no", "passes", "sorted", "columns", "sample"]
+"""How a measure is taken of tables that are not in memory: not at all; in passes over pieces of rows, or from rows that
+it draws itself; from columns in ascending order too; from `HELD_COLUMNS` such columns held at once; or from a random
+sample of the rows."""
+
+HELD_COLUMNS = 3
 
 SMALL = 1_000_000
 """Cells that are not worth a thread."""
@@ -85,7 +95,8 @@ class Measure:
 class MeasureSpec:
     """A measure as it is declared: the function with what is to be known about it. Calling it measures.
 
-    `paired` measures compare each record with its own release, and need as many rows in both files, in one order.
+    `paired` measures compare each record with its own release, and need as many rows in both files, in one order;
+    `default` ones have something to say about any file, and are taken if nobody names others.
     """
 
     id: str
@@ -95,6 +106,8 @@ class MeasureSpec:
     range: tuple[float, float]
     cost: Cost
     paired: bool
+    default: bool
+    on_disk: OnDisk
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.function.__doc__)
@@ -138,25 +151,48 @@ class MeasureSpec:
     def _inside(self, value: float) -> float:
         """Round-off may lead just out of the range; anything more is a fault, and stays to be seen."""
         inside = min(max(value, self.range[0]), self.range[1])
-        return float(inside if abs(inside - value) <= ROUND_OFF else value)
+        return float(inside if abs(inside - value) <= RANGE_ROUND_OFF else value)
+
+
+@dataclass(frozen=True)
+class MeasureInfo:
+    """A measure as people choose it: what is known of it before it is taken.
+
+    `story` is the whole of it, in the words of the function that measures; `parts` are the measures a score is made of.
+    """
+
+    id: str
+    kind: Kind
+    summary: str
+    better: Better
+    range: tuple[float, float]
+    cost: Cost
+    paired: bool
+    story: str = ""
+    parts: tuple[str, ...] = ()
 
 
 def gauge(
     summary: str,
     *,
-    better: Better,
-    range: tuple[float, float],  # noqa: A002 - the word every report uses
-    cost: Cost,
+    better: Better = "low",
+    range: tuple[float, float] = (0.0, 1.0),  # noqa: A002 - the word every report uses
+    cost: Cost = "fast",
     paired: bool = False,
+    default: bool = False,
+    on_disk: OnDisk = "no",
 ) -> Callable[[Callable[..., Estimate]], MeasureSpec]:
-    """Declare a measure; its id is the name of the function."""
+    """Declare a measure; its id is the name of the function. `MeasureSpec` says what the others mean."""
 
     def declared(function: Callable[..., Estimate]) -> MeasureSpec:
-        return MeasureSpec(
-            function.__name__, function, summary, better, (float(range[0]), float(range[1])), cost, paired
-        )
+        ends = float(range[0]), float(range[1])
+        return MeasureSpec(function.__name__, function, summary, better, ends, cost, paired, default, on_disk)
 
     return declared
+
+
+distance = partial(gauge, range=(0.0, math.inf), on_disk="passes")
+"""Declares a distance: 0 if nothing has changed, and taken in passes over the rows."""
 
 
 def registry(*gauges: MeasureSpec) -> dict[str, MeasureSpec]:
@@ -185,6 +221,19 @@ def check_shapes(original: Matrix, released: Matrix, *, paired: bool) -> None:
             f"the files have {rows} and {new_rows} rows, and this measure compares records one by one",
             "give both files in the same order of rows, or choose a measure that compares distributions",
         )
+
+
+def check_sensitive(sensitive: Sequence[int] | None, width: int) -> None:
+    """Sensitive columns are numbers of columns of a table of that width, if any are named."""
+    if sensitive is not None and (not len(sensitive) or not set(sensitive) <= set(range(width))):
+        raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
+
+
+def drawn_rows(count: int, most: int, stream: Stream) -> NDArray[np.intp]:
+    """All rows, or a random sample of `most` of them in the order of the file."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(stream.generator().choice(count, most, replace=False))
 
 
 def standardised(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, Measure, MeasureSpec, gauge
-from microveil.measures.utility import psnr, ssim
+from microveil.measures.utility.image import psnr, ssim
 from microveil.opinion.link import Link
 
 MEASURED: dict[str, MeasureSpec] = {"ssim": ssim, "psnr": psnr}

@@ -99,7 +99,8 @@ def protect_by_unit(
     others = [column for column in frame.names if column not in (*of_units, *chosen.shown)]
     first = protect_columns(without_columns(with_rows(table, units.first), others), of_units)
     second = protect_columns(without_columns(table, of_units), of_rows) if of_rows else None
-    if second is not None and not chosen.shown and not codes_in(frame, of_rows, options.rules):
+    numbers = {name: frame.numbers(name) for name in of_rows}
+    if second is not None and not chosen.shown and not codes_in(numbers, options.rules, frame.names):
         second = _dealt_out(frame, units, first, second, seed, secret_key(options.secret))
     whole = _joined(data, frame, name, units, chosen.confidential, first, second)
     return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.measures.nearest.neighbours import link, nearest
 
 SAME = 1e-7
 """Share of a column's standard deviation within which values are the same."""
@@ -32,9 +33,9 @@ NEAR_ENOUGH, FAR_FROM_ALL = 0.1, 0.8
 A_HANDFUL = 5
 """Records that have most of the variance of a column, so that its covariances tell them."""
 
-FEW_COLUMNS, FEW_ROWS, TRIED, COPIES, BESIDE, HALF = 2, 30, 200, 0.05, 0.6, 0.5
+FEW_COLUMNS, FEW_ROWS, TRIED, COPIES, NEXT_TO_OWN, HALF = 2, 30, 200, 0.05, 0.6, 0.5
 """Columns and rows from which on giveaways are looked for, records that are tried, the share of near copies that is no
-accident, the share of values beside their own that is none, and half."""
+accident, the share of values next to their own that is none, and half."""
 
 
 def returned_records(original: Sequence[Array], released: Sequence[Array]) -> int:
@@ -45,8 +46,8 @@ def returned_records(original: Sequence[Array], released: Sequence[Array]) -> in
     # Two grids, half a step apart: two values that are the same are in one cell of at least one of them.
     grids = [[_keys(columns, scales, offset) for columns in (original, released)] for offset in (0.0, 0.5)]
     # A record with few cells is soon met again.
-    told = np.mean([~np.isnan(column) for column in original], axis=0) > HALF
-    unique = _unique(grids[0][0]) & told
+    mostly_there = np.mean([~np.isnan(column) for column in original], axis=0) > HALF
+    unique = _unique(grids[0][0]) & mostly_there
     back = unique & np.logical_or.reduce([np.isin(before, after) for before, after in grids])
     count = int(np.count_nonzero(back))
     return count if count and _expected(original, released, unique) < UNAVOIDABLE else 0
@@ -103,44 +104,44 @@ def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bo
     Where covariances are `exact`, they tell the records that have most of the variance of a column.
     """
     back = returned_records(original, released)
-    said = [f"{back} records that nobody else has stand in the release as they are"] if back else []
+    warnings = [f"{back} records that nobody else has stand in the release as they are"] if back else []
     if len(original) < FEW_COLUMNS or not FEW_ROWS <= original[0].size <= MOST_ROWS:
-        return said
+        return warnings
     few = few_decide(original) if exact else 0
     if few:
-        said.append(
+        warnings.append(
             f"in {few} columns a handful of records have most of the variance: covariances that are exact tell them"
         )
-    near, linked, tried = _found(original, released)
+    near, linked, tried = _found_records(original, released)
     # An independent file has such a record for 1 of 1 + 4^d, in d dimensions; columns that go together have fewer.
     if near > (COPIES + 2 / (1 + 2.0 ** min(len(original), 60))) * tried:
-        said.append(
+        warnings.append(
             f"{near} of {tried} records have a released record four times as near to them as anybody else: who knows "
             "them finds them"
         )
     if linked > COPIES * tried:
-        said.append(
+        warnings.append(
             f"{linked} of {tried} records are nearest to their own released record: who knows them finds the rest of it"
         )
-    told, of = _largest_told(original, released)
-    if told > FEW_COLUMNS and told > HALF * of:
-        said.append(
-            f"in {told} of {of} columns the second largest can tell the largest within a tenth, from the two largest "
-            "released values"
+    guessed, of = _largest_guessed(original, released)
+    if guessed > FEW_COLUMNS and guessed > HALF * of:
+        warnings.append(
+            f"in {guessed} of {of} columns the second largest can tell the largest within a tenth, from the two "
+            "largest released values"
         )
     single = _single_values(original, released)
     verbatim = [np.mean(_hits(own, new) > 0) for own, new in single]
-    if single and np.mean([_beside_own(own, new) for own, new in single]) > BESIDE and np.mean(verbatim) <= HALF:
-        said.append(
+    if single and np.mean([_next_to_own(own, new) for own, new in single]) > NEXT_TO_OWN and np.mean(verbatim) <= HALF:
+        warnings.append(
             "most released values are next to an original one, by their rank: summed over columns, such gaps tell who "
             "is in the file"
         )
     if verbatim and np.mean(verbatim) > HALF:
-        said.append(
+        warnings.append(
             f"{np.mean(verbatim):.0%} of the values that one record has are released as they are: who knows a record's "
             "values sees whether it is in the file"
         )
-    return said
+    return warnings
 
 
 def few_decide(columns: Sequence[Array]) -> int:
@@ -155,21 +156,21 @@ def few_decide(columns: Sequence[Array]) -> int:
     return found
 
 
-def _largest_told(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int]:
+def _largest_guessed(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int]:
     """In how many columns the sum of two released values less the second largest is near the largest; and of how many.
 
     Where the five largest are close together, everybody knows the largest.
     """
-    told = of = 0
+    guessed = of = 0
     for old, new in zip(original, released, strict=True):
         own, drawn = (np.sort(column[~np.isnan(column)])[::-1] for column in (old, new))
         if own.size >= FEW_ROWS and own[4] < FAR_FROM_ALL * own[0]:
             of += 1
-            told += int(abs(drawn[0] + drawn[1] - own[1] - own[0]) <= NEAR_ENOUGH * own[0])
-    return told, of
+            guessed += int(abs(drawn[0] + drawn[1] - own[1] - own[0]) <= NEAR_ENOUGH * own[0])
+    return guessed, of
 
 
-def _beside_own(own: Array, new: Array) -> float:
+def _next_to_own(own: Array, new: Array) -> float:
     """The share of single values that have the released value of their rank between their neighbours."""
     released = np.sort(new[~np.isnan(new)])
     if released.size < own.size:
@@ -178,7 +179,7 @@ def _beside_own(own: Array, new: Array) -> float:
     return float(np.mean((at > own[:-2]) & (at < own[2:])))
 
 
-def _found(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int, int]:
+def _found_records(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int, int]:
     """Of some originals, how many have a released record in a quarter of the distance to the nearest other; how many
     are nearest to their own; and how many were tried.
     """
@@ -188,13 +189,9 @@ def _found(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, i
         for columns in (original, released)
     )
     rows = np.unique(np.linspace(0, len(before) - 1, TRIED).astype(np.intp))
-    near = linked = 0
-    for row in rows:
-        others = np.square(before - before[row]).sum(axis=1)
-        others[row] = np.inf
-        away = np.square(after - before[row]).sum(axis=1)
-        near += int(16 * away.min() < others.min())
-        linked += int(np.argmin(away) == row and others.min() > 0)
+    away, others = nearest(before[rows], after, 1)[1][:, 0], nearest(before[rows], before, 2)[1][:, 1]
+    near = int(np.count_nonzero(4 * away < others))
+    linked = int(np.count_nonzero((link(before[rows], after, rows).nearest == rows) & (others > 0)))
     return near, linked, rows.size
 
 

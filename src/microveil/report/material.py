@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
-from microveil.assessment.assessment import Assessment, MeasureInfo
+from microveil.assessment.assessment import Assessment
 from microveil.core.table import Matrix
-from microveil.measures.base import plain
+from microveil.measures.base import MeasureInfo, plain
 from microveil.release.release import Audit, Release
 from microveil.report import portrait
 from microveil.report.portrait import Row

@@ -16,6 +16,7 @@ from microveil.intake.describe import implied_orders
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import with_rows
+from microveil.options import Assess
 from microveil.release.release import Audit, Release
 from microveil.rules.column_rules import Rule
 from microveil.rules.domain import Domain
@@ -54,10 +55,9 @@ class Reporter:
             both = pair_up(
                 open_frame(self.original),
                 open_frame(in_file_order(release)),
-                confidential=release.settings["confidential"],
-                public=None,
-                rules=release.settings["rules"],
+                Assess(confidential=release.settings["confidential"], rules=release.settings["rules"]),
                 order_known=True,
+                codes=self.codes,
             )
             self._paired[:] = [release.data, both]
         found: Pair = self._paired[1]

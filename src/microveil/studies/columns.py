@@ -9,7 +9,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix
 from microveil.intake.roles import ColumnId, named, resolve_roles
 from microveil.io.frames.dataframes import open_frame
-from microveil.measures.utility import between_correlation, within_correlation
+from microveil.measures.utility.dependence import between_correlation, within_correlation
 
 
 def numeric_columns(data: Any) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from microveil.assessment.assessment import MeasureInfo
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError, did_you_mean
+from microveil.measures.base import MeasureInfo
 from microveil.report import study_map
 
 RESAMPLES = 2_000

@@ -59,7 +59,7 @@ def protect_file(
 
 def _finished(found: ProtectedFile) -> Release:
     if found.failed is not None and found.failed.verdict is not None:
-        raise PolicyNotMet(f"{found.failed.verdict.told}; nothing was written", "change the method or its parameters")
+        raise PolicyNotMet(f"{found.failed.verdict}; nothing was written", "change the method or its parameters")
     return found.release
 
 

@@ -64,7 +64,7 @@ def run(
     release = protect_table(data, options, recipes.parameters(asked, params), progress)
     if asked.policy is not None:
         judged = assess_release(release, measures=(), policy=asked.policy, sanity=False)
-        notes += [] if judged.verdict is None or judged.verdict.met else [judged.verdict.told]
+        notes += [] if judged.verdict is None or judged.verdict.met else [str(judged.verdict)]
     return replace(release, warnings=[*notes, *release.warnings])
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from microveil.assessment.assessment import Assessment, Kind
+from microveil.assessment.assessment import Assessment
 from microveil.assessment.policy import Verdict
 from microveil.cli.show.console import aligned_row, better, number, open_console, print_written, some_names
 from microveil.intake.describe import Description
-from microveil.measures.base import Measure, plain
+from microveil.measures.base import Kind, Measure, plain
 from microveil.release.release import Release
 
 Risk = tuple[Measure, Measure]

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.threads import in_threads, single_threaded_blas
-
-SAME = 1e-9
-"""Distances (in standard deviations) that differ by less than this are equal: the rest is round-off."""
+from microveil.core.tolerances import LINKAGE_TIE
 
 BLOCKS = 64
 FEWEST_RECORDS, MOST_RECORDS = 256, 2_048
@@ -41,11 +39,14 @@ Answer = TypeVar("Answer")
 
 def reach(distance: Array) -> Array:
     """As far as records count as equally near."""
-    return distance * (1 + 1e-12) + SAME
+    return distance * (1 + 1e-12) + LINKAGE_TIE
 
 
 def distances(queries: Array, records: Array, who: Index, which: Index) -> Array:
-    """Distances of the pairs, in double precision and without products; many equal records make many pairs."""
+    """Distances of pairs, in double precision and without products; many equal records make many pairs.
+
+    `who` are rows of the `queries` (m x k), `which` rows of the `records` (n x k), one for each pair.
+    """
     out = np.empty(who.size)
     for start in range(0, who.size, PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
@@ -99,6 +100,44 @@ class PreparedRecords:
         return cls(records, centre, factors, error, blocks_of(count, size))
 
 
+@dataclass(frozen=True, repr=False)
+class Rivals:
+    """Records that may be the nearest: for which query, how far away, how often there is one, and its number."""
+
+    who: Index
+    distance: Array
+    copies: Index
+    record: Index
+
+    @classmethod
+    def joined(cls, parts: Iterable[Rivals]) -> Rivals:
+        """All of them, in the order of the parts."""
+        none = np.empty(0, dtype=np.intp)
+        all_parts = [cls(none, np.empty(0), none, none), *parts]
+        names = ("who", "distance", "copies", "record")
+        return cls(*(np.concatenate([getattr(part, name) for part in all_parts]) for name in names))
+
+    def within(self, bound: Array) -> Rivals:
+        """Those within the bound of their query; those at one distance from it become one, the first of them."""
+        near = np.flatnonzero(self.distance <= reach(bound[self.who]))
+        near = near[np.lexsort((self.record[near], self.distance[near], self.who[near]))]
+        who, distance = self.who[near], self.distance[near]
+        new = np.ones(near.size, dtype=bool)
+        new[1:] = (who[1:] != who[:-1]) | (distance[1:] != distance[:-1])
+        copies = np.bincount(np.cumsum(new) - 1, self.copies[near], int(new.sum())).astype(np.intp)
+        return Rivals(who[new], distance[new], copies, self.record[near[new]])
+
+    def nearest(self, queries: int) -> tuple[Index, Array, Index]:
+        """For each of so many queries the first of the nearest records, their distance, and how many there are."""
+        distance = np.full(queries, np.inf)
+        np.minimum.at(distance, self.who, self.distance)
+        equal = self.distance <= reach(distance[self.who])
+        first, count = np.full(queries, np.iinfo(np.intp).max), np.zeros(queries, dtype=np.intp)
+        np.minimum.at(first, self.who[equal], self.record[equal])
+        np.add.at(count, self.who[equal], self.copies[equal])
+        return first, distance, count
+
+
 class DistanceBounds:
     """Queries beside a table, after the first look: `least` has a bound for each block of records and each query."""
 
@@ -128,15 +167,14 @@ class DistanceBounds:
             which[rows] = np.take_along_axis(np.hstack([which[rows], numbers]), first, axis=1)
         return which, distance
 
-    def as_near(self, distance: Array, copies: Index) -> tuple[Index, Index]:
-        """The first of the records that are no farther than that, and how many there are, counting copies."""
-        first = np.full(len(self.queries), len(self.table.records), dtype=np.intp)
-        total = np.zeros(len(self.queries), dtype=np.intp)
-        task = partial(self._as_near_in_block, distance=distance, limit=self._limit(distance), copies=copies)
-        for rows, numbers, found in self._again(self._blocks_within(distance), task):
-            first[rows] = np.minimum(first[rows], numbers)
-            total[rows] += found
-        return first, total
+    def rivals(self, within: Array, barred: Index | None = None) -> Rivals:
+        """The nearest records of each query (of a block of records all that are equally near), none beyond `within`.
+
+        `barred` names a record for each query that does not count, if it is one of these.
+        """
+        bound = np.minimum(within, self._bound(1 if barred is None else 2))
+        task = partial(self._rivals_of_block, limit=self._limit(bound), barred=barred)
+        return Rivals.joined(self._again(self._blocks_within(bound), task))
 
     def _first_look(self, part: slice) -> None:
         # With records as rows, the smallest of each column is found while they are still in the cache.
@@ -175,6 +213,7 @@ class DistanceBounds:
         return rows, exact.reshape(-1, count).max(axis=1)
 
     def _nearest_of_block(self, block: slice, rows: Index, *, count: int, limit: Factors) -> tuple[Index, Index, Array]:
+        """Some queries (`rows`), the numbers of their nearest records in a block, and distances (rows x `count`)."""
         who, which, exact = self._near(block, rows, limit)
         order = np.lexsort((exact, who))
         place = np.arange(who.size) - np.searchsorted(who, who)  # among those of the same query
@@ -183,15 +222,16 @@ class DistanceBounds:
         numbers[kept, place], found[kept, place] = which[order], exact[order]
         return rows, numbers, found
 
-    def _as_near_in_block(
-        self, block: slice, rows: Index, *, distance: Array, limit: Factors, copies: Index
-    ) -> tuple[Index, Index, Index]:
+    def _rivals_of_block(self, block: slice, rows: Index, *, limit: Factors, barred: Index | None) -> Rivals:
+        """The nearest records in a block of some queries (`rows`); `limit` and `barred` are of all queries."""
         who, which, exact = self._near(block, rows, limit)
-        near = exact <= reach(distance[rows[who]])
-        who, which = who[near], which[near]
-        first = np.full(rows.size, len(self.table.records), dtype=np.intp)
-        np.minimum.at(first, who, which)
-        return rows, first, np.bincount(who, copies[which], rows.size).astype(np.intp)
+        if barred is not None:
+            allowed = which != barred[rows[who]]
+            who, which, exact = who[allowed], which[allowed], exact[allowed]
+        least = np.full(rows.size, np.inf)
+        np.minimum.at(least, who, exact)
+        near = exact <= reach(least[who])
+        return Rivals(rows[who[near]], exact[near], np.ones(int(near.sum()), dtype=np.intp), which[near])
 
     def _near(self, block: slice, rows: Index, limit: Factors) -> tuple[Index, Index, Array]:
         """Pairs (place in `rows`, record) that may be within the limit, and their distances."""

@@ -10,7 +10,8 @@ but the time depends on the choice.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,18 +19,17 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.threads import in_threads, single_threaded_blas, worker_count
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.nearest.distances import (
-    SAME,
+    PAIRS_AT_ONCE,
     DistanceBounds,
     Index,
     PreparedRecords,
+    Rivals,
     blocks_of,
-    centre_of,
     distances,
     reach,
 )
-
-__all__ = ["SAME", "Index", "Links", "link", "nearest", "nearest_other", "standing"]
 
 TREE_DIMENSIONS = 6
 """Small searches go by tree up to here: the two ways were equally fast there, over data of all kinds."""
@@ -47,10 +47,9 @@ FEWEST_FOR_THREADS = 1_024
 PAIRS_FOR_THREADS = 4_000_000
 """Threads are not worth their start for smaller groups, or for products of fewer pairs."""
 
-ROUND_OFF = 1e-11
-"""Squared distances by products in double precision are off by less than this share of the squared lengths."""
-
-QUERIES_STANDING, RECORDS_STANDING = 256, 4_096
+PIECE_ROWS, PIECE_CELLS = 2**17, 2**23
+"""Records that are searched together where they come in pieces; with many columns or threads fewer, as they take some
+copies of their cells and all threads together no more than that."""
 
 Found = tuple[Index, Array, Index]
 """The first of the nearest records, their distance, and how many there are."""
@@ -79,8 +78,45 @@ def link(queries: Array, released: Array, own: Index) -> Links:
     by_tree = _tree_is_faster(search)
     everyone = np.arange(len(queries))
     nearest, distance, rivals = (search.by_tree if by_tree else search.by_products)(everyone, worker_count())
-    right = search.own_distance <= reach(distance)
-    return Links(search.rows[nearest], np.where(right, 1 / np.maximum(rivals, 1), 0.0))
+    return Links(search.rows[nearest], _credit(search.own_distance, distance, rivals))
+
+
+def _credit(own_distance: Array, distance: Array, rivals: Index) -> Array:
+    """Among equally near records the intruder has to guess."""
+    return np.where(own_distance <= reach(distance), 1 / np.maximum(rivals, 1), 0.0)
+
+
+def link_pieces(
+    queries: Array, own: Array | None, count: int, piece_of: Callable[[slice], Array], barred: Index | None = None
+) -> Links:
+    """`link` where the released records are not in memory: some queries are held, and all records pass by.
+
+    Args:
+        queries: the records sought (m x k).
+        own: their own released records (m x k); None if nobody has one.
+        count: the number of released records.
+        piece_of: gives some released records in a row (rows x k).
+        barred: for each query the number of a record that it must not be linked to; None if there are none.
+    """
+    everyone, at_once = np.arange(len(queries)), worker_count()
+    own_distance = np.full(len(queries), np.inf) if own is None else distances(queries, own, everyone, everyone)
+    bound, found = own_distance, Rivals.joined([])
+    pieces = blocks_of(count, max(min(PIECE_ROWS, PIECE_CELLS // (at_once * queries.shape[1])), 1))
+
+    def search(piece: slice, within: Array) -> Rivals:
+        records = piece_of(piece)
+        look = DistanceBounds(PreparedRecords.of(records, queries), queries, threads=False)
+        rivals = look.rivals(within, None if barred is None else barred - piece.start)
+        return replace(rivals, record=rivals.record + piece.start)
+
+    with single_threaded_blas():
+        for start in range(0, len(pieces), at_once):
+            tasks = [partial(search, piece, bound) for piece in pieces[start : start + at_once]]
+            found = Rivals.joined([found, *in_threads(tasks)])
+            bound = np.minimum(bound, found.nearest(len(queries))[1])
+            found = found.within(bound)
+    nearest, distance, rivals = found.nearest(len(queries))
+    return Links(nearest, _credit(own_distance, distance, rivals))
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,14 +173,14 @@ class _NearestSearch:
         workers = workers if size >= FEWEST_FOR_THREADS else 1
         for part in blocks_of(some.size, size):
             group = order[part]
-            bound = self.own_distance[some[group[-1]]] * (1 + SAME) + 4 * SAME
+            bound = self.own_distance[some[group[-1]]] * (1 + LINKAGE_TIE) + 4 * LINKAGE_TIE
             group = group[np.argsort(self.leaf[nearest[group]])]
             far, which = self.tree.query(self.queries[some[group]], k=2, distance_upper_bound=bound, workers=workers)
             found = which[:, 0] < len(self.records)  # not, if distances are too large to be squared
             nearest[group[found]] = which[found, 0]
-            gap[group] = far[:, 1] - far[:, 0] * (1 + SAME)
+            gap[group] = far[:, 1] - far[:, 0] * (1 + LINKAGE_TIE)
         distance, rivals = distances(self.queries, self.records, some, nearest), self.copies[nearest]
-        unsure = np.flatnonzero(~(gap > 2 * SAME))
+        unsure = np.flatnonzero(~(gap > 2 * LINKAGE_TIE))
         if unsure.size:
             nearest[unsure], distance[unsure], rivals[unsure] = self.by_products(some[unsure], workers)
         return nearest, distance, rivals
@@ -152,10 +188,8 @@ class _NearestSearch:
     def by_products(self, some: Index, workers: int) -> Found:
         """The search for some of the queries by products."""
         threads = workers > 1 and some.size * len(self.records) >= PAIRS_FOR_THREADS
-        look = DistanceBounds(self.table, self.queries[some], threads=threads)
-        distance = look.nearest(1, self.own_distance[some])[1][:, 0]
-        first, rivals = look.as_near(distance, self.copies)
-        return first, distance, rivals
+        found = DistanceBounds(self.table, self.queries[some], threads=threads).rivals(self.own_distance[some])
+        return replace(found, copies=self.copies[found.record]).nearest(some.size)
 
 
 def _distinct(records: Array) -> tuple[Index, Index, Index]:
@@ -211,8 +245,8 @@ def nearest(queries: Array, records: Array, count: int) -> tuple[Index, Array]:
     if records.shape[1] <= TREE_DIMENSIONS:
         from scipy.spatial import cKDTree
 
-        told = cKDTree(records).query(queries, k=np.arange(1, found + 1), workers=worker_count())
-        distance[:, :found], which[:, :found] = told
+        found_by_tree = cKDTree(records).query(queries, k=np.arange(1, found + 1), workers=worker_count())
+        distance[:, :found], which[:, :found] = found_by_tree
         return which, distance
     threads = len(queries) * len(records) >= PAIRS_FOR_THREADS
     which[:, :found], distance[:, :found] = DistanceBounds(
@@ -229,34 +263,14 @@ def nearest_other(queries: Array, records: Array, rows: Index) -> Index:
 
 def standing(queries: Array, released: Array, own: Index) -> tuple[Index, Index]:
     """How many released records are nearer to each query than its own, and how many as near (its own among them)."""
-    centre = centre_of(released)
-    tasks = [
-        partial(_standing_of_block, queries[block], released, own[block], centre)
-        for block in blocks_of(len(queries), QUERIES_STANDING)
-    ]
-    with single_threaded_blas():
-        told = in_threads(tasks, small=len(queries) * len(released) < PAIRS_FOR_THREADS)
-    nearer, equal = zip(*told, strict=True)
-    return np.concatenate(nearer), np.concatenate(equal)
+    from scipy.spatial.distance import cdist
 
+    def counts(part: slice) -> Array:
+        every, rows = cdist(queries[part], released), np.arange(part.stop - part.start)
+        own_distance = every[rows, own[part], None]
+        return np.array([(every < own_distance - LINKAGE_TIE).sum(axis=1), (every <= reach(own_distance)).sum(axis=1)])
 
-def _standing_of_block(queries: Array, released: Array, own: Index, centre: Array) -> tuple[Index, Index]:
-    rows, moved = np.arange(len(queries)), queries - centre
-    sizes, own_distance = np.square(moved).sum(axis=1), distances(queries, released, rows, own)
-    nearer, equal = np.zeros(len(queries), dtype=np.intp), np.ones(len(queries), dtype=np.intp)
-    for part in blocks_of(len(released), RECORDS_STANDING):
-        others = released[part] - centre
-        squares = sizes[:, None] + np.square(others).sum(axis=1)
-        unsure = ROUND_OFF * squares + (4 * SAME * (own_distance + SAME))[:, None]
-        squares -= 2 * (moved @ others.T)
-        squares -= np.square(own_distance)[:, None]
-        here = (own >= part.start) & (own < part.stop)
-        squares[rows[here], own[here] - part.start] = np.inf  # its own is counted already
-        nearer += (squares < -unsure).sum(axis=1)
-        # Where products cannot tell, the distances themselves do.
-        who, which = np.nonzero(np.abs(squares) <= unsure)
-        distance = distances(queries, released, who, part.start + which)
-        before = distance < own_distance[who] - SAME
-        nearer += np.bincount(who[before], minlength=len(queries))
-        equal += np.bincount(who[~before & (distance <= reach(own_distance[who]))], minlength=len(queries))
-    return nearer, equal
+    parts = blocks_of(len(queries), max(PAIRS_AT_ONCE // len(released), 1))
+    small = len(queries) * len(released) < PAIRS_FOR_THREADS
+    nearer, within = np.hstack(in_threads([partial(counts, part) for part in parts], small=small))
+    return nearer, within - nearer

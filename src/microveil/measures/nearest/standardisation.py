@@ -15,7 +15,7 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.table import Matrix
-from microveil.measures.base import standardised
+from microveil.measures.base import over_rows, scales, standardised
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,13 +62,47 @@ def known_together(before: Array, after: Array) -> Mask:
     return known
 
 
+def standardised_pieces(reference: Matrix, table: Matrix, axes: Array | None = None) -> Callable[[slice], Array]:
+    """What gives some rows of a table (rows x columns), in standard deviations of the reference or on `axes`."""
+    found = scales(reference, needed=True)
+    mean, sd = (np.array(values)[:, None] for values in zip(*found.values(), strict=True))
+    chosen = table.select(list(found))
+
+    def piece_of(rows: slice) -> Array:
+        values = chosen.piece(rows) - mean
+        values /= sd
+        holes = np.isnan(values)
+        if holes.any():
+            values[holes] = 0.0
+        records: Array = values.T
+        return records if axes is None else records @ axes
+
+    return piece_of
+
+
+def on_axes(values: Array, axes: Array | None) -> Array:
+    """Standardised rows without holes, turned onto the axes if there are any."""
+    filled: Array = np.nan_to_num(values)
+    return filled if axes is None else filled @ axes
+
+
+def whitening_axes_of(table: Matrix) -> Array:
+    """`whitening_axes` of the standardised columns of a table whose rows pass by."""
+
+    def products(cells: Array, _: Array) -> Array:
+        filled = np.nan_to_num(cells)
+        return filled @ filled.T
+
+    total: Array = np.sum(over_rows(table, table, products), axis=0)
+    return _axes_of(total / table.shape[0])
+
+
 def whitening_axes(values: Array) -> Array:
     """Axes on which centred columns have unit variance and no correlation; those that are round-off are left out."""
-    return axes_of(values.T @ values / len(values))
+    return _axes_of(values.T @ values / len(values))
 
 
-def axes_of(covariance: Array) -> Array:
-    """The same from the covariance of these columns."""
+def _axes_of(covariance: Array) -> Array:
     variances, vectors = sorted_eigen(covariance)
     rank = rank_of(variances)
     axes: Array = vectors[:, :rank] / np.sqrt(variances[:rank])

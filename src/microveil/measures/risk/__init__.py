@@ -5,13 +5,7 @@ from microveil.measures.risk.attribute_inference import attribute_inference, inf
 from microveil.measures.risk.closest import dcr_ratio, exact_matches
 from microveil.measures.risk.extremes import extreme_disclosure
 from microveil.measures.risk.interval import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
-from microveil.measures.risk.leakage import (
-    LeakageDistribution,
-    NearReturns,
-    expected_near_returns,
-    leakage_distribution,
-    near_leakage,
-)
+from microveil.measures.risk.leakage import near_leakage
 from microveil.measures.risk.linkability import linkability
 from microveil.measures.risk.linkage import (
     dbrl,
@@ -24,7 +18,7 @@ from microveil.measures.risk.matches import near_matches
 from microveil.measures.risk.membership import membership
 from microveil.measures.risk.outliers import outlier_risk
 from microveil.measures.risk.reconstruction import reconstruction
-from microveil.measures.risk.records import RecordRisk, max_record_risk, record_risk, records_at_risk
+from microveil.measures.risk.records import max_record_risk
 from microveil.measures.risk.singling_out import singling_out
 from microveil.measures.risk.spectral_filtering import spectral_filtering
 from microveil.measures.risk.subspace import subspace_linkage
@@ -55,37 +49,3 @@ MEASURES = registry(
     max_record_risk,
     near_leakage,
 )
-
-__all__ = [
-    "MEASURES",
-    "LeakageDistribution",
-    "NearReturns",
-    "RecordRisk",
-    "attribute_inference",
-    "dbrl",
-    "dcr_ratio",
-    "exact_matches",
-    "expected_near_returns",
-    "extreme_disclosure",
-    "inference",
-    "interval_disclosure",
-    "interval_disclosure_own",
-    "interval_disclosure_sd",
-    "known_columns_linkage",
-    "leakage_distribution",
-    "linkability",
-    "mahalanobis_linkage",
-    "max_record_risk",
-    "membership",
-    "near_leakage",
-    "near_matches",
-    "optimal_linkage",
-    "outlier_risk",
-    "rank_linkage",
-    "reconstruction",
-    "record_risk",
-    "records_at_risk",
-    "singling_out",
-    "spectral_filtering",
-    "subspace_linkage",
-]

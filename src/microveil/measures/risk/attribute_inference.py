@@ -18,14 +18,15 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.errors import DataError, ParameterError
+from microveil.core.errors import DataError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, scales
-from microveil.measures.nearest.neighbours import Index, nearest
+from microveil.measures.base import Estimate, check_sensitive, scales
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import AttackOutcome, Trial, best_by_luck
-from microveil.measures.risk.proportions import PAIRS, Tally, attack
+from microveil.measures.risk.proportions import PAIRS, Tally, attack, joined
 
 WITHIN = 0.05
 VOTERS = 5
@@ -41,8 +42,7 @@ which rows of the source the targets are, if they stand in it, so that none gues
 
 @attack(
     "share of values that the nearest released record gives away to one who knows the rest of a record, beyond a "
-    "control",
-    cost="slow",
+    "control"
 )
 def inference(
     original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
@@ -57,13 +57,12 @@ def inference(
     columns = list(scales(original))
     _check_enough(len(columns))
     found = [trial.run(_secret(trial, j, by_vote(1))) for j in range(len(columns))]
-    told = {f"column {number}": outcome.attack.share for number, outcome in zip(columns, found, strict=True)}
-    return _of_each_kind(found, _mean).reading(note=trial.sample, parts=told)
+    shares = {f"column {number}": outcome.attack.share for number, outcome in zip(columns, found, strict=True)}
+    return _of_each_kind(found, _mean).estimate(note=trial.sample, parts=shares)
 
 
 @attack(
-    "share of values of the worst column that a regression or a vote of released records gives away, beyond a control",
-    cost="slow",
+    "share of values of the worst column that a regression or a vote of released records gives away, beyond a control"
 )
 def attribute_inference(
     original: Matrix,
@@ -85,18 +84,15 @@ def attribute_inference(
     """
     trial = Trial.of(original, released, control, seed, pairs=PAIRS_PER_COLUMN)
     places = {number: place for place, number in enumerate(scales(original))}
-    if sensitive is not None and (not sensitive or not set(sensitive) <= set(range(original.shape[1]))):
-        raise ParameterError(
-            f"sensitive: numbers of columns from 0 to {original.shape[1] - 1}", "name columns of the table"
-        )
+    check_sensitive(sensitive, original.shape[1])
     asked = [number for number in places if sensitive is None or number in sensitive]
     _check_enough(len(places) if asked else 0)
     found = {number: _best_way(trial, places[number]) for number in asked}
     worst = max(found, key=lambda number: found[number].beyond)
-    note = "; ".join(sentence for sentence in (trial.sample, f"the worst is column {worst} (from 0)") if sentence)
-    told = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
+    note = joined(trial.sample, f"the worst is column {worst} (from 0)")
+    shares = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
     chance = best_by_luck(list(found.values()), Streams.from_seed(seed).stream("errors by luck"))
-    return found[worst].reading(best_of=len(found), chance=chance, note=note, parts=told)
+    return found[worst].estimate(best_of=len(found), chance=chance, note=note, parts=shares)
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,21 +140,24 @@ def _of_each_kind(found: Sequence[AttackOutcome], summary: Callable[[list[Tally]
 def _mean(tallies: Sequence[Tally]) -> Tally:
     """The mean share over columns. A record counts as one try: its values are not independent of each other."""
     tries = max(tally.tries for tally in tallies)
-    told = [tally.each for tally in tallies if tally.each is not None]
+    shares = [tally.each for tally in tallies if tally.each is not None]
     return Tally(
         float(np.mean([tally.share for tally in tallies])) * tries,
         tries,
-        np.mean(told, axis=0) if len(told) == len(tallies) else None,
+        np.mean(shares, axis=0) if len(shares) == len(tallies) else None,
     )
 
 
 def _secret(trial: Trial, column: int, guess: Guesser) -> Callable[[Array, Array, Index | None], Tally]:
     """The attack on one column."""
-    return partial(_told, column=column, guess=guess, ranks=Ranks.of(trial.original[:, column]))
+    return partial(_guessed, column=column, guess=guess, ranks=Ranks.of(trial.original[:, column]))
 
 
-def _told(source: Array, targets: Array, own: Index | None, *, column: int, guess: Guesser, ranks: Ranks) -> Tally:
-    """How many targets' secrets are guessed by means of the source."""
+def _guessed(source: Array, targets: Array, own: Index | None, *, column: int, guess: Guesser, ranks: Ranks) -> Tally:
+    """How many targets' secrets (one `column`) are guessed by means of the source.
+
+    `source` and `targets` are records x columns, `own` the rows of the source that the targets are, if they are in it.
+    """
     usable, asked = ~np.isnan(source[:, column]), ~np.isnan(targets[:, column])
     each = np.zeros(len(targets))
     if not usable.any() or not asked.any():
@@ -173,7 +172,10 @@ def _told(source: Array, targets: Array, own: Index | None, *, column: int, gues
 
 
 def by_regression(known: Array, secret: Array, needed: Array, own: Index | None) -> Array:
-    """Least squares; each of the source's own rows by the regression on all others, from its leverage."""
+    """Least squares; each of the source's own rows by the regression on all others, from its leverage.
+
+    `known` (n x k) and `secret` (n) are the source's, `needed` (m x k) what is known of the targets, `own` as above.
+    """
     centre, mean = known.mean(axis=0), secret.mean()
     values, vectors = sorted_eigen((known - centre).T @ (known - centre))
     axes = vectors[:, : rank_of(values)] / np.sqrt(values[: rank_of(values)])

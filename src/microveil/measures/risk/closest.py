@@ -11,9 +11,11 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.table import Matrix
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, gauge, scales, standardised
-from microveil.measures.nearest.neighbours import SAME, Index, nearest
-from microveil.measures.risk.proportions import PAIRS, attack, sampled_rows, share_of
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import nearest
+from microveil.measures.risk.proportions import PAIRS, attack, sample_note, sampled_rows, share_of
 from microveil.rules.domain import step_of
 
 LAST_DIGITS = 2
@@ -45,20 +47,15 @@ def dcr_ratio(original: Matrix, released: Matrix, *, seed: int | None = None) ->
     released_at = nearest(before[tried], after, 1)[1][:, 0]
     other_at = nearest(before[tried], before, 2)[1][:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.sort(np.where(released_at + other_at <= SAME, 1.0, released_at / other_at))
+        ratios = np.sort(np.where(released_at + other_at <= LINKAGE_TIE, 1.0, released_at / other_at))
     low, high = _ends_of_median(ratios)
-    sample = f"an estimate from {tried.size} of {len(before)} records, drawn at random"
-    return Estimate(
-        _middle(ratios),
-        low,
-        high,
-        1.0,
-        note=sample if tried.size < len(before) else "",
-        parts={name: float((ratios < limit).mean()) for name, limit in NEAR.items()},
-    )
+    parts = {name: float((ratios < limit).mean()) for name, limit in NEAR.items()}
+    return Estimate(_middle(ratios), low, high, 1.0, sample_note(tried.size, len(before)), parts)
 
 
-@attack("share of records that came back whole: some released record is the same in all columns", cost="fast")
+@attack(
+    "share of records that came back whole: some released record is the same in all columns", cost="fast", default=True
+)
 def exact_matches(original: Matrix, released: Matrix) -> Estimate:
     """Records that came back, to the resolution of the data.
 
@@ -88,7 +85,7 @@ def _codes(old: Array, new: Array, sd: float) -> Index:
     """Equal numbers for equal values of both files, at the resolution of the first; missing cells are equal too."""
     step = step_of(old)
     both = np.concatenate([old, new])
-    return np.unique(np.round(both / step), return_inverse=True)[1] if step else _runs(both, sd * SAME)
+    return np.unique(np.round(both / step), return_inverse=True)[1] if step else _runs(both, sd * LINKAGE_TIE)
 
 
 def _runs(values: Array, apart: float) -> Index:

@@ -27,8 +27,8 @@ from microveil.core.arrays import Array
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, check_comparable, standardised
-from microveil.measures.nearest.neighbours import Index
-from microveil.measures.risk.proportions import CONFIDENCE, Tally, sampled_rows
+from microveil.measures.nearest.distances import Index
+from microveil.measures.risk.proportions import CONFIDENCE, Tally, joined, sample_note, sampled_rows
 
 Success = Callable[[Array, Array, Index | None], Tally]
 """An attack by means of a source on targets. The third says which rows of the source the targets are, if they stand in
@@ -62,7 +62,7 @@ class AttackOutcome:
             return None
         return self.attack.each - self.control.each
 
-    def reading(
+    def estimate(
         self,
         *,
         best_of: int = 1,
@@ -80,14 +80,14 @@ class AttackOutcome:
         confidence = 1 - (1 - CONFIDENCE) / best_of
         (low, high), (least, most) = self.attack.interval(confidence), self.control.interval(confidence)
         value, together = self.beyond, self._correlation()
-        down = _joined(value - _beyond(low, shares[1]), value - _beyond(shares[0], most), together)
-        up = _joined(_beyond(high, shares[1]) - value, _beyond(shares[0], least) - value, together)
+        down = _length(value - _beyond(low, shares[1]), value - _beyond(shares[0], most), together)
+        up = _length(_beyond(high, shares[1]) - value, _beyond(shares[0], least) - value, together)
         return Estimate(
             max(value, 0.0),
             max(value - down, 0.0),
             min(max(value + up, 0.0), 1.0),
             min(_best_of_errors(best_of) * self.error if chance is None else chance, 1.0),
-            note="; ".join(sentence for sentence in (note, self._remark()) if sentence),
+            note=joined(note, self._remark()),
             parts={"attack": shares[0], "control": shares[1], "luck": self.luck.share, **(parts or {})},
         )
 
@@ -161,8 +161,7 @@ class Trial:
     @property
     def sample(self) -> str:
         """A sentence, if not all originals were tried."""
-        tried, count = self.tried.size, len(self.original)
-        return f"an estimate from {tried} of {count} records, drawn at random" if tried < count else ""
+        return sample_note(self.tried.size, len(self.original))
 
 
 def shuffled(values: Array, stream: Stream) -> Array:
@@ -178,7 +177,7 @@ def _beyond(attack: float, control: float) -> float:
     return 1 - (1 - attack) / (1 - control) if control < 1 else 0.0
 
 
-def _joined(first: float, second: float, correlation: float) -> float:
+def _length(first: float, second: float, correlation: float) -> float:
     """The length of two errors together that partly cancel out."""
     square = first**2 + second**2 - 2 * correlation * first * second
     return float(np.sqrt(max(square, 0.0)))

@@ -25,6 +25,8 @@ SAMPLES = 20
     "share of the 25 largest and 25 smallest values of each column that the release gives away within 5 % by their "
     "rank, or by the sum of the first few",
     cost="fast",
+    default=True,
+    on_disk="sorted",
 )
 def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Disclosure by rank, and through sums.
@@ -43,8 +45,8 @@ def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None =
     stream = Streams.from_seed(seed).stream("strangers")
     total, lucky = np.zeros((2, 4)), np.zeros((2, 4))
     for j in range(original.shape[1]):
-        for end, (true, told) in enumerate(_ends(original, released, j)):
-            total += _given_away(true[: _count(original, j) + 1], told)
+        for end, (true, guesses) in enumerate(_ends(original, released, j)):
+            total += _given_away(true[: _count(original, j) + 1], guesses)
             lucky += _by_strangers(true, _count(original, j), stream.generator(2 * j + end))
     note = "" if total[1, 0] else "every extreme value is shared by several records"
     shares, chances = (hits / np.maximum(tries, 1.0) for hits, tries in (total, lucky))
@@ -54,12 +56,12 @@ def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None =
 
 def _ends(original: Matrix, released: Matrix, column: int) -> Iterator[tuple[Array, Array]]:
     """The first values from either end, more of the true ones; smallest values with their sign turned around."""
-    true, told = original.in_order(column), released.in_order(column)
+    true, guesses = original.in_order(column), released.in_order(column)
     count = _count(original, column)
     if count:
         deep = min(4 * AT_EACH_END, true.size - true.size // 2 + 1)
-        yield true[true.size - deep : true.size][::-1], told[max(told.size - count, 0) : told.size][::-1]
-        yield -true[:deep], -told[:count]
+        yield true[true.size - deep : true.size][::-1], guesses[max(guesses.size - count, 0) : guesses.size][::-1]
+        yield -true[:deep], -guesses[:count]
 
 
 def _count(original: Matrix, column: int) -> int:
@@ -67,7 +69,7 @@ def _count(original: Matrix, column: int) -> int:
     return min(AT_EACH_END, original.in_order(column).size // 2)
 
 
-def _given_away(true: Array, told: Array) -> Array:
+def _given_away(true: Array, guesses: Array) -> Array:
     """Values told (by any way, by rank 1-5, by rank 6-25, by sums), and those that were there to be told.
 
     Both come in descending order; of the true values there are more, to see whether the last is shared.
@@ -75,20 +77,20 @@ def _given_away(true: Array, told: Array) -> Array:
     count = min(AT_EACH_END, true.size - 1)
     apart = true[:count] != true[1 : count + 1]
     own = apart & np.concatenate([[True], apart[:-1]])
-    true, told = true[:count], told[:count]
+    true, guesses = true[:count], guesses[:count]
     by_rank = np.zeros(count, dtype=bool)
-    by_rank[: told.size] = np.abs(told - true[: told.size]) <= WITHIN * np.abs(true[: told.size])
-    by_sum, place = _by_sums(true, told), np.arange(count)
+    by_rank[: guesses.size] = np.abs(guesses - true[: guesses.size]) <= WITHIN * np.abs(true[: guesses.size])
+    by_sum, place = _by_sums(true, guesses), np.arange(count)
     groups = (by_rank | by_sum, own), (by_rank, own & (place < FIRST)), (by_rank, own & (place >= FIRST))
     sums = (by_sum, own & (place < IN_SUMS))
     return np.array([[(hit & asked).sum(), asked.sum()] for hit, asked in (*groups, sums)], dtype=float).T
 
 
-def _by_sums(true: Array, told: Array) -> Mask:
+def _by_sums(true: Array, guesses: Array) -> Mask:
     """Those whose value follows from the sum of the first few, all others of which are known."""
-    most = min(IN_SUMS, told.size, true.size)
+    most = min(IN_SUMS, guesses.size, true.size)
     found = np.zeros(true.size, dtype=bool)
-    errors = np.abs(np.cumsum(told[:most]) - np.cumsum(true[:most]))
+    errors = np.abs(np.cumsum(guesses[:most]) - np.cumsum(true[:most]))
     for count in range(2, most + 1):
         found[:count] |= errors[count - 1] <= WITHIN * np.abs(true[:count])
     return found
@@ -107,6 +109,6 @@ def _by_strangers(true: Array, count: int, generator: np.random.Generator) -> Ar
         above = np.cumsum(~strangers)[strangers][:count]  # true values above each of the stranger's
         above = above[above < true.size]
         upper = np.where(above > 0, true[above - 1], true[0] + reach * generator.exponential(size=above.size))
-        told = true[above] + generator.random(above.size) * (upper - true[above])
-        total += _given_away(true[: count + 1], np.sort(told)[::-1])
+        guesses = true[above] + generator.random(above.size) * (upper - true[above])
+        total += _given_away(true[: count + 1], np.sort(guesses)[::-1])
     return total / SAMPLES

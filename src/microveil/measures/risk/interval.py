@@ -17,8 +17,9 @@ from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.measures.base import Estimate, scale_of, scales, standardised
-from microveil.measures.nearest.neighbours import Index, nearest_other
-from microveil.measures.risk.linkage import links_of
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import nearest_other
+from microveil.measures.risk.linkage import links_in_pieces, links_of
 from microveil.measures.risk.proportions import attack, sampled_rows, share_of
 from microveil.storage.remote_table import RemoteMatrix
 
@@ -34,10 +35,13 @@ MOST_STRANGERS = 20_000
 
 @attack(
     "share of values that lie in a narrow rank interval around the nearest released record's, half-widths of 1 to 10 %",
-    cost="slow",
     paired=True,
+    default=True,
+    on_disk="columns",
 )
-def interval_disclosure(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+def interval_disclosure(
+    original: Matrix, released: Matrix, *, seed: int | None = None, sample: int | None = None
+) -> Estimate:
     """Rank interval disclosure around the closest record (Calviño 2017, §4.1).
 
     The intruder links a record to the nearest released one, as in `dbrl`, and believes that each value of the record
@@ -47,37 +51,50 @@ def interval_disclosure(original: Matrix, released: Matrix, *, seed: int | None 
     The nearest stranger resembles a record, too, and the more so the more records there are. So chance is what an
     unrelated release of the same population gives to the same search: the other originals take the place of the
     release, and each record is told by the nearest of them. They lack the cells that the release lacks, and have its
-    cells where they lack their own.
+    cells where they lack their own. Where records are not in memory, a `sample` of so many originals is tried.
     """
-    tried = sampled_rows(original.shape[0], seed)
-    nearest = links_of(*standardised(original, released), tried).nearest
+    count = original.shape[0]
+    tried = sampled_rows(count, seed, sample=sample)
     some, others = evenly(tried), strangers(original, released)
-    queries, records = standardised(original, others, some, np.arange(original.shape[0]))
-    links = nearest_other(np.nan_to_num(queries), np.nan_to_num(records), some)
-    chance = told(original, others, some, links, among=True)
-    return reading(original, tried, told(original, released, tried, nearest), chance)
+    if sample is None:
+        nearest = links_of(*standardised(original, released), tried).nearest
+        queries, records = standardised(original, others, some, np.arange(count))
+        links = nearest_other(np.nan_to_num(queries), np.nan_to_num(records), some)
+    else:
+        nearest = links_in_pieces(original, released, tried).nearest
+        links = links_in_pieces(original, others, some, own_barred=True).nearest
+    chance = share_inside(original, others, some, links, among=True)
+    return _estimate(original, tried, share_inside(original, released, tried, nearest), chance)
 
 
 @attack(
     "share of values that lie in a narrow rank interval around their own released value, half-widths of 1 to 10 %",
     cost="fast",
     paired=True,
+    default=True,
+    on_disk="columns",
 )
-def interval_disclosure_own(original: Matrix, released: Matrix) -> Estimate:
+def interval_disclosure_own(
+    original: Matrix, released: Matrix, *, seed: int | None = None, sample: int | None = None
+) -> Estimate:
     """Rank interval disclosure around the own record (Domingo-Ferrer and Torra 2001; Calviño et al. 2017, §2).
 
     The intruder already knows which released record is whose (an identifier was left in, or the linkage succeeded),
     and wonders what the perturbed values still tell: each value is believed to lie between the two released values
     whose ranks are p % of the records above and below the released one. Averages as in `interval_disclosure`; chance is
-    the share for a released record picked at random.
+    the share for a released record picked at random. Of originals that are not in memory a `sample` is tried.
     """
-    return told_by_own(original, released, np.arange(original.shape[0]))
+    tried = sampled_rows(original.shape[0], seed, sample=sample or original.shape[0])
+    return _estimate(
+        original, tried, share_inside(original, released, tried, tried), _share_by_luck(original, released)
+    )
 
 
 @attack(
     "share of values within 1 to 10 % of a standard deviation of their own released value",
     cost="fast",
     paired=True,
+    on_disk="passes",
 )
 def interval_disclosure_sd(
     original: Matrix, released: Matrix, *, widths: tuple[float, ...] = tuple(p / 100 for p in PERCENTS)
@@ -115,17 +132,14 @@ def _sample_sd(column: Array) -> float:
     return sd * float(np.sqrt(count / max(count - 1, 1)))
 
 
-def told_by_own(original: Matrix, released: Matrix, tried: Index) -> Estimate:
-    """The originals tried, each told by its own released record."""
-    return reading(original, tried, told(original, released, tried, tried), _told_by_luck(original, released))
-
-
-def reading(original: Matrix, tried: Index, share: float, chance: float) -> Estimate:
-    """For the interval of the figure a record counts as one try: its values are not independent of each other."""
+def _estimate(original: Matrix, tried: Index, share: float, chance: float) -> Estimate:
+    """The estimate of a `share` of values. For its interval one of the originals `tried` counts as one try: its values
+    are not independent of each other.
+    """
     return share_of(share * tried.size, tried.size, chance=chance, of=original.shape[0])
 
 
-def told(original: Matrix, released: Matrix, tried: Index, linked: Index, *, among: bool = False) -> float:
+def share_inside(original: Matrix, released: Matrix, tried: Index, linked: Index, *, among: bool = False) -> float:
     """The share of values of the originals tried in the intervals around the released records they are linked to.
 
     Where they are `among` these records themselves, each is left out of the order that its intervals are taken from.
@@ -213,7 +227,8 @@ def _equals_before(column: Array, cells: Array, rows: Index) -> Index:
 def _bounds(ordered: Array, rank: Index, percent: int, left_out: Index | None = None) -> tuple[Array, Array]:
     """The released values whose ranks are so many per cent of the records below and above.
 
-    One rank may be left out for each (-1: none): those above it are one lower then.
+    `ordered` has the released values, `rank` (m) the places from which on is counted. For each, one rank may be
+    `left_out` (-1: none): those above it are one lower then.
     """
     reach, last = int(ordered.size * percent / 100 + 1e-9), ordered.size - 1
     if left_out is None:
@@ -225,7 +240,10 @@ def _bounds(ordered: Array, rank: Index, percent: int, left_out: Index | None = 
 
 
 def _inside(values: Array, ordered: Array, rank: Index, left_out: Index | None = None) -> float:
-    """The number of values in their intervals, mean over the half-widths. A missing cell is in none."""
+    """The number of `values` (m) in their intervals, mean over the half-widths; the others as in `_bounds`.
+
+    A missing cell is in none.
+    """
     there, hits = rank >= 0, 0
     for percent in PERCENTS:
         low, high = _bounds(ordered, rank, percent, left_out)
@@ -233,7 +251,7 @@ def _inside(values: Array, ordered: Array, rank: Index, left_out: Index | None =
     return hits / len(PERCENTS)
 
 
-def _told_by_luck(original: Matrix, released: Matrix) -> float:
+def _share_by_luck(original: Matrix, released: Matrix) -> float:
     """The share of values told by a released record picked at random; what is missing there tells nothing."""
     hits, known = 0.0, 0
     for j in scales(original, needed=True):

@@ -130,10 +130,7 @@ def expected_near_returns(scores: Array, eps: float) -> NearReturns:
     return NearReturns(expected)
 
 
-@attack(
-    "share of records with a released one within a tenth of a standard deviation in every principal component",
-    cost="slow",
-)
+@attack("share of records with a released one within a tenth of a standard deviation in every principal component")
 def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: int | None = None) -> Estimate:
     """Records that come back nearly, beside how many must be near by nature.
 
@@ -167,7 +164,7 @@ def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: 
 
 
 def _in_the_box(scores: Array, others: Array, eps: float, count: int) -> int:
-    """How many records have at least so many of the others in their box."""
+    """How many of the `scores` (m x k) have at least `count` of the `others` (n x k) in their box."""
     from scipy.spatial import cKDTree
 
     if len(others) < count:

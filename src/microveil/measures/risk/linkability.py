@@ -17,7 +17,8 @@ from microveil.core.errors import DataError
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate
-from microveil.measures.nearest.neighbours import Index, nearest
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import Trial
 from microveil.measures.risk.proportions import PAIRS, Tally, attack
 
@@ -26,8 +27,7 @@ SPLITS = 5
 
 @attack(
     "share of records of which one half of the columns and the other have the same nearest released record, beyond a "
-    "control",
-    cost="slow",
+    "control"
 )
 def linkability(
     original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
@@ -44,13 +44,16 @@ def linkability(
         raise DataError("linkability needs two columns that vary", "one column cannot be cut in two halves")
     stream = Streams.from_seed(seed).stream("halves of the columns")
     halves = [np.array_split(stream.generator(split).permutation(width), 2) for split in range(SPLITS)]
-    return trial.run(partial(_put_together, halves=halves, stream=stream.child("equals"))).reading(note=trial.sample)
+    return trial.run(partial(_put_together, halves=halves, stream=stream.child("equals"))).estimate(note=trial.sample)
 
 
 def _put_together(
     source: Array, targets: Array, own: Index | None, *, halves: list[list[Index]], stream: Stream
 ) -> Tally:
-    """The mean number of targets, over the ways to cut the columns, whose halves meet in one record of the source."""
+    """The mean number of targets, over the ways to cut the columns, whose halves meet in one record of the source.
+
+    `source` and `targets` are records x columns, `own` the rows of the source that the targets are, if they are in it.
+    """
     each = np.zeros(len(targets))
     for number, half in enumerate(halves):
         usable, asked = _has_both(source, half), _has_both(targets, half)
@@ -72,7 +75,7 @@ def _has_both(side: Array, half: list[Index]) -> Mask:
 
 
 def _lookup(queries: Array, records: Array, own: Index | None, generator: np.random.Generator) -> Index:
-    """The nearest record of each query, but for its own; -1 if there is no other.
+    """The nearest of the `records` (n x k) to each of the `queries` (m x k), but for its own; -1 if there is no other.
 
     The records are looked through in a random order, so that the picks of two searches among equals are independent.
     """

@@ -4,7 +4,7 @@ All attacks here have one story. The intruder holds some records with their orig
 newspaper, a rival's books), and looks for each of them in the release, taking the nearest record. They differ in what
 the intruder means by "near". All originals are tried, up to 200,000 of them, and a random sample if there are more (an
 attack that searches often takes one sooner); all released records compete. What becomes of missing cells is told in
-`views`.
+`nearest/standardisation.py`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, standardised
-from microveil.measures.nearest.neighbours import Index, Links, link
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import Links, link, link_pieces
 from microveil.measures.nearest.standardisation import (
     StandardisedPair,
     known_together,
+    on_axes,
     plain_view,
     ranked_view,
+    standardised_pieces,
     whitened_view,
+    whitening_axes_of,
 )
 from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, attack, sampled_rows, share_of
 
@@ -37,39 +41,58 @@ SHUFFLES = 200
 
 @attack(
     "share of records whose nearest released record is their own, for an intruder who knows all compared columns",
-    cost="slow",
     paired=True,
+    default=True,
+    on_disk="passes",
 )
-def dbrl(original: Matrix, released: Matrix, *, seed: int | None = None, pairs: int = EXACT_PAIRS) -> Estimate:
+def dbrl(
+    original: Matrix,
+    released: Matrix,
+    *,
+    seed: int | None = None,
+    pairs: int = EXACT_PAIRS,
+    sample: int | None = None,
+) -> Estimate:
     """Distance-based record linkage (Pagliuca and Seri 1999; Calviño 2017, §4.1).
 
     The intruder has the original values of a record in every column, and takes the nearest released record for
     it (Euclidean, columns in units of the original's standard deviation). A hit is an original record to which
     no released record is nearer than its own; of k records at the same distance each counts 1/k, as the intruder
-    has to guess. With more pairs of records than `pairs` a sample of the originals is tried.
+    has to guess. With more pairs of records than `pairs` a sample of the originals is tried; where released records
+    are not in memory, a `sample` of so many.
     """
-    return _linked(plain_view(original, released), seed, pairs)
+    tried = sampled_rows(original.shape[0], seed, pairs=pairs, sample=sample)
+    if sample is not None:
+        return _share_linked(links_in_pieces(original, released, tried), original)
+    return _share_linked(_links_in(plain_view(original, released), tried), original)
 
 
 @attack(
     "share of records whose nearest released record is their own, by distances that allow for the correlations",
-    cost="slow",
     paired=True,
+    default=True,
+    on_disk="passes",
 )
-def mahalanobis_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+def mahalanobis_linkage(
+    original: Matrix, released: Matrix, *, seed: int | None = None, sample: int | None = None
+) -> Estimate:
     """Linkage in coordinates without correlation (Mahalanobis distance; Torra, Abowd and Domingo-Ferrer 2006).
 
     The intruder knows that turnover and profit go together, so that a difference in both counts once, and that a
     small difference against the run of the data tells more than a large one along it. So the columns are turned into
     principal components of the original, each brought to unit variance; components that are round-off are left out.
+    Where released records are not in memory, a `sample` of so many originals is tried.
     """
-    return _linked(whitened_view(original, released), seed)
+    tried = sampled_rows(original.shape[0], seed, sample=sample)
+    if sample is not None:
+        return _share_linked(links_in_pieces(original, released, tried, whitening_axes_of(original)), original)
+    return _share_linked(_links_in(whitened_view(original, released), tried), original)
 
 
 @attack(
     "share of records whose nearest released record is their own, by the ranks of their values",
-    cost="slow",
     paired=True,
+    default=True,
 )
 def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by ranks (Muralidhar and Domingo-Ferrer 2016).
@@ -78,13 +101,14 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
     the largest. Each value is replaced by its rank in its own file (equal values share their mean rank), so that any
     monotone transformation and the long tails of a column are of no avail.
     """
-    return _linked(ranked_view(original, released), seed)
+    return _share_linked(_links_in(ranked_view(original, released), sampled_rows(original.shape[0], seed)), original)
 
 
 @attack(
     "share of records that are matched to their own when all are matched one to one at the least total distance",
-    cost="slow",
     paired=True,
+    default=True,
+    on_disk="passes",
 )
 def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """One-to-one linkage (Domingo-Ferrer, Muralidhar and Bras-Amorós 2020: the permutation paradigm's intruder).
@@ -97,7 +121,7 @@ def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = No
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
-    rows = sampled_rows(original.shape[0], seed, pairs=0, fewest=MOST_ASSIGNED)
+    rows = sampled_rows(original.shape[0], seed, sample=MOST_ASSIGNED)
     # Equal costs are decided by position; in their own order the records would all be hits.
     order = Streams.from_seed(seed).stream("order of the release").generator().permutation(rows.size)
     before, after = standardised(original, released, rows)
@@ -112,8 +136,8 @@ def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = No
 
 @attack(
     "share of records linked by an intruder who knows some of the columns, at the number of columns that tells most",
-    cost="slow",
     paired=True,
+    default=True,
 )
 def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by some of the columns.
@@ -149,7 +173,10 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
 
 
 def links_of(before: Array, after: Array, tried: Index, known: Mask | None = None) -> Links:
-    """Link the originals tried to the released records; those nothing is known of are no hits."""
+    """Link the originals tried to the released records; those nothing is known of are no hits.
+
+    Both files are n x k in common units, NaN where a cell is missing; `known` (n) is found out if it is not given.
+    """
     known = known_together(before, after) if known is None else known
     found = link(np.nan_to_num(before[tried]), np.nan_to_num(after), tried)
     return Links(found.nearest, np.where(known[tried], found.credit, 0.0))
@@ -160,7 +187,8 @@ def shares_by_luck(found: list[Links], known: Mask, count: int, stream: Stream) 
 
     Neighbours stay what they are under a permutation; so no search is repeated, and it is only counted how often the
     neighbour found happens to be the record's own (of equally near ones the first, which spreads a little more than
-    the guess among them). One stream gives the same permutations again.
+    the guess among them). One stream gives the same permutations again. `known` is searches x records tried, and
+    `count` the number of released records.
     """
     nearest = np.stack([links.nearest for links in found])
     generator = stream.generator()
@@ -171,8 +199,27 @@ def shares_by_luck(found: list[Links], known: Mask, count: int, stream: Stream) 
     return shares
 
 
-def _linked(view: StandardisedPair, seed: int | None, pairs: int = EXACT_PAIRS) -> Estimate:
-    count = len(view.before)
-    tried = sampled_rows(count, seed, pairs=pairs)
-    hits = links_of(view.before, view.after, tried, view.known).hits
-    return share_of(hits, tried.size, chance=1 / count, of=count)
+def links_in_pieces(
+    original: Matrix, released: Matrix, tried: Index, axes: Array | None = None, *, own_barred: bool = False
+) -> Links:
+    """Link the originals tried to released records that are read piece by piece.
+
+    Distances are in standard deviations of the original, or on `axes` of columns in these units. With `own_barred` no
+    original is linked to the record of its own row: that is itself.
+    """
+    before, own = standardised(original, released, tried)
+    queries, count = on_axes(before, axes), released.shape[0]
+    piece_of = standardised_pieces(original, released, axes)
+    if own_barred:
+        return link_pieces(queries, None, count, piece_of, barred=tried)
+    found = link_pieces(queries, on_axes(own, axes), count, piece_of)
+    return Links(found.nearest, np.where(known_together(before, own), found.credit, 0.0))
+
+
+def _links_in(view: StandardisedPair, tried: Index) -> Links:
+    return links_of(view.before, view.after, tried, view.known)
+
+
+def _share_linked(links: Links, original: Matrix) -> Estimate:
+    count = original.shape[0]
+    return share_of(links.hits, links.credit.size, chance=1 / count, of=count)

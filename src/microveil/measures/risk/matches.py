@@ -14,11 +14,12 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, scales
-from microveil.measures.nearest.distances import distances, reach
-from microveil.measures.nearest.neighbours import SAME, Index, nearest
+from microveil.measures.nearest.distances import Index, distances, reach
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
-from microveil.measures.risk.proportions import PAIRS, attack, sampled_rows
+from microveil.measures.risk.proportions import PAIRS, attack, joined, sample_note, sampled_rows
 
 SHARES = np.concatenate([[0.0], np.geomspace(0.002, 0.8, 30)])
 """Shares of strangers below a limit, at which records and strangers are compared."""
@@ -44,7 +45,7 @@ OWN_ROW = "of them, in their own row"
 
 @attack(
     "share of records that stand out from strangers by how near some released record, in any row, comes to them",
-    cost="slow",
+    default=True,
 )
 def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Near matches, whatever the order of rows.
@@ -64,30 +65,28 @@ def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None)
     have as many rows, a part tells how many of the matches beyond those of strangers stand in their own row: about 1 if
     rows are in the same order, and about 0 if they are not. Of many records a sample is tried.
     """
-    found = look(original, released, seed)
+    found = search_matches(original, released, seed)
     if found is None:
         return Estimate(0.0, chance=0.0, note="there are too few records or columns to compare")
-    tried, count = found.rows.size, original.shape[0]
-    parts = {name: float(tell.gains.mean(axis=0).max()) for name, tell in found.tells.items()}
+    tried = found.rows.size
+    parts = {name: float(one.gains.mean(axis=0).max()) for name, one in found.evidence.items()}
     best = found.best
     each = best.gains[:, best.limit]
     value, margin = float(each.mean()), LIMIT * float(each.std()) / np.sqrt(tried)
     if original.shape[0] == released.shape[0]:
         parts[OWN_ROW] = _in_own_row(best, value)
-    notes = [f"an estimate from {tried} of {count} records, drawn at random"] * (tried < count)
-    notes += [f"best by {best.name}"] * (value > 0)
     return Estimate(
         max(value, 0.0),
         max(value - margin, 0.0),
         min(max(value + margin, 0.0), 1.0),
         found.luck(seed),
-        note="; ".join(notes),
+        note=joined(sample_note(tried, original.shape[0]), f"best by {best.name}" if value > 0 else ""),
         parts=parts,
     )
 
 
 @dataclass(frozen=True, repr=False)
-class Tell:
+class MatchEvidence:
     """One way to tell matches.
 
     `ratio` has a number per record, small for a match, and `usual` the same of its stranger; `gains` what each limit
@@ -108,27 +107,27 @@ class Tell:
 
 
 @dataclass(frozen=True, repr=False)
-class MatchAttempt:
-    """The records tried, and what each way tells of them."""
+class MatchSearch:
+    """The records tried, and the evidence by each kind of distance."""
 
     rows: Index
-    tells: dict[str, Tell]
+    evidence: dict[str, MatchEvidence]
 
     @property
-    def best(self) -> Tell:
+    def best(self) -> MatchEvidence:
         """The way that finds most."""
-        return max(self.tells.values(), key=lambda tell: float(tell.gains.mean(axis=0).max()))
+        return max(self.evidence.values(), key=lambda one: float(one.gains.mean(axis=0).max()))
 
     def luck(self, seed: int | None) -> float:
         """E max(0, the most that any limit finds) if record and stranger are exchanged at random."""
         signs = Streams.from_seed(seed).stream("flips").generator().choice([-1.0, 1.0], (FLIPS, self.rows.size))
-        best = np.max([(signs @ tell.gains).max(axis=1) for tell in self.tells.values()], axis=0)
+        best = np.max([(signs @ one.gains).max(axis=1) for one in self.evidence.values()], axis=0)
         return float(best.clip(0.0).mean() / self.rows.size)
 
 
-def look(
-    original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = SAME
-) -> MatchAttempt | None:
+def search_matches(
+    original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = LINKAGE_TIE
+) -> MatchSearch | None:
     """Every record tried beside its nearest released records and its nearest other originals; None of too few.
 
     The `floor` is added to distances: what is nearer than the data are precise is as near as can be.
@@ -140,13 +139,14 @@ def look(
         return None
     if all(np.isnan(column).all() for column in released.columns) or len(scales(original)) < FEWEST_COLUMNS:
         return None
-    tells: dict[str, Tell] = {}
+    evidence: dict[str, MatchEvidence] = {}
     for name, view_of in VIEWS.items():
-        tells |= _tells(name, view_of(original, released), tried, floor)
-    return MatchAttempt(tried, tells)
+        evidence |= _evidence(name, view_of(original, released), tried, floor)
+    return MatchSearch(tried, evidence)
 
 
-def _tells(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, Tell]:
+def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, MatchEvidence]:
+    """The ratios of the records `tried` and of their strangers, by one kind of distance (`name`)."""
     records = view.before[tried]
     which, near = nearest(records, view.after, 2)
     those, others = nearest(records, view.before, 3)
@@ -162,14 +162,14 @@ def _tells(name: str, view: StandardisedPair, tried: Index, floor: float) -> dic
     apart = np.minimum(near[:, 1], others[:, 1])
     alone = apart >= np.quantile(apart, 1 - REMOTE)
     remote = np.where(alone, margins[0], 1.0), np.where(alone, margins[1], 1.0)
-    told = {
+    ratios = {
         f"margin by {name}": (*margins, np.quantile(margins[1], SHARES)),
         f"{REMOTE_ALONE} by {name}": (*remote, np.quantile(margins[1][alone], SHARES)),
         f"nearly copied by {name}": (*copies, NEARLY),
     }
     return {
-        way: Tell(way, ratio, usual, _gains(ratio, usual, limits), limits, own)
-        for way, (ratio, usual, limits) in told.items()
+        way: MatchEvidence(way, ratio, usual, _gains(ratio, usual, limits), limits, own)
+        for way, (ratio, usual, limits) in ratios.items()
     }
 
 
@@ -195,7 +195,7 @@ def _gains(ratio: Array, usual: Array, limits: Array) -> Array:
     return below
 
 
-def _in_own_row(best: Tell, value: float) -> float:
+def _in_own_row(best: MatchEvidence, value: float) -> float:
     """Of the matches beyond strangers' the share that stand in their own row."""
     matched = best.ratio < best.limits[best.limit]
     return min(float((matched & best.own).mean()) / value, 1.0) if value > 0 else 0.0

@@ -14,8 +14,10 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, check_comparable, gauge, standardised
-from microveil.measures.nearest.neighbours import SAME, Index, nearest
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import expected_best
 from microveil.measures.risk.proportions import CONFIDENCE, PAIRS, sampled_rows
 
@@ -36,9 +38,9 @@ Scores = dict[str, Array]
 
 @gauge(
     "probability that a record of the file looks more like one of its members than a stranger does, by the best attack",
-    better="low",
     range=(0.5, 1),
     cost="slow",
+    default=True,
 )
 def membership(
     original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
@@ -160,6 +162,7 @@ class _Standard:
 
     @classmethod
     def of(cls, original: Matrix, released: Matrix, control: Matrix | None, seed: int | None) -> _Standard | None:
+        """Of many records those that are tried are drawn by the `seed`; None if there are too few."""
         before, after = (_present(side) for side in standardised(original, released))
         beside, asked = None, np.arange(0)
         if control is not None:
@@ -207,8 +210,8 @@ def _scores(near: Array, dense: Array, gaps: Array) -> Scores:
     # Where both distances are none, a record is as near as can be expected.
     return {
         "nearest": first,
-        "density": (first + SAME) / (dense + SAME),
-        "margin": (first + SAME) / (second + SAME),
+        "density": (first + LINKAGE_TIE) / (dense + LINKAGE_TIE),
+        "margin": (first + LINKAGE_TIE) / (second + LINKAGE_TIE),
         "gaps": gaps,
     }
 

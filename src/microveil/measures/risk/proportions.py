@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.rng import Streams
-from microveil.measures.base import Estimate, gauge
+from microveil.measures.base import Estimate, drawn_rows, gauge
 
 CONFIDENCE = 0.95
 
@@ -23,19 +23,16 @@ which is half a minute of work at most; with more rows a random sample is tried,
 PAIRS = 400_000_000
 """The same for a first look, and to be shared by the searches of an attack that searches often."""
 
-attack = partial(gauge, better="low", range=(0.0, 1.0))
+attack = partial(gauge, cost="slow")
 """Declares an attack: what it measures is a share of records or values, and less of it is better."""
 
 
 def sampled_rows(
-    count: int, seed: int | None, *, pairs: int = EXACT_PAIRS, fewest: int = FEWEST_TRIED
+    count: int, seed: int | None, *, pairs: int = EXACT_PAIRS, sample: int | None = None
 ) -> NDArray[np.intp]:
-    """The originals an attack is tried on: all of them, or a random sample when there are many."""
-    most = max(fewest, pairs // count)
-    if count <= most:
-        return np.arange(count)
-    chosen = Streams.from_seed(seed).stream("records tried").generator().choice(count, most, replace=False)
-    return np.sort(chosen)
+    """The originals an attack is tried on: all, or a random sample (of `sample`, or as many as `pairs` allow)."""
+    most = sample or max(FEWEST_TRIED, pairs // count)
+    return drawn_rows(count, most, Streams.from_seed(seed).stream("records tried"))
 
 
 def share_of(
@@ -43,15 +40,17 @@ def share_of(
 ) -> Estimate:
     """The share of right guesses; `of` is the number of records the sample was drawn from."""
     low, high = binomial_interval(hits, tried)
-    sample = f"an estimate from {tried} of {of} records, drawn at random" if of > tried else ""
-    return Estimate(
-        hits / max(tried, 1),
-        low,
-        high,
-        chance,
-        note="; ".join(sentence for sentence in (sample, note) if sentence),
-        parts=parts or {},
-    )
+    return Estimate(hits / max(tried, 1), low, high, chance, joined(sample_note(tried, of), note), parts or {})
+
+
+def sample_note(tried: int, of: int) -> str:
+    """A sentence, if not all records were tried."""
+    return f"an estimate from {tried} of {of} records, drawn at random" if of > tried else ""
+
+
+def joined(*sentences: str) -> str:
+    """A note of some sentences, without those that are empty."""
+    return "; ".join(filter(None, sentences))
 
 
 def binomial_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -16,11 +16,11 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import sorted_eigen
+from microveil.core.linalg import independent_columns, sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, scales, standardised
-from microveil.measures.nearest.neighbours import Index
+from microveil.measures.nearest.distances import Index
 from microveil.measures.risk.proportions import attack, sampled_rows, share_of
 from microveil.measures.risk.subspace import selections
 
@@ -34,16 +34,12 @@ MOST_TRIED = 2_000
 NO_MORE = 0.01
 """A gain in the share of values that is not worth another known column."""
 
-DETERMINED = 1e-10
-"""Share of a column's variance that others must leave, else it is computed from them."""
-
 VAGUE = 1e-6
 """Known values that tell less than this of a direction tell nothing of it."""
 
 
 @attack(
     "share of unknown values that follow within 1 % of a standard deviation from the release and some known values",
-    cost="slow",
     paired=True,
 )
 def reconstruction(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
@@ -63,19 +59,19 @@ def reconstruction(original: Matrix, released: Matrix, *, seed: int | None = Non
     whole, chosen = list(scales(original, needed=True)), _independent(original)
     if len(whole) < 2:
         raise DataError("reconstruction: needs two columns that vary", "there must be one to know and one to compute")
-    rows = sampled_rows(original.shape[0], seed, pairs=0, fewest=MOST_TRIED)
+    rows = sampled_rows(original.shape[0], seed, sample=MOST_TRIED)
     sets = [whole] if len(chosen) in (0, 1, len(whole)) else [whole, chosen]
     curve = max(
         (_curve(original.select(s), released.select(s), rows, seed) for s in sets), key=lambda curve: curve.gain
     )
     power = "" if curve.gain > NO_MORE else "; the attack had no power: a stranger's record tells as much"
     return share_of(
-        curve.told[curve.fewest] * rows.size,
+        curve.own[curve.fewest] * rows.size,
         rows.size,
         chance=curve.luck[curve.fewest],
         of=original.shape[0],
         note=f"with {curve.fewest} of {curve.width} columns known{power}",
-        parts={f"{size} known": share for size, share in curve.told.items()},
+        parts={f"{size} known": share for size, share in curve.own.items()},
     )
 
 
@@ -84,21 +80,22 @@ class Curve:
     """Shares of values computed, by the number of columns known: from the own released record, and from another."""
 
     width: int
-    told: Mapping[int, float]
+    own: Mapping[int, float]
     luck: Mapping[int, float]
 
     @property
     def gain(self) -> float:
         """The most that the own record tells beyond another one."""
-        return max(self.told[size] - self.luck[size] for size in self.told)
+        return max(self.own[size] - self.luck[size] for size in self.own)
 
     @property
     def fewest(self) -> int:
         """The fewest known columns with which (nearly) as much is gained."""
-        return next(size for size in self.told if self.told[size] - self.luck[size] >= self.gain - NO_MORE)
+        return next(size for size in self.own if self.own[size] - self.luck[size] >= self.gain - NO_MORE)
 
 
 def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) -> Curve:
+    """The shares of values of some `rows` that are computed, by the number of known columns."""
     before, after = standardised(original, released)
     width, streams = before.shape[1], Streams.from_seed(seed)
     order = streams.stream("strangers").generator().permutation(rows.size)
@@ -106,38 +103,34 @@ def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) ->
     filled = np.nan_to_num(after)
     axes = sorted_eigen(filled.T @ filled / len(filled))[1]
     directions = [axes[:, chosen] for _, chosen in selections(width, "principal") if chosen != slice(0, width)]
-    told, luck = {}, {}
+    found, luck = {}, {}
     for size in sorted({round(step) for step in np.linspace(1, width - 1, min(width - 1, MOST_SIZES))}):
         generator = streams.stream("known columns").generator(size)
         draws = [generator.permutation(width)[:size] for _ in range(DRAWS_PER_SIZE)]
-        told[size] = _best(before[own], after[own], directions, draws)
+        found[size] = _best(before[own], after[own], directions, draws)
         luck[size] = _best(before[own], after[strangers], directions, draws)
-    return Curve(width, told, luck)
+    return Curve(width, found, luck)
 
 
 def _independent(original: Matrix) -> list[int]:
-    """Columns that vary and are not determined by others that vary less, by Cholesky elimination; in their order."""
+    """Columns that vary and are not determined by others that vary less; in their order."""
     found = scales(original, needed=True)
     numbers = sorted(found, key=lambda j: found[j][1])
     values = np.column_stack([np.nan_to_num((original.columns[j] - found[j][0]) / found[j][1]) for j in numbers])
-    left, kept = values.T @ values / len(values), []
-    for place, number in enumerate(numbers):
-        unexplained = left[place, place]
-        if unexplained > DETERMINED:
-            kept.append(number)
-            left = left - np.outer(left[place], left[place]) / unexplained
-    return sorted(kept)
+    return sorted(numbers[place] for place in independent_columns(values.T @ values / len(values)))
 
 
-def _best(truth: Array, told: Array, directions: list[Array], draws: list[Index]) -> float:
-    """The share of unknown cells computed, in the directions in which most are."""
-    return max(float(np.mean([_computed(truth, told, changed, known) for known in draws])) for changed in directions)
+def _best(truth: Array, released: Array, directions: list[Array], draws: list[Index]) -> float:
+    """The share of unknown cells computed, in those of the `directions` in which most are; mean over the `draws`."""
+    return max(
+        float(np.mean([_computed(truth, released, changed, known) for known in draws])) for changed in directions
+    )
 
 
-def _computed(truth: Array, told: Array, changed: Array, known: Index) -> float:
+def _computed(truth: Array, released: Array, changed: Array, known: Index) -> float:
     """The share of unknown cells that follow from the known ones, if only the `changed` directions differ."""
     unknown = np.delete(np.arange(truth.shape[1]), known)
-    moved = np.nan_to_num(truth[:, known] - told[:, known])
-    guesses = told[:, unknown] + moved @ (changed[unknown] @ np.linalg.pinv(changed[known], rcond=VAGUE)).T
+    moved = np.nan_to_num(truth[:, known] - released[:, known])
+    guesses = released[:, unknown] + moved @ (changed[unknown] @ np.linalg.pinv(changed[known], rcond=VAGUE)).T
     hits = int(np.count_nonzero(np.abs(guesses - truth[:, unknown]) <= WITHIN))
     return hits / max(int(np.count_nonzero(~np.isnan(truth[:, unknown]))), 1)

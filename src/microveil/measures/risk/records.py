@@ -2,89 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix
-from microveil.core.threads import single_threaded_blas
-from microveil.measures.base import Estimate, check_comparable, scales, standardised
-from microveil.measures.nearest.neighbours import SAME, Index, standing
-from microveil.measures.nearest.standardisation import VIEWS
-from microveil.measures.risk.matches import REMOTE_ALONE, look
-from microveil.measures.risk.proportions import PAIRS, attack
+from microveil.core.tolerances import LINKAGE_TIE
+from microveil.measures.base import Estimate, scales
+from microveil.measures.nearest.distances import Index
+from microveil.measures.risk.matches import REMOTE_ALONE, search_matches
+from microveil.measures.risk.proportions import PAIRS, attack, sample_note
 from microveil.rules.domain import step_of
-
-
-@dataclass(frozen=True, repr=False)
-class RecordRisk:
-    """What each of some originals has to fear. Every array has one entry per record, in the order of `row`.
-
-    It says which records are at risk, and so never belongs into a public report.
-
-    Attributes:
-        row: numbers of the records, from 0.
-        linked: by each linkage, the chance that it finds the record's own release (1/k if k are equally near).
-        nearer: by each linkage, how many released records are nearer to the original than its own.
-        risk: the largest over the linkages of one over the number of released records at least as near as its own, the
-            chance of one who picks among those. 1 if some linkage finds the record.
-        remoteness: distance of the original from the centre, in standard deviations per column.
-    """
-
-    row: Index
-    linked: Mapping[str, Array]
-    nearer: Mapping[str, Index]
-    risk: Array
-    remoteness: Array
-
-    def __len__(self) -> int:
-        """The number of records."""
-        return self.row.size
-
-    def to_dict(self) -> dict[str, list[float]]:
-        """Columns by name, as a frame of any kind takes them."""
-        columns: dict[str, Array | Index] = {"row": self.row, "risk": self.risk, "remoteness": self.remoteness}
-        columns |= self.linked
-        columns |= {f"nearer by {name}": counts for name, counts in self.nearer.items()}
-        return {name: values.tolist() for name, values in columns.items()}
-
-
-def record_risk(original: Matrix, released: Matrix, rows: Index | None = None) -> RecordRisk:
-    """How easily each record (or each of `rows`) is found among all released ones, by three kinds of distance.
-
-    The linkages are `dbrl`, `mahalanobis_linkage` and `rank_linkage`. A record without a cell that is there in both
-    files is found by none, and all released records count as nearer. The work grows with the number of records asked
-    for times that of released ones, in bounded memory.
-    """
-    check_comparable(original, released, paired=True)
-    count = original.shape[0]
-    asked = np.arange(count) if rows is None else np.asarray(rows, dtype=np.intp)
-    if asked.size and (asked.min() < 0 or asked.max() >= count):
-        raise ParameterError(f"rows: numbers of records from 0 to {count - 1}", "leave them out to ask for all")
-    linked, nearer, risks = {}, {}, np.zeros(asked.size)
-    with single_threaded_blas():
-        for name, look in VIEWS.items():
-            view = look(original, released)
-            ahead, equal = standing(view.before[asked], view.after, asked)
-            known = view.known[asked]
-            linked[name] = np.where(known & (ahead == 0), 1 / equal, 0.0)
-            nearer[name] = np.where(known, ahead, count)
-            risks = np.maximum(risks, np.where(known, 1 / (ahead + equal), 0.0))
-        remoteness = remoteness_of(original)[asked]
-    return RecordRisk(asked, linked, nearer, risks, remoteness)
-
-
-def remoteness_of(original: Matrix) -> Array:
-    """Root mean square of a record's values in standard deviations from the means; 0 for one without values."""
-    values, _ = standardised(original, original)
-    there = np.maximum((~np.isnan(values)).sum(axis=1), 1)
-    remoteness: Array = np.sqrt(np.square(np.nan_to_num(values)).sum(axis=1) / there)
-    return remoteness
-
 
 TAIL = 0.1
 """Share of the strangers that stand out most, from which it is told how rare it is to stand out still more."""
@@ -100,8 +30,7 @@ BY = {"dbrl": "by values", "mahalanobis_linkage": "allowing for correlations", "
 
 
 @attack(
-    "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so",
-    cost="slow",
+    "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so"
 )
 def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """The record at highest risk, as `assessment.records` has them.
@@ -120,8 +49,7 @@ def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = No
     found = records_at_risk(original, released, seed)
     if not found.row.size:
         return Estimate(0.0, chance=0.0, note="there are too few records to tell what is usual")
-    many = found.row.size < original.shape[0]
-    sample = f"an estimate from {found.row.size} of {original.shape[0]} records, drawn at random" if many else ""
+    sample = sample_note(found.row.size, original.shape[0])
     parts = {f"records above {limit}": float((found.risk > limit).sum()) for limit in (0.95, 0.99)}
     return Estimate(float(found.risk.max()), chance=0.5, note=sample, parts=parts)
 
@@ -146,22 +74,22 @@ class RecordsAtRisk:
 def records_at_risk(original: Matrix, released: Matrix, seed: int | None = None) -> RecordsAtRisk:
     """Every record (of many a sample), the one at highest risk first; see `max_record_risk`."""
     steps = [(step_of(original.columns[j]) or 0.0) / sd for j, (_, sd) in scales(original, needed=True).items()]
-    floor = max(float(np.sqrt(np.square(steps).sum())), SAME)  # rounded data agree by luck
-    found = look(original, released, seed, PAIRS, floor)
+    floor = max(float(np.sqrt(np.square(steps).sum())), LINKAGE_TIE)  # rounded data agree by luck
+    found = search_matches(original, released, seed, PAIRS, floor)
     if found is None or found.rows.size < CROWD:
         return RecordsAtRisk(np.arange(0), np.zeros(0), [])
-    tells = {way: tell for way, tell in found.tells.items() if REMOTE_ALONE not in way}  # of every record
-    rare = [rarity(tell.ratio, tell.usual) for tell in tells.values()]
+    evidence = {way: one for way, one in found.evidence.items() if REMOTE_ALONE not in way}  # of every record
+    rare = [rarity(one.ratio, one.usual) for one in evidence.values()]
     owned = [
-        np.where(tell.own, probability / released.shape[0], 1.0)
-        for tell, probability in zip(tells.values(), rare, strict=True)
+        np.where(one.own, probability / released.shape[0], 1.0)
+        for one, probability in zip(evidence.values(), rare, strict=True)
     ]
     probabilities = np.stack([*rare, *owned])
     best = probabilities.argmin(axis=0)
     least = probabilities[best, np.arange(found.rows.size)]
     risk = np.exp(-least * len(probabilities) * found.rows.size)
     order = np.argsort(-risk, kind="stable")
-    ways = list(tells)
+    ways = list(evidence)
     reason = [_reason(ways[best[i] % len(ways)], own=best[i] >= len(ways)) for i in order]
     return RecordsAtRisk(found.rows[order], risk[order], reason)
 

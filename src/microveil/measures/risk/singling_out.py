@@ -21,8 +21,9 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
+from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate
-from microveil.measures.nearest.neighbours import Index
+from microveil.measures.nearest.distances import Index
 from microveil.measures.risk.control import Trial
 from microveil.measures.risk.proportions import Tally, attack
 
@@ -38,14 +39,8 @@ COLUMNS = 3
 WIDEST = 1.0
 """Room (in standard deviations) beyond which more makes no description safer."""
 
-SAME = 1e-9
-"""Values (in standard deviations) that differ by less are the same: the rest is round-off."""
 
-
-@attack(
-    "share of descriptions fitting one released record only that fit exactly one original too, beyond a control",
-    cost="slow",
-)
+@attack("share of descriptions fitting one released record only that fit exactly one original too, beyond a control")
 def singling_out(
     original: Matrix,
     released: Matrix,
@@ -75,7 +70,7 @@ def singling_out(
     found = trial.run(partial(_singled_out, columns=columns, stream=streams.stream("descriptions")))
     alone = _by_one_column(trial.released, trial.original)
     note = f"{found.attack.tries} released records could be described"
-    return found.reading(note=note, parts={"one column": alone.share})
+    return found.estimate(note=note, parts={"one column": alone.share})
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,15 +93,15 @@ class Sorted:
         The column that leaves fewest is looked up, the others are checked for those only.
         """
         rows = min((self._beyond(*condition) for condition in zip(columns, limits, side, strict=True)), key=len)
-        fits = (self.values[np.ix_(rows, columns)] - limits) * side >= -SAME
+        fits = (self.values[np.ix_(rows, columns)] - limits) * side >= -LINKAGE_TIE
         return int(np.count_nonzero(fits.all(axis=1)))
 
     def _beyond(self, column: int, limit: float, side: float) -> Index:
         """Records at the limit or beyond it, in one column."""
         rows, values = self.order[column], self.ascending[column]
         if side > 0:
-            return rows[np.searchsorted(values, limit - SAME, "left") :]
-        return rows[: np.searchsorted(values, limit + SAME, "right")]
+            return rows[np.searchsorted(values, limit - LINKAGE_TIE, "left") :]
+        return rows[: np.searchsorted(values, limit + LINKAGE_TIE, "right")]
 
     def room(self, row: int, columns: Index, side: Array) -> float:
         """By how much the limits can be relaxed in all columns until a second record fits (inf: no other ever does)."""
@@ -118,7 +113,8 @@ class Sorted:
 def _singled_out(source: Array, targets: Array, own: Index | None, *, columns: int, stream: Stream) -> Tally:
     """Descriptions that fit one record of the source, and how many of them fit one target.
 
-    Where source and targets are the same records, one half of them describes and the other half is described.
+    Both are records x columns. Where they are the same records (`own` rows of the source), one half of them describes
+    and the other half is described.
     """
     generator = stream.generator()
     if own is not None:
@@ -141,7 +137,10 @@ def _singled_out(source: Array, targets: Array, own: Index | None, *, columns: i
 def _descriptions(
     table: Sorted, columns: int, generator: np.random.Generator, draws: int
 ) -> Iterator[tuple[int, Index, Array, Array]]:
-    """Different descriptions that fit one record each: its row, the columns, their limits and sides."""
+    """Different descriptions that fit one record each: its row, some `columns` of it, their limits and sides.
+
+    So many `draws` are made at most.
+    """
     middle = np.array([values[values.size // 2] if values.size else np.nan for values in table.ascending])
     seen: set[tuple[int, ...]] = set()
     for _ in range(draws):
@@ -174,16 +173,18 @@ def _by_one_column(source: Array, targets: Array) -> Tally:
     """Descriptions by one column: the largest value, the smallest, and those that occur once, in the source."""
     hits = tries = 0
     for new, old in zip(source.T, targets.T, strict=True):
-        told, true = (np.sort(column[~np.isnan(column)]) for column in (new, old))
-        once = told[_occurrences(told, told) == 1]
+        new_values, true = (np.sort(column[~np.isnan(column)]) for column in (new, old))
+        once = new_values[_occurrences(new_values, new_values) == 1]
         hits += int(np.count_nonzero(_occurrences(once, true) == 1))
         tries += once.size
-        for up, down in ((told, true), (-told[::-1], -true[::-1])):
-            if up.size > 1 and up[-1] - up[-2] > SAME:
+        for up, down in ((new_values, true), (-new_values[::-1], -true[::-1])):
+            if up.size > 1 and up[-1] - up[-2] > LINKAGE_TIE:
                 hits += int(np.count_nonzero(down >= (up[-1] + up[-2]) / 2)) == 1
                 tries += 1
     return Tally(float(hits), tries)
 
 
 def _occurrences(values: Array, ordered: Array) -> Index:
-    return np.searchsorted(ordered, values + SAME, "right") - np.searchsorted(ordered, values - SAME, "left")
+    return np.searchsorted(ordered, values + LINKAGE_TIE, "right") - np.searchsorted(
+        ordered, values - LINKAGE_TIE, "left"
+    )

@@ -24,11 +24,7 @@ EXACT = 1e-12
 """Unexplained variance (in units of the original's) below which the release is the original, up to its units."""
 
 
-@attack(
-    "share of what the release hides of each value (as noise) that spectral filtering removes again",
-    cost="slow",
-    paired=True,
-)
+@attack("share of what the release hides of each value (as noise) that spectral filtering removes again", paired=True)
 def spectral_filtering(
     original: Matrix, released: Matrix, *, noise_sd_ratio: float | None = None, seed: int | None = None
 ) -> Estimate:

@@ -12,7 +12,8 @@ from microveil.core.linalg import sorted_eigen
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, scales, standardised
-from microveil.measures.nearest.neighbours import Index, Links
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import Links
 from microveil.measures.nearest.standardisation import known_together, whitening_axes
 from microveil.measures.risk.linkage import links_of, shares_by_luck
 from microveil.measures.risk.proportions import PAIRS, attack, sampled_rows, share_of
@@ -35,8 +36,8 @@ ICA_ITERATIONS = 500
 @attack(
     "share of records linked by an intruder who searches the release's principal and independent components for the "
     "directions that link best",
-    cost="slow",
     paired=True,
+    default=True,
 )
 def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage in the best of many subspaces.
@@ -103,6 +104,7 @@ def _learnt(before: Array, after: Array, known: Mask, tried: Index, links: Links
 
     Pairs that are linked rightly agree in what was left alone, and wrong ones do not agree in what was not. So each
     direction is weighed by how little the linked pairs differ in it, and the search is repeated with these weights.
+    Both files are n x k, `known` (n) says of whom anything is known, and `links` are of the rows `tried`.
     """
     axes = whitening_axes(after)
     for round_ in range(1, ROUNDS + 1):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -13,15 +12,12 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
+from microveil.core.tolerances import STATISTIC_ROUND_OFF
 from microveil.measures.base import scales
 from microveil.storage.remote_table import RemoteMatrix
 
-SAME = 1e-10
-"""Statistics of standardised columns that differ by less than this are equal: round-off must not count as a loss."""
-
-POWERS = (2, 3, 4, 5, 6, 8)
-PRODUCTS = ((1, 1), (2, 2), (3, 1))
-"""Moments that measures ask for; of rows that pass by, all are taken at once."""
+MOMENTS = ((0,), (2,), (3,), (4,), (5,), (6,), (8,), (0, 0), (1, 1), (2, 2), (3, 1))
+"""Powers, and products of powers, of which measures need the sums; of rows on a disk, all are taken at once."""
 
 MOST_COLUMNS = 4_000
 """Columns whose pairs are all compared at most: a matrix of them takes 128 MB, and a measure needs some ten."""
@@ -30,33 +26,70 @@ Units = Mapping[int, tuple[float, float]]
 """What is taken off each column, and what it is divided by, by its number; other columns are left out."""
 
 
-class Side(ABC):
+@dataclass(frozen=True, repr=False)
+class ColumnMoments:
     """Moments of the columns about their own means, over the cells (or pairs of cells) that are there.
 
-    Attributes:
-        mean: the means.
-        count: cells of each column that are there (1 for an empty column, whose moments are all 0).
-        pairs: rows in which both of two columns are there (1 if there are none).
+    `mean` (k) has the means; `sums(r)` (k) adds up the r-th powers of each column about its mean, and `sums(r, s)`
+    (k x k) products of powers of all pairs of columns. A cell that is missing adds nothing, not even to powers of 0.
     """
 
     mean: Array
-    count: Array
-    pairs: Array
+    sums: Callable[..., Array]
 
-    @staticmethod
-    def of(values: Array) -> Side:
-        """From a table with NaN where cells are missing."""
+    @classmethod
+    def of(cls, values: Array) -> ColumnMoments:
+        """From a table with NaN where cells are missing: each moment is found when it is needed."""
         there = ~np.isnan(values)
         mean = np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-        return HeldSide(mean, CentredRows.about(mean, values))
+        return cls(mean, CentredRows.about(mean, values).sums)
 
-    @abstractmethod
+    @classmethod
+    def in_passes(cls, table: Matrix, units: Units) -> ColumnMoments:
+        """From rows on a disk, in two passes: the means, and all moments about them."""
+        check_pairs(len(units))
+        chosen, width = table.select(list(units)), len(units)
+        off, unit = (np.array(values)[:, None] for values in zip(*units.values(), strict=True))
+
+        def firsts(pieces: list[slice]) -> Array:
+            total = np.zeros((2, width))
+            for piece in pieces:
+                values = (chosen.piece(piece) - off) / unit
+                total += np.nansum(values, axis=1), np.count_nonzero(~np.isnan(values), axis=1)
+            return total
+
+        def sums(pieces: list[slice]) -> list[Array]:
+            totals = [np.zeros((width,) * len(powers)) for powers in MOMENTS]
+            for piece in pieces:
+                cells = CentredRows.about(mean, ((chosen.piece(piece) - off) / unit).T)
+                totals = [total + cells.sums(*powers) for total, powers in zip(totals, MOMENTS, strict=True)]
+            return totals
+
+        runs = segments(table.shape[0], width)
+        total, count = np.sum(in_threads([partial(firsts, run) for run in runs]), axis=0)
+        mean = total / np.maximum(count, 1)
+        parts = in_threads([partial(sums, run) for run in runs])
+        found = {p: np.sum(those, axis=0) for p, those in zip(MOMENTS, zip(*parts, strict=True), strict=True)}
+        return cls(mean, lambda *powers: found[powers])
+
+    @cached_property
+    def count(self) -> Array:
+        """Cells of each column that are there (1 for an empty column, whose moments are all 0)."""
+        return np.maximum(self.sums(0), 1)
+
+    @cached_property
+    def pairs(self) -> Array:
+        """Rows in which both of two columns are there (1 if there are none)."""
+        return np.maximum(self.sums(0, 0), 1)
+
     def power(self, r: int) -> Array:
         """The central moments μ_r of the columns."""
+        return self.sums(r) / self.count
 
-    @abstractmethod
     def product(self, r: int = 1, s: int = 1) -> Array:
         """The central moments μ_rs of all pairs of columns."""
+        check_pairs(self.mean.size)
+        return self.sums(r, s) / self.pairs
 
     def correlation(self) -> Array:
         """Pearson correlations; a constant column has none, and gets 0."""
@@ -87,106 +120,13 @@ class CentredRows:
         there = ~np.isnan(values)
         return cls(np.where(there, values - mean, 0.0), there.astype(float))
 
-    def counts(self) -> Array:
-        """Cells that are there, of each column."""
-        total: Array = self.present.sum(axis=0)
+    def sums(self, r: int, s: int | None = None) -> Array:
+        """Sums of powers of each column, or of products of powers of all pairs of columns."""
+        total: Array = self._raised(r).sum(axis=0) if s is None else self._raised(r).T @ self._raised(s)
         return total
 
-    def pairs(self) -> Array:
-        """Rows in which both of two columns are there."""
-        return self.present.T @ self.present
-
-    def powers(self, r: int) -> Array:
-        """Sums of powers of each column."""
-        total: Array = _raised(self.centred, r).sum(axis=0)
-        return total
-
-    def products(self, r: int, s: int) -> Array:
-        """Sums of products of powers of all pairs of columns."""
-        return _raised(self.centred, r).T @ _raised(self.centred, s)
-
-
-@dataclass(frozen=True, repr=False)
-class HeldSide(Side):
-    """A file in memory: each moment is found when it is asked for."""
-
-    mean: Array
-    cells: CentredRows
-
-    @property
-    def count(self) -> Array:  # type: ignore[override]  # found when asked for
-        """Cells of each column that are there."""
-        return np.maximum(self.cells.counts(), 1)
-
-    @property
-    def pairs(self) -> Array:  # type: ignore[override]  # found when asked for
-        """Rows in which both of two columns are there."""
-        return np.maximum(self.cells.pairs(), 1)
-
-    def power(self, r: int) -> Array:
-        """The central moments μ_r of the columns."""
-        return self.cells.powers(r) / self.count
-
-    def product(self, r: int = 1, s: int = 1) -> Array:
-        """The central moments μ_rs of all pairs of columns."""
-        check_pairs(self.mean.size)
-        return self.cells.products(r, s) / self.pairs
-
-
-@dataclass(frozen=True, repr=False)
-class SummedSide(Side):
-    """A file whose rows passed by: all moments were summed up on the way."""
-
-    mean: Array
-    count: Array
-    pairs: Array
-    powers: Mapping[int, Array]
-    products: Mapping[tuple[int, int], Array]
-
-    def power(self, r: int) -> Array:
-        """The central moments μ_r of the columns."""
-        return self.powers[r] / self.count
-
-    def product(self, r: int = 1, s: int = 1) -> Array:
-        """The central moments μ_rs of all pairs of columns."""
-        return self.products[r, s] / self.pairs
-
-    @classmethod
-    def of_rows(cls, table: Matrix, units: Units) -> SummedSide:
-        """In two passes: the means, and the moments about them."""
-        check_pairs(len(units))
-        chosen, width = table.select(list(units)), len(units)
-        off, unit = (np.array(values)[:, None] for values in zip(*units.values(), strict=True))
-
-        def firsts(pieces: list[slice]) -> Array:
-            total = np.zeros((2, width))
-            for piece in pieces:
-                values = (chosen.piece(piece) - off) / unit
-                total += np.nansum(values, axis=1), np.count_nonzero(~np.isnan(values), axis=1)
-            return total
-
-        def sums(pieces: list[slice]) -> list[Array]:
-            totals = [np.zeros(width)] * (1 + len(POWERS)) + [np.zeros((width, width))] * (1 + len(PRODUCTS))
-            for piece in pieces:
-                cells = CentredRows.about(mean, ((chosen.piece(piece) - off) / unit).T)
-                found = [cells.counts(), *(cells.powers(r) for r in POWERS)]
-                found += [cells.pairs(), *(cells.products(r, s) for r, s in PRODUCTS)]
-                totals = [total + more for total, more in zip(totals, found, strict=True)]
-            return totals
-
-        runs = segments(table.shape[0], width)
-        total, count = np.sum(in_threads([partial(firsts, run) for run in runs]), axis=0)
-        mean = total / np.maximum(count, 1)
-        parts = in_threads([partial(sums, run) for run in runs])
-        counts, *rest = (np.sum(those, axis=0) for those in zip(*parts, strict=True))
-        powers, (pairs, *products) = rest[: len(POWERS)], rest[len(POWERS) :]
-        return cls(
-            mean,
-            np.maximum(counts, 1),
-            np.maximum(pairs, 1),
-            dict(zip(POWERS, powers, strict=True)),
-            dict(zip(PRODUCTS, products, strict=True)),
-        )
+    def _raised(self, power: int) -> Array:
+        return _raised(self.centred, power) if power else self.present
 
 
 def _raised(values: Array, power: int) -> Array:
@@ -197,17 +137,17 @@ def _raised(values: Array, power: int) -> Array:
     return half * half * values if power % 2 else half * half
 
 
-def side_of(table: Matrix, units: Units) -> Side:
-    """A file in these units."""
+def moments_in(table: Matrix, units: Units) -> ColumnMoments:
+    """The moments of a file in these units."""
     if isinstance(table, RemoteMatrix):
-        return table.remember(("side", tuple(units.items())), lambda: SummedSide.of_rows(table, units))
-    return Side.of(np.column_stack([(table.columns[j] - off) / unit for j, (off, unit) in units.items()]))
+        return table.remember(("moments", tuple(units.items())), lambda: ColumnMoments.in_passes(table, units))
+    return ColumnMoments.of(np.column_stack([(table.columns[j] - off) / unit for j, (off, unit) in units.items()]))
 
 
-def both_sides(original: Matrix, released: Matrix) -> tuple[Side, Side]:
-    """Both files in standard deviations of the original; its constant columns are left out."""
+def moments_of_both(original: Matrix, released: Matrix) -> tuple[ColumnMoments, ColumnMoments]:
+    """The moments of both files in standard deviations of the original; its constant columns are left out."""
     units = scales(original, needed=True)
-    return side_of(original, units), side_of(released, units)
+    return moments_in(original, units), moments_in(released, units)
 
 
 def check_pairs(columns: int, most: int = MOST_COLUMNS) -> None:
@@ -219,4 +159,4 @@ def check_pairs(columns: int, most: int = MOST_COLUMNS) -> None:
 def gaps(before: Array, after: Array) -> Array:
     """Absolute differences, round-off set to zero."""
     difference = np.abs(after - before)
-    return np.where(difference < SAME, 0.0, difference)
+    return np.where(difference < STATISTIC_ROUND_OFF, 0.0, difference)

@@ -23,9 +23,10 @@ OF_FOLDS = 1.25
 
 @gauge(
     "probability that boosted trees rank a released record above an original one: .5 if they cannot tell them apart",
-    better="low",
     range=(0.5, 1),
     cost="slow",
+    default=True,
+    on_disk="passes",
 )
 def classifier_auc(
     original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None

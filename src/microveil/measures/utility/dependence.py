@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.errors import ParameterError
 from microveil.core.moments import moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge, scales, standardised, varying
-from microveil.measures.utility.central_moments import Side, both_sides, check_pairs, gaps, side_of
-from microveil.measures.utility.moments import bias, relative_bias
+from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised, varying
+from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_in, moments_of_both
+from microveil.measures.utility.moments import relative_bias
 
 MOST_BY_KENDALL = 400
 """Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""
@@ -27,7 +26,7 @@ def upper(matrix: Array) -> Array:
 
 def pearson(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Correlation matrices of both files, from the pairs of cells that are there."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     return old.correlation(), new.correlation()
 
 
@@ -50,7 +49,7 @@ def _rank_correlation(columns: Sequence[Array]) -> Array:
     for j, column in enumerate(columns):
         there = ~np.isnan(column)
         with_holes[there, j] = mid_ranks(column[there])
-    return Side.of(with_holes).correlation()
+    return ColumnMoments.of(with_holes).correlation()
 
 
 def kendall(original: Matrix, released: Matrix) -> tuple[Array, Array]:
@@ -75,7 +74,7 @@ def _matrix_bias(before: Array, after: Array) -> Estimate:
     return relative_bias(upper(before), upper(after), kept=len(before))
 
 
-@bias("relative change of Pearson's correlations, mean over the pairs of columns")
+@distance("relative change of Pearson's correlations, mean over the pairs of columns")
 def correlation_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the correlation matrix (Hsu and Chen 2008, §5): 2/(m²+m) Σ_{i<=j} |C'_ij - C_ij| / |C_ij|.
 
@@ -86,13 +85,13 @@ def correlation_bias(original: Matrix, released: Matrix) -> Estimate:
     return _matrix_bias(*pearson(original, released))
 
 
-@bias("relative change of Spearman's rank correlations, mean over the pairs of columns")
+@distance("relative change of Spearman's rank correlations, mean over the pairs of columns", on_disk="sample")
 def rank_correlation_bias(original: Matrix, released: Matrix) -> Estimate:
     """As `correlation_bias`, for Spearman's rank correlations (mean ranks for equal values)."""
     return _matrix_bias(*spearman(original, released))
 
 
-@gauge("relative change of Kendall's tau, mean over the pairs of columns", better="low", range=(0, np.inf), cost="slow")
+@distance("relative change of Kendall's tau, mean over the pairs of columns", cost="slow", on_disk="sample")
 def kendall_bias(original: Matrix, released: Matrix) -> Estimate:
     """As `correlation_bias`, for Kendall's tau-b."""
     return _matrix_bias(*kendall(original, released))
@@ -103,13 +102,13 @@ def _largest(before: Array, after: Array) -> Estimate:
     return Estimate(float(moved.max(initial=0.0)), parts={"mean": float(moved.mean()) if moved.size else 0.0})
 
 
-@gauge("largest change of a correlation", better="low", range=(0, 2), cost="fast")
+@gauge("largest change of a correlation", range=(0, 2), default=True, on_disk="passes")
 def correlation_difference(original: Matrix, released: Matrix) -> Estimate:
     """Largest absolute difference of Pearson's correlations; the mean is in the parts. No sampling is involved."""
     return _largest(*pearson(original, released))
 
 
-@gauge("largest change of a rank correlation", better="low", range=(0, 2), cost="fast")
+@gauge("largest change of a rank correlation", range=(0, 2), default=True, on_disk="sample")
 def rank_correlation_difference(original: Matrix, released: Matrix) -> Estimate:
     """Largest absolute difference of Spearman's rank correlations; the mean is in the parts."""
     return _largest(*spearman(original, released))
@@ -118,8 +117,7 @@ def rank_correlation_difference(original: Matrix, released: Matrix) -> Estimate:
 @gauge(
     "mean absolute correlation of a sensitive column with the others, in the original",
     better="neither",
-    range=(0, 1),
-    cost="fast",
+    on_disk="passes",
 )
 def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Between-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 6), an input of their cookbook.
@@ -134,8 +132,7 @@ def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequen
 @gauge(
     "mean absolute correlation among the columns that are not sensitive, in the original",
     better="neither",
-    range=(0, 1),
-    cost="fast",
+    on_disk="passes",
 )
 def within_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Within-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 7), an input of their cookbook.
@@ -164,12 +161,11 @@ def within(correlation: Array, sensitive: Sequence[int]) -> float:
 def _described(
     original: Matrix, released: Matrix, sensitive: Sequence[int] | None, figure: Callable[[Array, Sequence[int]], float]
 ) -> Estimate:
-    """The figure for the sensitive columns given, or its mean over each column taken as the sensitive one."""
+    """The `figure` of the correlations for the `sensitive` columns, or its mean over each column taken as the one."""
     width = original.shape[1]
-    if sensitive is not None and (not len(sensitive) or min(sensitive) < 0 or max(sensitive) >= width):
-        raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
+    check_sensitive(sensitive, width)
     groups = [[p] for p in range(width)] if sensitive is None else [list(sensitive)]
-    before, after = (side_of(table, _own_units(table)).correlation() for table in (original, released))
+    before, after = (moments_in(table, _own_units(table)).correlation() for table in (original, released))
     old, new = (float(np.mean([figure(matrix, group) for group in groups])) for matrix in (before, after))
     return Estimate(old, parts={"released": new})
 

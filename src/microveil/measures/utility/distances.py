@@ -11,12 +11,12 @@ from microveil.core.arrays import Array
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import segments
-from microveil.measures.base import Estimate, gauge, over_rows, scales
+from microveil.measures.base import Estimate, distance, gauge, over_rows, scales
 
 Over = Callable[[Callable[[Array, Array], Array]], list[Array]]
 """Calls a function with every piece of two files, and gives back what it said."""
 
-norm = partial(gauge, better="low", range=(0.0, np.inf), cost="fast", paired=True)
+norm = partial(distance, paired=True)
 
 
 def _moves(before: Array, after: Array) -> Array:
@@ -66,8 +66,8 @@ def norm_frobenius(original: Matrix, released: Matrix) -> Estimate:
     "correlation of all cells of the original with those of the release, columns standardised",
     better="high",
     range=(-1, 1),
-    cost="fast",
     paired=True,
+    on_disk="passes",
 )
 def vector_correlation(original: Matrix, released: Matrix) -> Estimate:
     """The correlation of both tables read as one long vector each (D'Acquisto and Naldi, eq. 6).
@@ -109,7 +109,7 @@ def _look(before: Array, after: Array) -> Array:
 
 
 def _products(before: Array, after: Array, *, mean: Array, unit: Array) -> Array:
-    """Sums of squares and products about the means; in these units, as raw values may be too large to be squared."""
+    """Sums of squares and products about the `mean` of each file, in a `unit` of each: raw values may be too large."""
     old, new = (before - mean[0]) / unit[0], (after - mean[1]) / unit[1]
     known = ~np.isnan(old) & ~np.isnan(new)
     old, new = old[known], new[known]

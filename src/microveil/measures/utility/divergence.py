@@ -8,8 +8,8 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen, square_root
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge
-from microveil.measures.utility.central_moments import both_sides
+from microveil.measures.base import Estimate, distance
+from microveil.measures.utility.central_moments import moments_of_both
 
 RIDGE = 1e-2
 
@@ -19,15 +19,12 @@ UNSEEN = 1e-12
 
 def _normal(original: Matrix, released: Matrix) -> tuple[Array, Array, Array]:
     """Covariance matrices of both files, and the difference of their means, in the original's standard deviations."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     return old.product(), new.product(), new.mean - old.mean
 
 
-@gauge(
+@distance(
     "Kullback-Leibler divergence of two normal distributions with the files' means and covariances",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
 )
 def kl_gaussian(original: Matrix, released: Matrix) -> Estimate:
     """Kullback-Leibler divergence under normality (D'Acquisto and Naldi, eq. 8).
@@ -47,11 +44,8 @@ def kl_gaussian(original: Matrix, released: Matrix) -> Estimate:
     return Estimate(_divergence(np.eye(rank), inside, axes.T @ shift))
 
 
-@gauge(
+@distance(
     "Kullback-Leibler divergence of two normal distributions, with a little added to all variances to keep it finite",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
 )
 def kl_ridge(original: Matrix, released: Matrix, *, ridge: float = RIDGE) -> Estimate:
     """`kl_gaussian` with `ridge` (in units of the original's variances) added to the diagonals of both covariances.
@@ -66,11 +60,8 @@ def kl_ridge(original: Matrix, released: Matrix, *, ridge: float = RIDGE) -> Est
     return Estimate(_divergence(before + extra, after + extra, shift))
 
 
-@gauge(
+@distance(
     "squared Wasserstein distance of two normal distributions with the files' means and covariances",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
 )
 def wasserstein_gaussian(original: Matrix, released: Matrix) -> Estimate:
     """|ā - b̄|² + tr(A + B - 2 (A^½ B A^½)^½), in variances of the original's columns (Dowson and Landau 1982).

@@ -29,7 +29,6 @@ def _shades(original: Matrix, released: Matrix) -> tuple[Array, Array, float]:
     "peak signal-to-noise ratio of the table seen as a picture, in decibels",
     better="high",
     range=(0, np.inf),
-    cost="fast",
     paired=True,
 )
 def psnr(original: Matrix, released: Matrix) -> Estimate:
@@ -49,7 +48,6 @@ def psnr(original: Matrix, released: Matrix) -> Estimate:
     "structural similarity of the table and its release seen as pictures, over all cells at once",
     better="high",
     range=(-1, 1),
-    cost="fast",
     paired=True,
 )
 def ssim(original: Matrix, released: Matrix, *, window: int | None = None) -> Estimate:

@@ -10,7 +10,7 @@ from microveil.core.arrays import Array
 from microveil.core.sorted_columns import first_above, first_at, pieces_of, quantiles
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, gauge, scale_of, scales
-from microveil.measures.utility.central_moments import Side, both_sides, check_pairs, gaps
+from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_of_both
 
 QUANTILES = np.arange(5, 100, 5) / 100
 GROUPS = ("means", "variances", "covariances", "correlations", "quantiles", "skewness", "kurtosis")
@@ -24,9 +24,8 @@ OF_TWO_SAMPLES = 2 / np.pi * np.arctan(np.sqrt(2))
 
 @gauge(
     "probability that a statistic moves less from sample to sample than it moved here; mean over 5 groups of them",
-    better="low",
-    range=(0, 1),
-    cost="fast",
+    default=True,
+    on_disk="sorted",
 )
 def pil(original: Matrix, released: Matrix) -> Estimate:
     """Probabilistic information loss (Mateo-Sanz, Domingo-Ferrer and Sebé 2005; Calviño 2017, §4.1).
@@ -41,9 +40,7 @@ def pil(original: Matrix, released: Matrix) -> Estimate:
 
 @gauge(
     "probability that a statistic moves less from sample to sample than it moved here; mean over 7 groups of them",
-    better="low",
-    range=(0, 1),
-    cost="fast",
+    on_disk="sorted",
 )
 def pil7(original: Matrix, released: Matrix) -> Estimate:
     """`pil` with two more groups, skewness and kurtosis (Calviño, Aldeguer and Domingo-Ferrer 2017, §2)."""
@@ -51,7 +48,7 @@ def pil7(original: Matrix, released: Matrix) -> Estimate:
 
 
 def _mean_of_groups(original: Matrix, released: Matrix, *, shape: bool) -> Estimate:
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     check_pairs(old.mean.size)
     values, moved = statistics_of(old, shape=shape), statistics_of(new, shape=shape)
     groups = {name: _loss(values[name], moved[name], variance) for name, variance in variances_of(old, shape=shape)}
@@ -70,7 +67,7 @@ def _loss(before: Array, after: Array, variance: Array) -> Array:
     return loss
 
 
-def statistics_of(side: Side, *, shape: bool) -> dict[str, Array]:
+def statistics_of(side: ColumnMoments, *, shape: bool) -> dict[str, Array]:
     """The statistics of each group, but for the quantiles."""
     upper = np.triu_indices(side.mean.size, 1)
     found = {
@@ -84,7 +81,7 @@ def statistics_of(side: Side, *, shape: bool) -> dict[str, Array]:
     return found
 
 
-def variances_of(side: Side, *, shape: bool) -> Iterator[tuple[str, Array]]:
+def variances_of(side: ColumnMoments, *, shape: bool) -> Iterator[tuple[str, Array]]:
     """The sampling variances of these statistics, by the delta method from central moments μ_rs."""
     count, pairs = side.count, side.pairs
     upper = np.triu_indices(side.mean.size, 1)

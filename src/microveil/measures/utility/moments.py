@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.sorted_columns import pieces_of, side_by_side
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge, over_rows, scales
-from microveil.measures.utility.central_moments import both_sides, gaps
+from microveil.measures.base import Estimate, distance, gauge, over_rows, scales
+from microveil.measures.utility.central_moments import gaps, moments_of_both
 
 FLOOR = 0.05
 """Smallest denominator of the floored relative bias: a statistic near zero makes the literal one explode."""
-
-bias = partial(gauge, better="low", range=(0.0, np.inf), cost="fast")
 
 
 def relative_bias(before: Array, after: Array, *, kept: int = 0) -> Estimate:
@@ -37,40 +35,39 @@ def relative_bias(before: Array, after: Array, *, kept: int = 0) -> Estimate:
     return Estimate(float(literal.sum()) / (moved.size + kept), parts=parts)
 
 
-@bias("relative change of the means, mean over the columns")
+@distance("relative change of the means, mean over the columns")
 def mean_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the means. Parts are in standard deviations of the original. No sampling is involved."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     means = np.array([mean / sd for mean, sd in scales(original).values()])
     return relative_bias(means, means + (new.mean - old.mean))
 
 
-@bias("relative change of the variances, mean over the columns")
+@distance("relative change of the variances, mean over the columns")
 def variance_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the variances. No sampling is involved."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     return relative_bias(old.power(2), new.power(2))
 
 
-@bias("relative change of the skewness, mean over the columns")
+@distance("relative change of the skewness, mean over the columns")
 def skewness_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the skewness μ3 / μ2^(3/2) (Calviño 2017, Table 4). No sampling is involved."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     return relative_bias(old.standardised_power(3), new.standardised_power(3))
 
 
-@bias("relative change of the kurtosis, mean over the columns")
+@distance("relative change of the kurtosis, mean over the columns")
 def kurtosis_bias(original: Matrix, released: Matrix) -> Estimate:
     """Relative bias of the kurtosis μ4 / μ2², 3 for a normal (Calviño 2017, Table 4). No sampling is involved."""
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     return relative_bias(old.standardised_power(4), new.standardised_power(4))
 
 
 @gauge(
     "largest difference of the distribution functions of a column, mean over the columns",
-    better="low",
-    range=(0, 1),
-    cost="fast",
+    default=True,
+    on_disk="sorted",
 )
 def ks(original: Matrix, released: Matrix) -> Estimate:
     """Kolmogorov-Smirnov distance of each column: the mean, and in the note and the parts the largest.
@@ -78,26 +75,13 @@ def ks(original: Matrix, released: Matrix) -> Estimate:
     No sampling is involved; chance is the mean for two large independent samples of a continuous population,
     sqrt(π/2) ln 2 sqrt(1/n + 1/m) of n and m cells that are there.
     """
-    found, chance = [], []
-    for j in scales(original, needed=True):
-        old, new = original.in_order(j), released.in_order(j)
-        found.append(_largest_gap(old, new))
-        chance.append(min(np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / old.size + 1 / max(new.size, 1)), 1.0))
-    worst = int(np.argmax(found))
-    return Estimate(
-        float(np.mean(found)),
-        chance=float(np.mean(chance)),
-        note=f"largest: {found[worst]:.3f}, in column {list(scales(original))[worst]} (from 0)",
-        parts={"largest": found[worst]},
-    )
+    return _mean_over_columns(original, released, lambda old, new, _: (_largest_gap(old, new), _gap_by_luck(old, new)))
 
 
-@gauge(
+@distance(
     "how far the values of a column must be moved to become the released ones, in standard deviations, mean over the "
     "columns",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
+    on_disk="sorted",
 )
 def marginal_distance(original: Matrix, released: Matrix) -> Estimate:
     """Wasserstein distance of each column, ∫ |F - G| dx in standard deviations of the original: the mean of them.
@@ -106,27 +90,31 @@ def marginal_distance(original: Matrix, released: Matrix) -> Estimate:
     column without released values is infinitely far. No sampling is involved; chance is the mean for two large
     independent samples, sqrt(2/π (1/n + 1/m)) ∫ sqrt(F (1 - F)) dx.
     """
-    found, chance = [], []
-    for j, (_, sd) in scales(original, needed=True).items():
-        old, new = original.in_order(j), released.in_order(j)
-        found.append(_moved(old, new) / sd)
-        chance.append(_moved_by_luck(old, new) / sd)
+    return _mean_over_columns(
+        original, released, lambda old, new, sd: (_moved(old, new) / sd, _moved_by_luck(old, new) / sd)
+    )
+
+
+def _mean_over_columns(
+    original: Matrix, released: Matrix, compare: Callable[[Array, Array, float], tuple[float, float]]
+) -> Estimate:
+    """The mean of a distance over the columns, and of its chance; the largest is in the note and the parts.
+
+    `compare` has both columns in ascending order and the standard deviation, and gives back the distance and chance.
+    """
+    scale = scales(original, needed=True)
+    both = [compare(original.in_order(j), released.in_order(j), sd) for j, (_, sd) in scale.items()]
+    found, chance = zip(*both, strict=True)
     worst = int(np.argmax(found))
     return Estimate(
         float(np.mean(found)),
         chance=float(np.mean(chance)),
-        note=f"largest: {found[worst]:.3f}, in column {list(scales(original))[worst]} (from 0)",
+        note=f"largest: {found[worst]:.3f}, in column {list(scale)[worst]} (from 0)",
         parts={"largest": found[worst]},
     )
 
 
-@gauge(
-    "mean absolute change of a cell, in units of √2 standard deviations of its column",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
-    paired=True,
-)
+@distance("mean absolute change of a cell, in units of √2 standard deviations of its column", paired=True)
 def il1s(original: Matrix, released: Matrix) -> Estimate:
     """IL1s (Yancey, Winkler and Creecy 2002): (1/np) Σ |x - x'| / (√2 s), s with the divisor n - 1.
 
@@ -154,6 +142,11 @@ def _largest_gap(before: Array, after: Array) -> float:
         second = _shares_at(new, old, released, passed, after.size, before.size)
         worst = max(worst, *(float(np.abs(own - other).max(initial=0.0)) for own, other in (first, second)))
     return worst
+
+
+def _gap_by_luck(before: Array, after: Array) -> float:
+    """The mean of the same for two large samples of one continuous population."""
+    return float(min(np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / before.size + 1 / max(after.size, 1)), 1.0))
 
 
 def _shares_at(here: Array, there: Array, own: int, other: int, size: int, other_size: int) -> tuple[Array, Array]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.rng import Stream, Streams
+from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
-from microveil.measures.base import Estimate, gauge, scales, standardised
+from microveil.measures.base import SMALL, Estimate, drawn_rows, gauge, scales, standardised
 
 ITERATIONS = 100
 TOLERANCE = 1e-8
@@ -31,15 +30,12 @@ one large table there is; each step goes through it a piece at a time."""
 MOST_COLUMNS = 400
 """Columns at most: of more there are so many products that nearly any two files could be told apart by them."""
 
-SMALL = 1_000_000
-"""Cells that are not worth a thread."""
-
 
 @gauge(
     "how well a logistic regression with squares and products tells originals from released records (0: not at all)",
-    better="low",
-    range=(0, 1),
     cost="slow",
+    default=True,
+    on_disk="passes",
 )
 def propensity_2(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Propensity score with second-degree terms, PS2 (Woo et al. 2009; Calviño 2017, §4.1): 4 mean((p - ½)²).
@@ -59,9 +55,9 @@ def propensity_2(original: Matrix, released: Matrix, *, seed: int | None = None)
 @gauge(
     "how well a logistic regression with squares, products and cubes tells originals from released records "
     "(0: not at all)",
-    better="low",
-    range=(0, 1),
     cost="slow",
+    default=True,
+    on_disk="passes",
 )
 def propensity_3(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Propensity score with cubes, PS3: as `propensity_2`, with x³ as further terms (and the same products)."""
@@ -69,6 +65,7 @@ def propensity_3(original: Matrix, released: Matrix, *, seed: int | None = None)
 
 
 def _propensity(original: Matrix, released: Matrix, degree: int, seed: int | None) -> Estimate:
+    """The score with terms of this `degree`; of many records those that take part are drawn by the `seed`."""
     width, counts = len(scales(original, needed=True)), (original.shape[0], released.shape[0])
     if width > MOST_COLUMNS:
         raise DataError(
@@ -77,7 +74,7 @@ def _propensity(original: Matrix, released: Matrix, degree: int, seed: int | Non
         )
     most = max(MOST_CELLS // (width * (width + 5)), 1_000)
     stream = Streams.from_seed(seed).stream("propensity")  # one for both: the same rows of files of one length
-    rows = [_sample(count, most, stream) for count in counts]
+    rows = [drawn_rows(count, most, stream) for count in counts]
     pooled = np.nan_to_num(np.vstack(standardised(original, released, *rows)))
     labels = np.repeat([0.0, 1.0], [rows[0].size, rows[1].size])
     design = _orthonormal(pooled, degree)
@@ -91,13 +88,6 @@ def _propensity(original: Matrix, released: Matrix, degree: int, seed: int | Non
         note="; ".join([*notes, remark]),
         parts={"converged": float(converged)},
     )
-
-
-def _sample(count: int, most: int, stream: Stream) -> NDArray[np.intp]:
-    """All rows, or a random sample of them when there are many."""
-    if count <= most:
-        return np.arange(count)
-    return np.sort(stream.generator().choice(count, most, replace=False))
 
 
 def _terms(values: Array, degree: int) -> Array:
@@ -189,7 +179,10 @@ def _curvature(design: Array, roots: Array, pieces: list[slice]) -> Array:
 
 
 def _step_length(direction: Array, linear: Array, labels: Array, deviance: float, slope: float) -> tuple[float, float]:
-    """Half the step until the deviance falls as its slope promises (Armijo); the step, and the deviance there."""
+    """Half the step until the deviance falls as its slope promises (Armijo); the step, and the deviance there.
+
+    `linear` (n) has the predictors so far, `direction` (n) how they move in a whole step.
+    """
     length = 1.0
     for _ in range(HALVINGS):
         found = _deviance(linear + length * direction, labels)

@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import rank_of, sorted_eigen
+from microveil.core.linalg import independent_columns, rank_of, sorted_eigen
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge
-from microveil.measures.utility.central_moments import Side, both_sides, gaps
+from microveil.measures.base import Estimate, distance, gauge
+from microveil.measures.utility.central_moments import ColumnMoments, gaps, moments_of_both
 
 QUANTILE = 1.959964
-
-DETERMINED = 1e-10
-"""Share of a column's variance that the columns before it must leave, else it is computed from them and left out."""
 
 MEAN_GAP = float(np.sqrt(2 / np.pi))
 """E|d| of a standard normal d."""
@@ -41,8 +38,7 @@ class Fits:
 @gauge(
     "overlap of the 95 % confidence intervals of regression coefficients, each column on all others, mean over them",
     better="high",
-    range=(0, 1),
-    cost="fast",
+    on_disk="passes",
 )
 def ci_overlap(original: Matrix, released: Matrix) -> Estimate:
     """Confidence interval overlap (Karr et al. 2006), of the slopes of every column's regression on the others.
@@ -65,11 +61,8 @@ def ci_overlap(original: Matrix, released: Matrix) -> Estimate:
     )
 
 
-@gauge(
+@distance(
     "change of regression coefficients in standard errors, each column on all others, mean over them",
-    better="low",
-    range=(0, np.inf),
-    cost="fast",
 )
 def regression_fit(original: Matrix, released: Matrix) -> Estimate:
     """Distance of the slopes of every column's regression on the others, |b' - b| / (standard error in the original).
@@ -96,25 +89,14 @@ def regression_fit(original: Matrix, released: Matrix) -> Estimate:
 
 
 def _both_fits(original: Matrix, released: Matrix) -> tuple[Fits, Fits]:
-    old, new = both_sides(original, released)
-    columns = _independent(old.product())
+    old, new = moments_of_both(original, released)
+    columns = np.array(independent_columns(old.product()), dtype=np.intp)
     if columns.size < 2:
         raise DataError("a regression needs two columns that vary on their own", "there is nothing to regress on")
     return _fits(old, columns), _fits(new, columns)
 
 
-def _independent(covariance: Array) -> NDArray[np.intp]:
-    """Columns that those before them do not determine, by Cholesky elimination."""
-    left, kept = covariance.copy(), []
-    for j in range(len(left)):
-        unexplained = left[j, j]
-        if unexplained > DETERMINED:
-            kept.append(j)
-            left -= np.outer(left[:, j], left[:, j]) / unexplained
-    return np.array(kept, dtype=np.intp)
-
-
-def _fits(side: Side, columns: NDArray[np.intp]) -> Fits:
+def _fits(side: ColumnMoments, columns: NDArray[np.intp]) -> Fits:
     covariance = side.product()[np.ix_(columns, columns)]
     width = columns.size
     freedom = max(float(side.pairs[np.ix_(columns, columns)].min()) - width, 1.0)
@@ -141,7 +123,10 @@ def _inverse(covariance: Array) -> Array:
 
 
 def _overlap(before: Array, error: Array, after: Array, new_error: Array) -> Array:
-    """½ (overlap / one length + overlap / other length). An interval without length is inside or it is not."""
+    """½ (overlap / one length + overlap / other length). An interval without length is inside or it is not.
+
+    `before` and `after` are estimates of any shape, each with its standard `error`.
+    """
     shift = np.where(gaps(before, after) == 0, before, after) - before
     low, high = np.maximum(-error, shift / QUANTILE - new_error), np.minimum(error, shift / QUANTILE + new_error)
     met = np.maximum(high - low, 0.0) / 2

@@ -21,6 +21,7 @@ class Score:
     summary: str
     parts: tuple[str, ...]
     weights: tuple[float, ...] = ()
+    default: bool = True
 
     def __call__(self, measured: Mapping[str, Measure], weights: Mapping[str, float] | None = None) -> Measure:
         """The score of these figures; with the paper's weights (equal ones, if it has none) unless others are given."""
@@ -75,4 +76,5 @@ overall = Score(
     "(Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 4)",
     ("pil7", "propensity_2", "dbrl", "interval_disclosure_own", "selectivity"),
     (1.0, 1.0, 1.0, 1.0, 2.0),
+    default=False,
 )

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, gauge, scales
+from microveil.measures.base import Estimate, check_sensitive, gauge, scales
 from microveil.measures.utility.distances import cell_correlation
 
 
 @gauge(
     "how far sensitive columns still go with their originals, and others do not any more, mean over the columns",
-    better="low",
-    range=(0, 1),
-    cost="fast",
     paired=True,
+    on_disk="passes",
 )
 def selectivity(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Selectivity (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 3 and §IV), twice a part of their score `overall`.
@@ -28,8 +25,7 @@ def selectivity(original: Matrix, released: Matrix, *, sensitive: Sequence[int] 
     half for every method that exchanges components, so it cannot tell them apart there. No sampling is involved.
     """
     width = original.shape[1]
-    if sensitive is not None and (not len(sensitive) or not set(sensitive) <= set(range(width))):
-        raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
+    check_sensitive(sensitive, width)
     chosen = set(range(width)) if sensitive is None else set(sensitive)
     kept = {j: abs(cell_correlation(original.columns[j], released.columns[j])) for j in scales(original, needed=True)}
     groups = {

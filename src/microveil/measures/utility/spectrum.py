@@ -11,7 +11,7 @@ from microveil.core.errors import DataError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, gauge
-from microveil.measures.utility.central_moments import both_sides
+from microveil.measures.utility.central_moments import moments_of_both
 
 FEWEST, MOST = 5, 20
 """Four parameters need five eigenvalues; the steepness depends on how many are fitted, so no more than these are."""
@@ -77,7 +77,7 @@ def fit_decay(eigenvalues: Array) -> Decay:
     "steepness b of the sigmoid that the eigenvalues of the original's correlation matrix follow",
     better="neither",
     range=(0.1, 20),
-    cost="fast",
+    on_disk="passes",
 )
 def eigen_decay(original: Matrix, released: Matrix) -> Estimate:
     """The shape b of the fall of the eigenvalues (D'Acquisto and Naldi, eq. 12), of at most the first 20.
@@ -86,7 +86,7 @@ def eigen_decay(original: Matrix, released: Matrix) -> Estimate:
     Where the fall is fast, parameters run into their bounds and b tells little; the note says so. The part "released
     share" is that of the release's first eigenvalue. Fewer than five eigenvalues are refused. No sampling is involved.
     """
-    old, new = both_sides(original, released)
+    old, new = moments_of_both(original, released)
     values, after = (np.clip(sorted_eigen(side.correlation())[0], 0, None) for side in (old, new))
     fit = fit_decay(values[: rank_of(values)])
     bound = f"; {', '.join(fit.at_bound)} ran into a bound" if fit.at_bound else ""
