@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import polars as pl
 import pytest
-from microveil.assessment.large_files import assess_files
+from microveil.assess import assess_files
 from numpy.typing import NDArray
 
 import microveil as mv
