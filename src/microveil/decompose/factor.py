@@ -239,5 +239,4 @@ def _within(correlation: Array, loadings: Array) -> Array:
     if loadings.shape[1] == 0 or np.linalg.norm(along / np.sqrt(values)[:, None], 2) <= 1:
         return loadings
     ridge = math.exp(brentq(excess, math.log(RANK_TOLERANCE**4), math.log(1e3 * values[0]), xtol=1e-6))
-    within: Array = vectors @ ((values / (values + ridge))[:, None] * along)
-    return within
+    return vectors @ ((values / (values + ridge))[:, None] * along)

@@ -86,8 +86,7 @@ class Column:
         """Values drawn elsewhere, shifted and stretched to exactly this column's mean and standard deviation."""
         centred = drawn - np.average(drawn, weights=self.weights)
         spread = math.sqrt(float(np.average(np.square(centred), weights=self.weights)))
-        brought: Array = self.mean + centred * (self.sd / spread)
-        return brought
+        return self.mean + centred * (self.sd / spread)
 
 
 @dataclass(frozen=True, repr=False)

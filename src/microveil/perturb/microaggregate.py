@@ -177,8 +177,7 @@ def shortest_path(
 def first_component(values: Array) -> Array:
     """The first principal component of the standardised columns."""
     standard, _, _ = _standardised(values)
-    component: Array = _first_axis(standard) @ standard
-    return component
+    return _first_axis(standard) @ standard
 
 
 # --- In all columns

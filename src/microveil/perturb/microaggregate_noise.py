@@ -37,8 +37,7 @@ class MicroaggregateNoise(JointNormalPerturbation):
         means = group_means(values, similar_records(values, self.group_size), weights)
         differences = values - means
         lost = moments(lambda piece: differences[:, piece], values.shape[1], weights=weights).covariance
-        blurred: Array = means + with_covariance(self.deviates(columns), lost / _share_shown(values.shape[1], weights))
-        return blurred
+        return means + with_covariance(self.deviates(columns), lost / _share_shown(values.shape[1], weights))
 
     def retained(self) -> None:
         """It depends on how similar similar records are."""

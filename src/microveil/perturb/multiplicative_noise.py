@@ -54,8 +54,7 @@ class MultiplicativeNoise(JointNormalPerturbation):
         else:
             deviates = self.deviates(columns)
         variance = math.log1p(self.noise_cv**2)
-        multiplied: Array = columns.values * np.exp(math.sqrt(variance) * deviates - variance / 2)
-        return multiplied
+        return columns.values * np.exp(math.sqrt(variance) * deviates - variance / 2)
 
     def retained(self) -> None:
         """It depends on how far the columns are from zero."""

@@ -56,8 +56,7 @@ class RandomTurn(NormalPerturbation):
         drawn = column.sd * math.sqrt(column.count) * self.deviates(column)
         old, size = column.values - column.mean, self._noise(column.dimensions)
         # The length of the sum does not matter, and lambda may be too large to be squared.
-        turned: Array = old + size * drawn if size < 1 else old / size + drawn
-        return turned
+        return old + size * drawn if size < 1 else old / size + drawn
 
     def retained(self) -> float | None:
         """The correlation that was aimed at."""

@@ -59,8 +59,7 @@ def drawn_scores(public: Array, values: Array, deviates: Array) -> Array:
         correlation[:known, :known] = own
         correlation = nearest_correlation(correlation)
     slopes, left = conditional(correlation, known)
-    drawn: Array = slopes.T @ scores + with_covariance(deviates, left)
-    return drawn
+    return slopes.T @ scores + with_covariance(deviates, left)
 
 
 def normal_correlations(ranks: Array) -> Array:

@@ -42,8 +42,7 @@ class SmoothedBootstrap(JointNormalPerturbation):
         mean = columns.moments.mean[:, None]
         drawn = columns.values[:, donors(columns.stream, rows, columns.weights)] - mean
         drawn += h * with_covariance(self.deviates(columns), columns.moments.covariance)
-        shrunk: Array = mean + drawn / math.sqrt(1 + h * h)
-        return shrunk
+        return mean + drawn / math.sqrt(1 + h * h)
 
 
 def bandwidth(columns: int, rows: float) -> float:

@@ -34,5 +34,4 @@ def with_covariance(deviates: Array, covariance: Array) -> Array:
     """
     sd = np.sqrt(np.diagonal(covariance))
     unit = np.where(sd > 0, sd, 1.0)
-    noise: Array = unit[:, None] * (square_root(covariance / np.outer(unit, unit)) @ deviates)
-    return noise
+    return unit[:, None] * (square_root(covariance / np.outer(unit, unit)) @ deviates)

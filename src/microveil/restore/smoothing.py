@@ -151,8 +151,7 @@ class _Windows:
 
     def mean(self, values: Array) -> Array:
         """The mean of the values in each window."""
-        means: Array = np.add.reduceat(values, self.starts) / self.sizes
-        return means
+        return np.add.reduceat(values, self.starts) / self.sizes
 
     def spread(self, values: Array, means: Array) -> Array:
         """Their standard deviations."""

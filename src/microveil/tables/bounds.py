@@ -42,8 +42,7 @@ class Reach:
         """Sums that may come further."""
         gap = np.zeros_like(self.reached)
         np.subtract(self.reached, self.outer, out=gap, where=self.reached != self.outer)  # both may be infinite
-        wide: Mask = self.sign * gap > SAME * np.maximum(1.0, np.abs(self.reached))
-        return wide
+        return self.sign * gap > SAME * np.maximum(1.0, np.abs(self.reached))
 
     def note(self, values: Array) -> None:
         """A point that is possible."""
@@ -146,8 +145,7 @@ def _without_own(side: Array, rows: Indices, cells: Indices, count: int) -> Arra
     total = np.bincount(rows, finite[cells], count)[rows] - finite[cells]
     endless = np.bincount(rows, infinite[cells], count)[rows] - infinite[cells] > 0
     sign = np.inf if infinite.any() and side[infinite][0] > 0 else -np.inf
-    others: Array = np.where(endless, sign, total)
-    return others
+    return np.where(endless, sign, total)
 
 
 def _largest_move(old: Array, new: Array) -> float:

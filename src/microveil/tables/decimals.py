@@ -41,8 +41,7 @@ def fitted_values(system: Reduced, values: Array, modulo: float | None = None) -
     """Ŷ of eq. 21, of what the modulo method leaves."""
     base = deducted(values, modulo)
     secret = values - base
-    fit: Array = secret - system.residuals(secret) + base
-    return fit
+    return secret - system.residuals(secret) + base
 
 
 def synthetic(system: Reduced, values: Array, wanted: Wanted, draw: Draw) -> Array:
@@ -106,8 +105,7 @@ def _with_loadings_of(system: Reduced, drawn: Array, old: Array) -> Array:
     """Drawn residuals with the covariance of the old ones: scores of the one, loadings of the other (eq. 4)."""
     loadings = generalised_qr(old).loadings
     scores = generalised_qr(system.residuals(drawn)).scores[:, : loadings.shape[0]]
-    new: Array = scores @ loadings
-    return new
+    return scores @ loadings
 
 
 def _scale(system: Reduced, new: Array, wanted: Wanted) -> float | Array:

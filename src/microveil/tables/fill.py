@@ -69,14 +69,12 @@ class Filled:
         """The values of the published cells, of the variable of this number."""
         table = self.tables[variable]
         decimals = table.matrix.astype(np.float64) @ self.by_variable[:, variable]
-        values: Array = np.where(self.suppressed.suppressed, decimals, table.published_values)
-        return values
+        return np.where(self.suppressed.suppressed, decimals, table.published_values)
 
     @cached_property
     def determined(self) -> Mask:
         """Suppressed cells that come out the same in two draws: they follow from the published ones."""
-        stands_still: Mask = self.suppressed.suppressed & ~_moving(self.suppressed.table, self.moves)
-        return stands_still
+        return self.suppressed.suppressed & ~_moving(self.suppressed.table, self.moves)
 
     @property
     def cells(self) -> Any:

@@ -51,8 +51,7 @@ class SmallCount(Rule):
     def primary(self, table: Table) -> Mask:
         """Counts above zero and below the limit."""
         counts = table.published_counts
-        small: Mask = (counts > 0) & (counts < self.limit)
-        return small
+        return (counts > 0) & (counts < self.limit)
 
 
 class FewContributors(Rule):
@@ -63,8 +62,7 @@ class FewContributors(Rule):
     def primary(self, table: Table) -> Mask:
         """Cells with at least one contributor, but too few."""
         contributors = largest(table, 1, "FewContributors").contributors
-        few: Mask = (contributors > 0) & (contributors < self.least)
-        return few
+        return (contributors > 0) & (contributors < self.least)
 
 
 class Dominance(Rule):

@@ -305,8 +305,7 @@ def _all_whole(values: Array) -> bool:
 def _summed(places: Numbers, values: Array, size: int) -> Array:
     """Sums by place that do not depend on the order of the rows, to the last bit."""
     order = np.lexsort((values, places))
-    sums: Array = np.bincount(places[order], values[order], minlength=size).astype(np.float64)
-    return sums
+    return np.bincount(places[order], values[order], minlength=size).astype(np.float64)
 
 
 def _whole_labels(frame: Frame, name: str) -> Numbers:
