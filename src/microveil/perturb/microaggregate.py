@@ -257,20 +257,9 @@ def _by_tree(values: Array, group_size: int) -> Numbers:
     leaves = _leaves(places, np.arange(rows), max(math.ceil(math.log2(rows / LEAF)), 0))
     borders = np.cumsum([0, *(leaf.size for leaf in leaves)])
     slack = ROUND_OFF * (columns + 10)
+    margins = (slack, float(slack * np.abs(places).max()))
     numbers = np.full(rows, -1, dtype=np.int64)
-    kernels.group(
-        values,
-        weight,
-        mean,
-        axis,
-        places,
-        slack,
-        slack * np.abs(places).max(),
-        np.concatenate(leaves),
-        borders,
-        group_size,
-        numbers,
-    )
+    kernels.group(values, places, (weight, mean, axis), margins, (np.concatenate(leaves), borders), group_size, numbers)
     return numbers
 
 

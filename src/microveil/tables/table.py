@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
-from microveil.tables.hierarchy import Hierarchy, Numbers, codes_of, hierarchy_of
+from microveil.tables.hierarchy import Hierarchy, Numbers
+from microveil.tables.hierarchy_forms import codes_of, hierarchy_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
