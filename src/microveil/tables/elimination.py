@@ -53,7 +53,7 @@ class System:
         looked_at = self.columns[:, : self.kept + equations].tocsr()
         length = np.diff(looked_at.indptr).astype(np.int64)
         draws = np.random.default_rng(prime).integers(1, prime, equations)
-        marks, safe = greedy(*_arrays(self.columns, prime), length, self.primary, self.kept, draws, prime)
+        marks, safe = greedy(_arrays(self.columns, prime), length, self.primary, self.kept, draws, prime)
         return marks != 0, safe != 0
 
     def moves(self, hidden: Mask, ways: int, rng: np.random.Generator) -> Numbers:
@@ -69,7 +69,7 @@ class System:
         columns = self.columns[:, places]
         draws = rng.integers(1, prime, size=(places.size, ways))
         length = np.diff(columns.tocsr().indptr).astype(np.int64)
-        moves: Numbers = movement(*_arrays(columns, prime), length, draws, prime)
+        moves: Numbers = movement(_arrays(columns, prime), length, draws, prime)
         return moves
 
 
