@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -50,6 +49,8 @@ Size = Annotated[
     ),
 ]
 GivenRegressors = Annotated[Regressors, BeforeValidator(_columns_or_formula)]
+Local = Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")]
+Global = Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")]
 Modification = Literal["a", "b", "c"]
 
 
@@ -84,9 +85,19 @@ class Clustered(Decomposition):
     most_columns: ClassVar[int | None] = SQUARED
 
     @property
-    @abstractmethod
+    def similar(self) -> int | None:
+        """The size of clusters of similar records, where there are such."""
+        return None
+
+    @property
     def layout(self) -> ClusterLayout:
-        """What belongs together."""
+        """What belongs together, as the parameters of these names say."""
+        given = {
+            each.name: getattr(self, each.name)
+            for each in fields(ClusterLayout)
+            if each.name in type(self).model_fields
+        }
+        return ClusterLayout(similar=self.similar, **given)
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """The triangular axes of the residuals, which are what a report shows of them."""
@@ -118,29 +129,21 @@ class Microclusters(_GivenClusters):
         Literal["a", "b"],
         Field(
             description="a protects each cluster by itself and keeps its covariances too; b protects all records "
-            "together and keeps the sums of each cluster",
-            json_schema_extra={"allowed": "a or b"},
+            "together and keeps the sums of each cluster"
         ),
     ] = "a"
 
     @property
     def layout(self) -> ClusterLayout:
         """As the variant says."""
-        return ClusterLayout(
-            clusters=self.clusters, similar=self.similar, as_pieces=self.variant == "b", public_is_local=True
-        )
+        return replace(super().layout, as_pieces=self.variant == "b", public_is_local=True)
 
 
 class Aggregates(_GivenClusters):
     """Clusters whose records are replaced by what is fitted to them."""
 
-    local: Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")] = ()
-    global_: Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")] = ()
-
-    @property
-    def layout(self) -> ClusterLayout:
-        """As given."""
-        return ClusterLayout(clusters=self.clusters, similar=self.similar, local=self.local, global_=self.global_)
+    local: Local = ()
+    global_: Global = ()
 
 
 class OutlyingRecords(Clustered):
@@ -160,7 +163,7 @@ class OutlyingRecords(Clustered):
     @property
     def layout(self) -> ClusterLayout:
         """Public columns are regressed on in both."""
-        return ClusterLayout(outlier_quantile=self.outlier_quantile, public_is_local=True)
+        return replace(super().layout, public_is_local=True)
 
 
 class Clusters(_GivenClusters):
@@ -170,8 +173,8 @@ class Clusters(_GivenClusters):
     The constant is local, so the sums of each cluster come back.
     """
 
-    local: Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")] = ()
-    global_: Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")] = ()
+    local: Local = ()
+    global_: Global = ()
     pieces: Annotated[
         Columns, _choice("columns that cut clusters into pieces, each of which keeps its sums (modification e)")
     ] = ()
@@ -214,16 +217,5 @@ class Clusters(_GivenClusters):
 
     @property
     def layout(self) -> ClusterLayout:
-        """As given."""
-        return ClusterLayout(
-            clusters=self.clusters,
-            similar=self.similar,
-            local=self.local,
-            global_=self.global_,
-            pieces=self.pieces,
-            local_pieces=self.local_pieces,
-            groups=self.groups,
-            grouped=self.grouped,
-            modification="c" if self.alpha is not None else self.modification,
-            alpha=self.alpha,
-        )
+        """Alpha stands for the modification it goes with."""
+        return replace(super().layout, modification="c" if self.alpha is not None else self.modification)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import RANK_TOLERANCE, sorted_eigen, square_root
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
 from microveil.decompose.cholesky import generalised_cholesky
 
 LEAST_UNIQUE = 0.005
@@ -29,12 +29,6 @@ limit the rounds creep along it: on Tarragona they explain 88.65 % here and woul
 
 NEARLY = 1e-3
 """Uniquenesses that are this near to an exact solution (as a share of themselves) are made exact."""
-
-
-def _factors(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("true and false are not numbers")
-    return value
 
 
 class FactorAnalysis(Decomposition):
@@ -57,13 +51,12 @@ class FactorAnalysis(Decomposition):
         Literal["principal_axes", "minres", "ml"],
         Field(
             description="how loadings are found: principal axes iterated from squared multiple correlations, least "
-            "squares of the correlations, or maximum likelihood",
-            json_schema_extra={"allowed": "principal_axes, minres or ml"},
+            "squares of the correlations, or maximum likelihood"
         ),
     ] = "principal_axes"
     factors: Annotated[
         Literal["all"] | Annotated[int, Field(ge=1)],
-        BeforeValidator(_factors),
+        number_or_word,
         Field(
             description="how many factors to look for; all is as many as columns, of which those that explain nothing "
             "are dropped",
@@ -74,8 +67,7 @@ class FactorAnalysis(Decomposition):
         Literal["exact", "regression"],
         Field(
             description="how a record's factors are found: exact (uncorrelated with the rest, so that covariances "
-            "stay) or by regression on the columns (variances shrink)",
-            json_schema_extra={"allowed": "exact or regression"},
+            "stay) or by regression on the columns (variances shrink)"
         ),
     ] = "exact"
 
@@ -88,14 +80,14 @@ class FactorAnalysis(Decomposition):
         """Loadings from the correlation matrix, then the scores' projection."""
         sd = centred.sd
         correlation = _positive(centred.covariance / np.outer(sd, sd))
-        asked = sd.size if self.factors == "all" else self.factors
-        if asked > sd.size:
-            raise ParameterError(f"factors: {asked} asked, but there are {sd.size} columns", "ask for fewer")
-        loadings = EXTRACTIONS[self.extraction](correlation, asked)
+        count = sd.size if self.factors == "all" else self.factors
+        if count > sd.size:
+            raise ParameterError(f"factors: {count} asked, but there are {sd.size} columns", "ask for fewer")
+        loadings = EXTRACTIONS[self.extraction](correlation, count)
         if self.scores == "exact":
             loadings = _within(correlation, loadings)
         found, few = loadings.shape[1], self.factors != "all"
-        remark = f"{asked} factors asked, but only {found} explain anything" if few and found < asked else ""
+        remark = f"{count} factors asked, but only {found} explain anything" if few and found < count else ""
         return _axes(correlation, loadings, sd, exact=self.scores == "exact", remark=remark)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import inverse_square_root, nearest_rotation
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
 from microveil.decompose.pca import PrincipalComponents
 
 SAMPLE_ROWS = 20_000
@@ -25,12 +25,6 @@ TOLERANCE = 1e-4
 
 MANY = 200
 """Sources from which on one start of so many iterations has to do: each takes the eigenvectors of a matrix of them."""
-
-
-def _sources(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("true and false are not numbers")
-    return value
 
 
 class IndependentComponents(Decomposition):
@@ -50,7 +44,7 @@ class IndependentComponents(Decomposition):
 
     sources: Annotated[
         Literal["all"] | Annotated[int, Field(ge=2)],
-        BeforeValidator(_sources),
+        number_or_word,
         Field(
             description="how many of the first principal components are rotated into independent ones",
             json_schema_extra={"allowed": "all, or a number from 2"},
@@ -60,8 +54,7 @@ class IndependentComponents(Decomposition):
         Literal["perturb", "keep"],
         Field(
             description="what happens to the principal components beyond the sources: the same as to the sources, or "
-            "nothing, with a warning",
-            json_schema_extra={"allowed": "perturb or keep"},
+            "nothing, with a warning"
         ),
     ] = "perturb"
 

@@ -43,8 +43,7 @@ class InvariantCoordinates(Decomposition):
         Literal["cov_cov4", "mcd_cov"],
         Field(
             description="the two scatter matrices: the covariance and that of fourth moments, or a robust one and the "
-            "covariance",
-            json_schema_extra={"allowed": "cov_cov4 or mcd_cov"},
+            "covariance"
         ),
     ] = "cov_cov4"
 

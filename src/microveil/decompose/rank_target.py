@@ -33,10 +33,7 @@ class RankTarget(Decomposition):
 
     target: Annotated[
         Literal["adjusted", "spearman", "pearson"],
-        Field(
-            description="correlation of the normal scores: 2 sin(pi r / 6) of Spearman's r, r itself, or Pearson's",
-            json_schema_extra={"allowed": "adjusted, spearman or pearson"},
-        ),
+        Field(description="correlation of the normal scores: 2 sin(pi r / 6) of Spearman's r, r itself, or Pearson's"),
     ] = "adjusted"
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - nothing random

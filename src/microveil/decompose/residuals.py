@@ -23,8 +23,7 @@ class Residuals(Decomposition):
         Factorisation,
         Field(
             description="scores of the residuals: qr adds one column after the other, in their order; svd takes the "
-            "principal components of the columns in their own units",
-            json_schema_extra={"allowed": "qr or svd"},
+            "principal components of the columns in their own units"
         ),
     ] = "qr"
 

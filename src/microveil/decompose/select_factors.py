@@ -49,16 +49,14 @@ class FactorSelection(Selection):
         Rotation,
         Field(
             description="how to turn the factors first: not at all, to large and small loadings, or so that the "
-            "sensitive columns (or the others) load on as few as possible",
-            json_schema_extra={"allowed": "none, varimax, sensitive_first or public_first"},
+            "sensitive columns (or the others) load on as few as possible"
         ),
     ] = "none"
     rest: Annotated[
         Literal["perturb", "perturb_sensitive", "keep"],
         Field(
             description="what happens to that part of a column which no factor shares: the same as to the factors, "
-            "that for the sensitive columns only, or nothing, with a warning",
-            json_schema_extra={"allowed": "perturb, perturb_sensitive or keep"},
+            "that for the sensitive columns only, or nothing, with a warning"
         ),
     ] = "perturb"
     sensitive: Annotated[

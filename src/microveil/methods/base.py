@@ -20,8 +20,8 @@ NOT_ORIGINAL = "free, smoothed or stratified"
 """The marginals of a method whose covariances are exact: values in another order cannot have these."""
 
 ROLES = ("confidential", "public", "strata", "weight", "unit", "drop")
-BESIDE_PARAMETERS = (*ROLES, "seed", "secret", "register", "rules", "engine")
-"""What `protect` takes beside the parameters of a method; misspelt, it looks like one of these."""
+OTHER_ARGUMENTS = (*ROLES, "seed", "secret", "register", "rules", "engine")
+"""What `protect` takes in addition to the parameters of a method: a misspelt parameter may be one of these."""
 
 
 class PerturbChoice(Step):
@@ -234,7 +234,7 @@ class Method:
                     f"{name}: perturb='{perturb}' has no such parameter", f"it belongs to perturb='{owners[0]}'"
                 )
             # Not the word itself: where it arrives as a parameter, it was given to something that does not take it.
-            others = [role for role in BESIDE_PARAMETERS if role != name]
+            others = [role for role in OTHER_ARGUMENTS if role != name]
             hint = did_you_mean(name, [*composed.names, *others])
             raise ParameterError(f"{composed.owner} has no parameter '{name}'", hint)
 

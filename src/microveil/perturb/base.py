@@ -91,7 +91,7 @@ class Column:
 
 @dataclass(frozen=True, repr=False)
 class Columns:
-    """Columns to perturb together: a row of `values` each, in the order they were chosen in, and what is beside them.
+    """Columns to perturb together: a row of `values` each, in the order they were chosen in.
 
     `public` has the public columns, a row each: without their means, unless the perturbation regresses itself.
     """

@@ -30,8 +30,7 @@ class CorrelatedNoise(JointNormalPerturbation):
         Literal["data", "diagonal"],
         Field(
             description="covariance of the noise: that of the data, or none between columns, which lets correlations "
-            "shrink",
-            json_schema_extra={"allowed": "data or diagonal"},
+            "shrink"
         ),
     ] = "data"
 

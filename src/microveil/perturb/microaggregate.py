@@ -61,16 +61,14 @@ class Microaggregate(JointPerturbation):
         Grouping,
         Field(
             description="who is similar: records near each other in all columns (mdav), neighbours in each column by "
-            "itself (univariate), or neighbours along the first principal component (projection)",
-            json_schema_extra={"allowed": "mdav, univariate or projection"},
+            "itself (univariate), or neighbours along the first principal component (projection)"
         ),
     ] = "univariate"
     sizes: Annotated[
         Sizes,
         Field(
             description="sizes of groups along a column or component: equal, the last taking the remainder, or those "
-            "of at least group_size within which values vary least; mdav makes equal ones in any case",
-            json_schema_extra={"allowed": "equal or minimum"},
+            "of at least group_size within which values vary least; mdav makes equal ones in any case"
         ),
     ] = "equal"
 

@@ -26,7 +26,7 @@ from microveil.perturb.other import OtherTable
 class Mixed:
     """Loadings of the kept scores and of the fresh ones; `kept` numbers the scores that are kept.
 
-    `found` has figures that were looked for on the way, by name, and `remark` is for the owner of the release.
+    `found` has figures that were computed for it, by name, and `remark` is for the owner of the release.
     """
 
     old: Array

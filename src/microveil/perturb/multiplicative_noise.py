@@ -37,8 +37,7 @@ class MultiplicativeNoise(JointNormalPerturbation):
         Literal["cell", "record"],
         Field(
             description="who shares a factor: nobody, each cell has one of its own, or all cells of a record, whose "
-            "ratios then stay",
-            json_schema_extra={"allowed": "cell or record"},
+            "ratios then stay"
         ),
     ] = "cell"
 

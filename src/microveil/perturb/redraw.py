@@ -62,7 +62,7 @@ class Bootstrap(CarryingPerturbation):
 
 
 def donors(stream: Stream, rows: int, weights: Array | None) -> NDArray[np.intp]:
-    """The rows of a bootstrap sample, from a stream beside that of any noise; heavy rows are drawn more often."""
+    """The rows of a bootstrap sample, from another stream than that of any noise; heavy rows are drawn more often."""
     stream = stream.child("donors")
     if weights is None:
         return stream.integers(rows, rows)

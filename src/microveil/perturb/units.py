@@ -1,4 +1,4 @@
-"""Units: a share is a fraction, and whoever gives a percentage is told so."""
+"""Units: a share is a fraction, and a percentage is refused."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class ExactMoments(Step):
         Root,
         Field(
             description="how exact moments are restored: symmetric moves the components least, triangular "
-            "orthogonalises them one after the other (Gram-Schmidt)",
-            json_schema_extra={"allowed": "symmetric or triangular"},
+            "orthogonalises them one after the other (Gram-Schmidt)"
         ),
     ] = "symmetric"
 

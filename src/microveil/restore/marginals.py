@@ -37,8 +37,7 @@ class Marginals(Step):
         Kind,
         Field(
             description="the values of a released column: free, its original ones in another order, smoothed ones "
-            "(drawn anew among their neighbours), or drawn from each n-th of its distribution",
-            json_schema_extra={"allowed": "free, original, smoothed or stratified"},
+            "(drawn anew among their neighbours), or drawn from each n-th of its distribution"
         ),
     ] = "free"
     exchange: Annotated[

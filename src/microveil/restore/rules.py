@@ -30,7 +30,7 @@ class Enforcement:
     mean: float
     covariance: float
 
-    def beside(self, other: Enforcement) -> Enforcement:
+    def combined(self, other: Enforcement) -> Enforcement:
         """Both, of two strata: cells add up, and the worse cost counts."""
         return Enforcement(
             self.columns | other.columns,
@@ -142,7 +142,7 @@ def _enforced(column: Array, domain: Domain) -> Array:
 
 
 def _with_zeros(column: Array, values: Array, domain: Domain, share: float) -> Array:
-    """The cells nearest to zero become zero, until there are as many as before; other zeros, the least value beside it.
+    """The cells nearest to zero become zero, until there are as many as before; other zeros get the next value.
 
     Where zero is the least value of the column, what a method has put below it comes first.
     """
@@ -152,8 +152,8 @@ def _with_zeros(column: Array, values: Array, domain: Domain, share: float) -> A
     out = values.copy()
     out[order[:wanted]] = 0.0
     excess = order[wanted:][out[order[wanted:]] == 0]
-    beside = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
-    if excess.size and np.isfinite(beside):
+    nearest = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
+    if excess.size and np.isfinite(nearest):
         below = domain.maximum == 0 if domain.minimum == 0 or domain.maximum == 0 else column[excess] < 0
-        out[excess] = np.where(below, -beside, beside)
+        out[excess] = np.where(below, -nearest, nearest)
     return out

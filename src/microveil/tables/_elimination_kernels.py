@@ -7,13 +7,13 @@ which nothing is rounded.
 
 The inverse of the basis is kept as a product of steps, as the simplex method does: a step has the column that entered
 and the slot (equation) it entered at. Steps are short because the systems are sparse and only the cheapest unknowns,
-far fewer than all, are ever looked at.
+far fewer than all, are ever needed.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -23,7 +23,7 @@ from microveil.core.compiled import compiled
 
 Numbers = NDArray[np.int64]
 
-LOOK_AGAIN = 16
+PROBE_AGAIN = 16
 """The probes are made anew when columns have touched one in so many as there are entries in all steps."""
 
 HIDDEN = -2
@@ -92,7 +92,7 @@ def _inverse(number: int, field: PrimeField) -> int:
 
 
 @njit(nogil=True)
-def _await(work: Workspace, heap: list[int], steps: Steps, slot: int, after: int) -> None:
+def _await(work: Workspace, heap: list[Any], steps: Steps, slot: int, after: int) -> None:
     """Let the first step at a slot that comes after another wait its turn."""
     step = steps.first[slot]
     while step >= 0 and step <= after:
@@ -115,7 +115,7 @@ def _touch(work: Workspace, count: int, slot: int) -> int:
 def _solved(work: Workspace, count: int, steps: Steps, after: int, field: PrimeField) -> int:
     """Bring the column, which touches `count` slots, through all steps after one; gives how many it touches then."""
     column, columns = work.column, steps.columns
-    heap = [np.int64(0) for _ in range(0)]
+    heap: list[Any] = [0 for _ in range(0)]
     for place in range(count):
         _await(work, heap, steps, work.touched[place], after)
     while len(heap):
@@ -335,12 +335,12 @@ def _forward(
     steps, and the columns that were saved.
     """
     unknowns, kept = search.wanted.size, search.kept
-    probes, spent = np.zeros((2, length.size), np.int64), np.iinfo(np.int64).max // LOOK_AGAIN
+    probes, spent = np.zeros((2, length.size), np.int64), np.iinfo(np.int64).max // PROBE_AGAIN
     store, stored = _no_columns(unknowns, unknowns), 0
     open_ones, number, column = 0, 0, 0
     while column < unknowns and (column < kept or open_ones > 0):
         if column >= kept:
-            if spent * LOOK_AGAIN > steps.columns.start[number]:
+            if spent * PROBE_AGAIN > steps.columns.start[number]:
                 _probe(probes, steps, number, search, draws, field)
                 spent = 0
             if _tells_nothing(probes, given, column, field):
@@ -370,7 +370,7 @@ def _forward(
 
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _DRAWS = types.Array(types.int64, 2, "C", readonly=True)
-_COLUMNS = types.UniTuple(_NUMBERS, 3)
+_COLUMNS = types.UniTuple(_NUMBERS, 3)  # type: ignore[no-untyped-call]
 _INT = types.int64
 
 
@@ -378,7 +378,7 @@ _INT = types.int64
 def greedy(
     columns: tuple[Numbers, Numbers, Numbers], length: Numbers, primary: int, kept: int, draws: Numbers, prime: int
 ) -> tuple[Numbers, Numbers]:
-    """Which unknowns to hide beside the `primary` first ones, and those before `kept`, which are hidden in any case.
+    """Which unknowns to hide in addition to the `primary` first ones and those before `kept`, which always are.
 
     `columns` are those of `SparseColumns`; `length` (the unknowns in it) and `draws` are of each equation. The other
     unknowns come from the cheapest to the dearest. Going back from the dearest, each is published unless a primary one

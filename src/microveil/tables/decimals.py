@@ -109,7 +109,7 @@ def _with_loadings_of(system: Reduced, drawn: Array, old: Array) -> Array:
 
 
 def _scale(system: Reduced, new: Array, wanted: Wanted) -> float | Array:
-    """What the residuals are multiplied by; a standard deviation is told by the directions in which cells can move."""
+    """What the residuals are multiplied by; a standard deviation counts the directions in which cells can move."""
     if wanted.residual_sd is None:
         return wanted.residual_scale
     length = np.sqrt(np.square(new).sum(axis=0) / system.freedom)

@@ -94,7 +94,7 @@ class Filled:
         return {name: self.values_of(number) for number, name in enumerate([first, *others])}
 
     def sum_of(self, cells: Iterable[Cell]) -> CellSum:
-        """A sum of published cells, told publishable where all decimals in it cancel, as a whole number shows."""
+        """A sum of published cells, called publishable where all decimals in it cancel, as a whole number shows."""
         table = self.suppressed.table
         rows = rows_of(table, cells)
         parts = np.asarray(table.matrix[rows].astype(np.float64).sum(axis=0)).ravel()
@@ -108,8 +108,8 @@ class Filled:
         return np.array(self.inner, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        hidden, told = int(self.suppressed.suppressed.sum()), len(self.warnings)
-        return f"<Filled {self.suppressed.table!r}: {hidden:,} decimals, {told} warning{'' if told == 1 else 's'}>"
+        hidden, count = int(self.suppressed.suppressed.sum()), len(self.warnings)
+        return f"<Filled {self.suppressed.table!r}: {hidden:,} decimals, {count} warning{'' if count == 1 else 's'}>"
 
 
 def fill(

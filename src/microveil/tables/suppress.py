@@ -32,23 +32,20 @@ class Choices(Step):
         Zeros,
         Field(
             description="cells that nothing is in: always published, hidden like others where they are worth least "
-            "(candidates), or sensitive themselves (suppressed)",
-            json_schema_extra={"allowed": "published, candidates or suppressed"},
+            "(candidates), or sensitive themselves (suppressed)"
         ),
     ] = "published"
     singletons: Annotated[
         Singletons,
         Field(
             description="protect hidden cells also from those who are alone in another hidden cell and know its "
-            "amount, and counts of one (where zeros can be hidden: of zero) from following from their sum; or not",
-            json_schema_extra={"allowed": "protected or ignored"},
+            "amount, and counts of one (where zeros can be hidden: of zero) from following from their sum; or not"
         ),
     ] = "protected"
     negatives: Annotated[
         Negatives,
         Field(
-            description="amounts below zero: shares and worth are those of amounts without their sign, or refuse them",
-            json_schema_extra={"allowed": "absolute or refused"},
+            description="amounts below zero: shares and worth are those of amounts without their sign, or refuse them"
         ),
     ] = "absolute"
 

@@ -1,10 +1,10 @@
 """The compiled search for similar records (MDAV). Importing this module imports numba and compiles or loads it.
 
 The groups are those of a plain search through all records, bit by bit. What makes it fast is a tree that tells which
-records need not be looked at. It knows two numbers of each record: how far along the first principal axis it lies, and
-how far beside it. Let these be a and b for one record, c and d for another: their squared distance is then at least
-(a - c)² + (b - d)² and at most (a - c)² + (b + d)², whatever the other dimensions are. A node of the tree knows the
-range of both numbers over its records. Its leaves hold so many records that a loop over them runs at full speed, so
+records need not be searched. It knows two numbers of each record: how far along the first principal axis it lies, and
+how far it is from that axis. Let these be a and b for one record, c and d for another: their squared distance is then
+at least (a - c)² + (b - d)² and at most (a - c)² + (b + d)², whatever the other dimensions are. A node of the tree
+knows the range of both numbers over its records. Its leaves hold so many records that a loop over them runs at full speed, so
 where the bounds help nothing, as in many independent dimensions, the search is a plain one and no slower.
 """
 
@@ -138,24 +138,24 @@ def _measure(tree: Tree, leaf: int, size: int, point: Array) -> None:
 
 
 @njit(nogil=True)
-def _best_score(tree: Tree, node: int, along: float, beside: float, sign: float) -> float:
+def _best_score(tree: Tree, node: int, along: float, across: float, sign: float) -> float:
     """No record of the node has a larger score: `sign` times its squared distance from a point at this place."""
     if tree.taken[node] == 0:
         return -np.inf
     if sign > 0:
         length = max(along - tree.low[node, 0], tree.high[node, 0] - along)
-        width = beside + tree.high[node, 1]
+        width = across + tree.high[node, 1]
     else:
         length = max(tree.low[node, 0] - along, along - tree.high[node, 0], 0.0)
-        width = max(tree.low[node, 1] - beside, beside - tree.high[node, 1], 0.0)
+        width = max(tree.low[node, 1] - across, across - tree.high[node, 1], 0.0)
     return float((length * length + width * width) * (sign + tree.slack))
 
 
 @njit(nogil=True)
-def _search(tree: Tree, point: Array, along: float, beside: float, sign: float, found: list[tuple[float, int]]) -> None:
+def _search(tree: Tree, point: Array, along: float, across: float, sign: float, found: list[tuple[float, int]]) -> None:
     """Fill `found` with the records farthest from the point (`sign` 1) or nearest to it (-1); of equal ones, the last.
 
-    It is a heap of scores and rows, the worst on top. The point (columns) lies so far along and beside the axis.
+    It is a heap of scores and rows, the worst on top. The point (columns) lies so far along the axis and from it.
     """
     leaves = tree.rows.shape[0]
     for place in range(len(found)):
@@ -168,8 +168,8 @@ def _search(tree: Tree, point: Array, along: float, beside: float, sign: float, 
             continue
         if node < leaves - 1:
             one, other = 2 * node + 1, 2 * node + 2
-            first = _best_score(tree, one, along, beside, sign)
-            second = _best_score(tree, other, along, beside, sign)
+            first = _best_score(tree, one, along, across, sign)
+            second = _best_score(tree, other, along, across, sign)
             if first > second:  # the better of the two goes on top, and is searched before the other
                 one, other, first, second = other, one, second, first
             tree.stack[top], tree.bound[top] = one, first
@@ -216,13 +216,13 @@ def _sum(sums: Array, column: int) -> float:
 
 @njit(nogil=True)
 def _place(point: Array, mean: Array, weight: Array, axis: Array) -> tuple[float, float]:
-    """How far along the axis through the mean a point lies, and how far beside it."""
-    along, beside = 0.0, 0.0
+    """How far along the axis through the mean a point lies, and how far it is from it."""
+    along, across = 0.0, 0.0
     for j in range(point.size):
         along += axis[j] * (point[j] - mean[j]) * np.sqrt(weight[j])
     for j in range(point.size):
-        beside += ((point[j] - mean[j]) * np.sqrt(weight[j]) - along * axis[j]) ** 2
-    return along, np.sqrt(beside)
+        across += ((point[j] - mean[j]) * np.sqrt(weight[j]) - along * axis[j]) ** 2
+    return along, np.sqrt(across)
 
 
 _matrix = types.Array(types.float64, 2, "C", readonly=True)
@@ -235,9 +235,9 @@ _float = types.float64
     types.void(
         _matrix,
         _matrix,
-        types.UniTuple(_vector, 3),
-        types.UniTuple(_float, 2),
-        types.UniTuple(_numbers, 2),
+        types.UniTuple(_vector, 3),  # type: ignore[no-untyped-call]
+        types.UniTuple(_float, 2),  # type: ignore[no-untyped-call]
+        types.UniTuple(_numbers, 2),  # type: ignore[no-untyped-call]
         types.int64,
         _numbers,
     )
@@ -253,7 +253,7 @@ def group(
 ) -> None:
     """Fill `numbers` (rows), which come filled with -1, with the group of each record.
 
-    `values` (columns x rows) are the records, and `places` (2 x rows) how far along and beside the axis they lie.
+    `values` (columns x rows) are the records, and `places` (2 x rows) how far along the axis and from it they lie.
     `scale` has the weight of a squared difference, the mean and the axis (columns each); `margins` the round-off of
     distances as a share and that of places; `leaves` the rows, leaf after leaf, and the borders between them.
     """
@@ -270,11 +270,11 @@ def group(
         groups = 2 if left >= 3 * group_size else 1
         for j in range(columns):
             point[j] = _sum(sums, j) / left
-        along, beside = _place(point, mean, weight, axis)
+        along, across = _place(point, mean, weight, axis)
         for end in range(groups):
-            _search(tree, point, along, beside, 1.0, farthest)
+            _search(tree, point, along, across, 1.0, farthest)
             ends[end] = farthest[0][1]
-            along, beside = places[0, ends[0]], places[1, ends[0]]
+            along, across = places[0, ends[0]], places[1, ends[0]]
             for j in range(columns):
                 point[j] = values[j, ends[0]]
         for end in range(groups):
