@@ -15,7 +15,7 @@ from microveil.core.linalg import RANK_TOLERANCE, sorted_eigen, square_root
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
-from microveil.decompose.cholesky import generalised_cholesky
+from microveil.decompose.cholesky import axes_of_factor, generalised_cholesky
 
 LEAST_UNIQUE = 0.005
 """Share of its variance that a column keeps for itself at least: communalities stay below 0.995, as in R's psych."""
@@ -107,16 +107,14 @@ def _axes(correlation: Array, loadings: Array, sd: Array, *, exact: bool, remark
         variance = np.diagonal(determined)
     unit = np.sqrt(np.maximum(np.diagonal(rest), RANK_TOLERANCE**2))
     root, pivots = generalised_cholesky(rest / np.outer(unit, unit))
-    uncorrelated = np.zeros((width, len(pivots)))  # turns the rest into its components
-    uncorrelated[pivots] = np.linalg.inv(root[pivots]).T / unit[pivots, None]
-    root = root * unit[:, None]
+    own = axes_of_factor(root, pivots, unit)  # turns the rest into its components
     return Axes(
-        projection=np.hstack([onto_factors, onto_rest @ uncorrelated]) / sd[:, None],
-        loadings=np.vstack([loadings.T, root.T]) * sd,
+        projection=np.hstack([onto_factors, onto_rest @ own.projection]) / sd[:, None],
+        loadings=np.vstack([loadings.T, own.loadings]) * sd,
         variance=np.concatenate([variance, np.ones(len(pivots))]),
-        weights=np.hstack([loadings, root]),
+        weights=np.hstack([loadings, own.loadings.T]),
         remark=remark,
-        noise=None if entering is None else np.hstack([entering, -entering @ loadings.T @ uncorrelated]),
+        noise=None if entering is None else np.hstack([entering, -entering @ loadings.T @ own.projection]),
         rest_of=tuple(pivots),
     )
 

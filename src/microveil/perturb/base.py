@@ -6,14 +6,15 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.linalg import square_root
 from microveil.core.moments import Moments, moments
 from microveil.core.parameters import Draws, Step
 from microveil.core.rng import Stream
@@ -148,6 +149,9 @@ class Perturbation(Step):
     from_other: ClassVar[bool] = False
     """True when it starts from another masker's output, which is then given as `other`."""
 
+    retention_varies: ClassVar[bool] = False
+    """True when the correlation between a column and its perturbed self depends on the data."""
+
     @property
     def keeps_covariance(self) -> bool:
         """True when covariances come back on average whether the columns were uncorrelated or not, if all take part."""
@@ -155,7 +159,7 @@ class Perturbation(Step):
 
     def retained(self) -> float | None:
         """The correlation to expect between a column and its perturbed self; None when it depends on the data."""
-        return 0.0
+        return None if self.retention_varies else 0.0
 
     def check(self, rows: int, columns: int) -> None:
         """Refuse parameters that do not fit a table of this size."""
@@ -207,6 +211,44 @@ class NormalPerturbation(ColumnPerturbation):
     def check(self, rows: int, columns: int) -> None:
         """Given draws must fit."""
         check_draws(self.draws, rows, columns)
+
+
+class JointNormalPerturbation(JointPerturbation):
+    """Base of perturbations of all columns together that draw normal deviates, which tests may give instead."""
+
+    draws: Draws = None
+
+    def deviates(self, columns: Columns) -> Array:
+        """Standard normal deviates, a row for each column."""
+        if self.draws is not None:
+            return self.draws.T
+        count, rows = columns.values.shape
+        return np.array([columns.stream.child(f"column {j}").normal(rows) for j in range(count)])
+
+    def check(self, rows: int, columns: int) -> None:
+        """Given draws must fit."""
+        check_given("draws", self.draws, rows, columns)
+
+
+def with_covariance(deviates: Array, covariance: Array) -> Array:
+    """Independent deviates (a row for each column) turned into noise of this covariance.
+
+    By the symmetric root, so that no column comes before another; of the correlations, as columns may differ in unit.
+    """
+    sd = np.sqrt(np.diagonal(covariance))
+    unit = np.where(sd > 0, sd, 1.0)
+    return unit[:, None] * (square_root(covariance / np.outer(unit, unit)) @ deviates)
+
+
+def not_percent(what: str) -> BeforeValidator:
+    """Refuses a percentage where a fraction is meant: `what` names it."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, int | float | np.integer) and 1 < value <= 100:
+            raise ValueError(f"{value:g} is not {what}; if {value:g} % was meant, give {value / 100:g}")
+        return value
+
+    return BeforeValidator(check)
 
 
 def check_draws(given: Array | None, rows: int, columns: int) -> None:

@@ -55,6 +55,7 @@ class Microaggregate(JointPerturbation):
     keeps_mean: ClassVar[bool] = True
     keeps_variance: ClassVar[bool] = False
     random: ClassVar[bool] = False
+    retention_varies: ClassVar[bool] = True  # with how similar similar records are
 
     group_size: GroupSize = 3
     grouping: Annotated[
@@ -93,9 +94,6 @@ class Microaggregate(JointPerturbation):
         numbers = np.empty(line.size, dtype=np.int64)
         numbers[order] = np.repeat(np.arange(sizes.size), sizes)
         return numbers
-
-    def retained(self) -> None:
-        """It depends on how similar similar records are."""
 
     def check(self, rows: int, columns: int) -> None:  # noqa: ARG002 - a group is of rows
         """There must be rows enough for one group."""

@@ -40,6 +40,7 @@ class Mixture(Perturbation):
     """Base of the mixtures. Fresh scores are uncorrelated with the public columns, the kept scores and each other."""
 
     mixes: ClassVar[bool] = True
+    retention_varies: ClassVar[bool] = True  # with the loadings
 
     draws: Draws = None
 
@@ -54,9 +55,6 @@ class Mixture(Perturbation):
     def touched(self, count: int) -> list[int]:
         """Which of so many components change."""
         return list(range(count))
-
-    def retained(self) -> None:
-        """It is known once the loadings are."""
 
 
 def _shares(value: Any) -> Any:

@@ -9,8 +9,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.linalg import nearest_correlation, regression_slopes
 from microveil.core.ranks import mid_ranks
-from microveil.perturb.base import Columns
-from microveil.perturb.together import JointNormalPerturbation, with_covariance
+from microveil.perturb.base import Columns, JointNormalPerturbation, with_covariance
 
 OFF = 0.1
 """Share by which the variance that public columns explain may differ from what the rank correlations say."""

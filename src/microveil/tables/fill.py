@@ -13,7 +13,7 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
-from microveil.tables.decimals import Wanted, check_wanted, fitted_values, synthetic
+from microveil.tables.decimals import ResidualSize, fitted_values, synthetic
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table, frame_like
@@ -138,8 +138,7 @@ def fill(
         seed: a whole number for a result that can be repeated; keep it secret.
         draws: standard normal deviates, unknown inner cells × variables, for tests.
     """
-    wanted = Wanted(modulo, residual_scale, residual_sd, keep_variance)
-    check_wanted(wanted)
+    size = ResidualSize(modulo, residual_scale, residual_sd, keep_variance)
     tables = _same_cells(s, others)
     system = reduced(s.table.matrix, s.suppressed)
     streams = _streams(tables, seed)
@@ -157,12 +156,12 @@ def fill(
             )
         return given
 
-    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, wanted, draw), modulo)
+    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, size, draw), modulo)
 
 
 def fitted(s: Suppressed, modulo: float | None = None) -> Filled:
     """Ŷ of eq. 21 in the place of the suppressed cells: what the published cells say of them, and no more."""
-    check_wanted(Wanted(modulo))
+    ResidualSize(modulo)  # refuses a modulo out of its range
     system = reduced(s.table.matrix, s.suppressed)
     tables = (s.table,)
     return _filled(s, tables, system, _streams(tables, 0), lambda values: fitted_values(system, values, modulo), modulo)

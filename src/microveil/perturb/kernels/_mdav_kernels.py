@@ -4,8 +4,8 @@ The groups are those of a plain search through all records, bit by bit. What mak
 records need not be searched. It knows two numbers of each record: how far along the first principal axis it lies, and
 how far it is from that axis. Let these be a and b for one record, c and d for another: their squared distance is then
 at least (a - c)² + (b - d)² and at most (a - c)² + (b + d)², whatever the other dimensions are. A node of the tree
-knows the range of both numbers over its records. Its leaves hold so many records that a loop over them runs at full speed, so
-where the bounds help nothing, as in many independent dimensions, the search is a plain one and no slower.
+knows the range of both numbers over its records. Its leaves hold so many records that a loop over them runs at full
+speed, so where the bounds help nothing, as in many independent dimensions, the search is a plain one and no slower.
 """
 
 from __future__ import annotations
