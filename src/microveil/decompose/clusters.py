@@ -125,13 +125,11 @@ class _GivenClusters(Clustered):
 class Microclusters(_GivenClusters):
     """Clusters in which public columns are regressed on: each on its own (MHa), or all together (MHb)."""
 
-    variant: Annotated[
-        Literal["a", "b"],
-        Field(
-            description="a protects each cluster by itself and keeps its covariances too; b protects all records "
-            "together and keeps the sums of each cluster"
-        ),
-    ] = "a"
+    variant: Literal["a", "b"] = Field(
+        "a",
+        description="a protects each cluster by itself and keeps its covariances too; b protects all records "
+        "together and keeps the sums of each cluster",
+    )
 
     @property
     def layout(self) -> ClusterLayout:
@@ -151,14 +149,12 @@ class OutlyingRecords(Clustered):
 
     reference: ClassVar[str] = "Langsrud (2019), §8; Templ and Meindl (2008)"
 
-    outlier_quantile: Annotated[
-        float,
-        Field(
-            gt=0.5,
-            lt=1,
-            description="quantile of the chi-square distribution above which a squared robust distance is an outlier's",
-        ),
-    ] = 0.99
+    outlier_quantile: float = Field(
+        0.99,
+        gt=0.5,
+        lt=1,
+        description="quantile of the chi-square distribution above which a squared robust distance is an outlier's",
+    )
 
     @property
     def layout(self) -> ClusterLayout:
@@ -181,24 +177,20 @@ class Clusters(_GivenClusters):
     local_pieces: Annotated[GivenRegressors, _regressors("columns to regress on in each piece of a cluster")] = ()
     groups: Annotated[Columns, _choice("columns whose values make groups of clusters (modification d)")] = ()
     grouped: Annotated[GivenRegressors, _regressors("columns to regress on in each group of clusters")] = ()
-    modification: Annotated[
-        Modification | None,
-        Field(
-            description="how covariances inside clusters are kept where columns are regressed on over all records: a "
-            "gives all clusters the same slopes, b keeps all that was drawn between clusters, c as much of it as there "
-            "is room for; without one they are kept over all records only",
-            json_schema_extra={"allowed": "a, b or c"},
-        ),
-    ] = None
-    alpha: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            le=1,
-            description="for modification c: how much of what was drawn between clusters is taken; the most by default",
-            json_schema_extra={"allowed": "a number from 0 to 1"},
-        ),
-    ] = None
+    modification: Modification | None = Field(
+        None,
+        description="how covariances inside clusters are kept where columns are regressed on over all records: a "
+        "gives all clusters the same slopes, b keeps all that was drawn between clusters, c as much of it as there "
+        "is room for; without one they are kept over all records only",
+        json_schema_extra={"allowed": "a, b or c"},
+    )
+    alpha: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="for modification c: how much of what was drawn between clusters is taken; the most by default",
+        json_schema_extra={"allowed": "a number from 0 to 1"},
+    )
 
     @model_validator(mode="after")
     def _what_goes_together(self) -> Self:

@@ -47,29 +47,22 @@ class FactorAnalysis(Decomposition):
     reference: ClassVar[str] = "Calviño, Aldeguer and Domingo-Ferrer (2017), eq. 2; Guttman (1955) for exact scores"
     most_columns: ClassVar[int | None] = 1_000  # hundreds of rounds, each with the eigenvectors of a matrix of them
 
-    extraction: Annotated[
-        Literal["principal_axes", "minres", "ml"],
-        Field(
-            description="how loadings are found: principal axes iterated from squared multiple correlations, least "
-            "squares of the correlations, or maximum likelihood"
-        ),
-    ] = "principal_axes"
-    factors: Annotated[
-        Literal["all"] | Annotated[int, Field(ge=1)],
-        number_or_word,
-        Field(
-            description="how many factors to look for; all is as many as columns, of which those that explain nothing "
-            "are dropped",
-            json_schema_extra={"allowed": "all, or a number from 1"},
-        ),
-    ] = "all"
-    scores: Annotated[
-        Literal["exact", "regression"],
-        Field(
-            description="how a record's factors are found: exact (uncorrelated with the rest, so that covariances "
-            "stay) or by regression on the columns (variances shrink)"
-        ),
-    ] = "exact"
+    extraction: Literal["principal_axes", "minres", "ml"] = Field(
+        "principal_axes",
+        description="how loadings are found: principal axes iterated from squared multiple correlations, least "
+        "squares of the correlations, or maximum likelihood",
+    )
+    factors: Annotated[Literal["all"] | Annotated[int, Field(ge=1)], number_or_word] = Field(
+        "all",
+        description="how many factors to look for; all is as many as columns, of which those that explain nothing "
+        "are dropped",
+        json_schema_extra={"allowed": "all, or a number from 1"},
+    )
+    scores: Literal["exact", "regression"] = Field(
+        "exact",
+        description="how a record's factors are found: exact (uncorrelated with the rest, so that covariances "
+        "stay) or by regression on the columns (variances shrink)",
+    )
 
     @property
     def uncorrelated(self) -> bool:

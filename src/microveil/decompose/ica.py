@@ -42,21 +42,16 @@ class IndependentComponents(Decomposition):
     reference: ClassVar[str] = "Hsu and Chen (2008), Table 2; Hyvärinen (1999)"
     reports_near_returns: ClassVar[bool] = True
 
-    sources: Annotated[
-        Literal["all"] | Annotated[int, Field(ge=2)],
-        number_or_word,
-        Field(
-            description="how many of the first principal components are rotated into independent ones",
-            json_schema_extra={"allowed": "all, or a number from 2"},
-        ),
-    ] = "all"
-    rest: Annotated[
-        Literal["perturb", "keep"],
-        Field(
-            description="what happens to the principal components beyond the sources: the same as to the sources, or "
-            "nothing, with a warning"
-        ),
-    ] = "perturb"
+    sources: Annotated[Literal["all"] | Annotated[int, Field(ge=2)], number_or_word] = Field(
+        "all",
+        description="how many of the first principal components are rotated into independent ones",
+        json_schema_extra={"allowed": "all, or a number from 2"},
+    )
+    rest: Literal["perturb", "keep"] = Field(
+        "perturb",
+        description="what happens to the principal components beyond the sources: the same as to the sources, or "
+        "nothing, with a warning",
+    )
 
     @model_validator(mode="after")
     def _keeping_needs_a_rest(self) -> Self:

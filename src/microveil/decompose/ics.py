@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -39,13 +39,11 @@ class InvariantCoordinates(Decomposition):
 
     reference: ClassVar[str] = "Tyler, Critchley, Dümbgen and Oja (2009); Rousseeuw and Van Driessen (1999)"
 
-    scatter: Annotated[
-        Literal["cov_cov4", "mcd_cov"],
-        Field(
-            description="the two scatter matrices: the covariance and that of fourth moments, or a robust one and the "
-            "covariance"
-        ),
-    ] = "cov_cov4"
+    scatter: Literal["cov_cov4", "mcd_cov"] = Field(
+        "cov_cov4",
+        description="the two scatter matrices: the covariance and that of fourth moments, or a robust one and the "
+        "covariance",
+    )
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:
         """Whiten by principal components, then turn to the axes of the other scatter matrix."""

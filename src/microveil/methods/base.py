@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -27,13 +27,11 @@ OTHER_ARGUMENTS = (*ROLES, "seed", "secret", "register", "rules", "engine")
 class PerturbChoice(Step):
     """Which perturbation the components get."""
 
-    perturb: Annotated[
-        str,
-        Field(
-            description="what happens to a chosen component",
-            json_schema_extra={"allowed": ", ".join(PERTURBATIONS)},
-        ),
-    ] = "swap"
+    perturb: str = Field(
+        "swap",
+        description="what happens to a chosen component",
+        json_schema_extra={"allowed": ", ".join(PERTURBATIONS)},
+    )
 
     @field_validator("perturb")
     @classmethod

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,13 +180,11 @@ class CarryingPerturbation(ColumnPerturbation):
     component is made of.
     """
 
-    dominated: Annotated[
-        Literal["redraw", "keep"],
-        Field(
-            description="what happens to a component of which a few records have most of the variance: draw it anew "
-            "from a normal distribution, or keep to the perturbation, which carries these records to others"
-        ),
-    ] = "redraw"
+    dominated: Literal["redraw", "keep"] = Field(
+        "redraw",
+        description="what happens to a component of which a few records have most of the variance: draw it anew "
+        "from a normal distribution, or keep to the perturbation, which carries these records to others",
+    )
 
 
 class JointPerturbation(Perturbation):

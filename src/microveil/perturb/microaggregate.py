@@ -58,20 +58,16 @@ class Microaggregate(JointPerturbation):
     retention_varies: ClassVar[bool] = True  # with how similar similar records are
 
     group_size: GroupSize = 3
-    grouping: Annotated[
-        Grouping,
-        Field(
-            description="who is similar: records near each other in all columns (mdav), neighbours in each column by "
-            "itself (univariate), or neighbours along the first principal component (projection)"
-        ),
-    ] = "univariate"
-    sizes: Annotated[
-        Sizes,
-        Field(
-            description="sizes of groups along a column or component: equal, the last taking the remainder, or those "
-            "of at least group_size within which values vary least; mdav makes equal ones in any case"
-        ),
-    ] = "equal"
+    grouping: Grouping = Field(
+        "univariate",
+        description="who is similar: records near each other in all columns (mdav), neighbours in each column by "
+        "itself (univariate), or neighbours along the first principal component (projection)",
+    )
+    sizes: Sizes = Field(
+        "equal",
+        description="sizes of groups along a column or component: equal, the last taking the remainder, or those "
+        "of at least group_size within which values vary least; mdav makes equal ones in any case",
+    )
 
     def apply_together(self, columns: Columns) -> Array:
         """The means of the group, for each of its records."""

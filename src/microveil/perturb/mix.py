@@ -82,15 +82,12 @@ class ScoreMix(Mixture):
 
     reference: ClassVar[str] = "Langsrud (2019), eq. 8"
 
-    correlation: Annotated[
-        Correlation | tuple[Correlation | None, ...] | None,
-        BeforeValidator(_shares),
-        Field(
-            description="correlation of each new score with the old one: one for all, or a list with one for each; "
-            "None (or free) leaves it to chance",
-            json_schema_extra={"allowed": "a number from 0 to 1 or free, or a list of these"},
-        ),
-    ] = 0.5
+    correlation: Annotated[Correlation | tuple[Correlation | None, ...] | None, BeforeValidator(_shares)] = Field(
+        0.5,
+        description="correlation of each new score with the old one: one for all, or a list with one for each; "
+        "None (or free) leaves it to chance",
+        json_schema_extra={"allowed": "a number from 0 to 1 or free, or a list of these"},
+    )
 
     @field_serializer("correlation")
     def _in_words(self, value: Any) -> Any:
@@ -135,13 +132,11 @@ class Completed(Mixture):
     tells the given residuals.
     """
 
-    lower: Annotated[
-        bool,
-        Field(
-            description="where there is no solution, take all residuals alpha times with the largest alpha that has "
-            "one (and say so); false refuses instead"
-        ),
-    ] = True
+    lower: bool = Field(
+        True,
+        description="where there is no solution, take all residuals alpha times with the largest alpha that has "
+        "one (and say so); false refuses instead",
+    )
 
     def completed(self, own: Array, part: Array, kept: int) -> Mixed:
         """Alpha times the part, and what completes it."""
@@ -172,15 +167,12 @@ class ResidualMix(Completed):
 
     reference: ClassVar[str] = "Langsrud (2019), eq. 7, 9 and 10; Muralidhar and Sarathy (2008)"
 
-    correlation: Annotated[
-        Correlation | tuple[Correlation, ...],
-        BeforeValidator(_shares),
-        Field(
-            description="correlation of the new residuals of each column with the old ones: one for all, or a list "
-            "with one for each column",
-            json_schema_extra={"allowed": "a number from 0 to 1, or a list of numbers"},
-        ),
-    ] = 0.5
+    correlation: Annotated[Correlation | tuple[Correlation, ...], BeforeValidator(_shares)] = Field(
+        0.5,
+        description="correlation of the new residuals of each column with the old ones: one for all, or a list "
+        "with one for each column",
+        json_schema_extra={"allowed": "a number from 0 to 1, or a list of numbers"},
+    )
 
     def mix(self, own: Array, kept: Array, columns: Sequence[str]) -> Mixed:  # noqa: ARG002 - its own scores are kept
         """A = alpha W D."""

@@ -30,10 +30,9 @@ class Noise(NormalPerturbation):
     reference: ClassVar[str] = "Calviño (2017), §3.2; Brand (2002)"
     by_rows: ClassVar[bool] = True
 
-    noise_sd_ratio: Annotated[
-        float,
-        Field(gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"),
-    ] = 0.5
+    noise_sd_ratio: float = Field(
+        0.5, gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"
+    )
 
     def apply(self, column: Column) -> Array:
         """(z + ratio sd N(0, 1)) / sqrt(1 + ratio²) about the mean."""
@@ -55,18 +54,14 @@ class CorrelatedNoise(JointNormalPerturbation):
 
     reference: ClassVar[str] = "Kim (1986); Tendick and Matloff (1994)"
 
-    noise_variance_share: Annotated[
-        float,
-        not_percent("a fraction of the variance"),
-        Field(gt=0, lt=1, description="share of each released column's variance that is noise, as a fraction"),
-    ] = 0.2
-    noise_covariance: Annotated[
-        Literal["data", "diagonal"],
-        Field(
-            description="covariance of the noise: that of the data, or none between columns, which lets correlations "
-            "shrink"
-        ),
-    ] = "data"
+    noise_variance_share: Annotated[float, not_percent("a fraction of the variance")] = Field(
+        0.2, gt=0, lt=1, description="share of each released column's variance that is noise, as a fraction"
+    )
+    noise_covariance: Literal["data", "diagonal"] = Field(
+        "data",
+        description="covariance of the noise: that of the data, or none between columns, which lets correlations "
+        "shrink",
+    )
 
     @property
     def keeps_covariance(self) -> bool:
@@ -105,18 +100,14 @@ class MultiplicativeNoise(JointNormalPerturbation):
     # Values are multiplied as they are; what they share with public columns comes back on average all the same.
     regresses_itself: ClassVar[bool] = True
 
-    noise_cv: Annotated[
-        float,
-        not_percent("a coefficient of variation of at most 1"),
-        Field(gt=0, le=1, description="coefficient of variation of the factor (its standard deviation), as a fraction"),
-    ] = 0.5
-    shared: Annotated[
-        Literal["cell", "record"],
-        Field(
-            description="who shares a factor: nobody, each cell has one of its own, or all cells of a record, whose "
-            "ratios then stay"
-        ),
-    ] = "cell"
+    noise_cv: Annotated[float, not_percent("a coefficient of variation of at most 1")] = Field(
+        0.5, gt=0, le=1, description="coefficient of variation of the factor (its standard deviation), as a fraction"
+    )
+    shared: Literal["cell", "record"] = Field(
+        "cell",
+        description="who shares a factor: nobody, each cell has one of its own, or all cells of a record, whose "
+        "ratios then stay",
+    )
 
     def apply_together(self, columns: Columns) -> Array:
         """The values times their factors."""

@@ -34,11 +34,9 @@ class RankSwap(ColumnPerturbation):
     knows_weights: ClassVar[bool] = False
     retention_varies: ClassVar[bool] = True  # with how far apart neighbours are
 
-    rank_window: Annotated[
-        float,
-        not_percent("a fraction of the rows"),
-        Field(gt=0, le=1, description="how many ranks away a partner may be, as a fraction of the number of rows"),
-    ] = 0.1
+    rank_window: Annotated[float, not_percent("a fraction of the rows")] = Field(
+        0.1, gt=0, le=1, description="how many ranks away a partner may be, as a fraction of the number of rows"
+    )
 
     def apply(self, column: Column) -> Array:
         """The values of the partners."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +44,9 @@ class Redraw(NormalPerturbation, CarryingPerturbation):
     replaces: ClassVar[bool] = True
     keeps_variance: ClassVar[bool] = False
 
-    bandwidth_ratio: Annotated[
-        float, Field(ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)")
-    ] = 1.0
+    bandwidth_ratio: float = Field(
+        1.0, ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)"
+    )
 
     def apply(self, column: Column) -> Array:
         """A bootstrap sample plus h N(0, 1)."""
@@ -81,10 +81,9 @@ class SmoothedBootstrap(JointNormalPerturbation):
     reference: ClassVar[str] = "Silverman (1986), §4.3.2 and §6.4.1; Efron (1979)"
     replaces: ClassVar[bool] = True
 
-    bandwidth_ratio: Annotated[
-        float,
-        Field(gt=0, le=10, description="width of the smoothing, in units of the rule of thumb for normal data"),
-    ] = 1.0
+    bandwidth_ratio: float = Field(
+        1.0, gt=0, le=10, description="width of the smoothing, in units of the rule of thumb for normal data"
+    )
 
     @property
     def keeps_covariance(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -27,23 +27,19 @@ class RandomTurn(NormalPerturbation):
     mixes: ClassVar[bool] = True
     by_rows: ClassVar[bool] = True
 
-    noise: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            description="lambda: how much normal noise is added to scores of unit length; infinity is ipso",
-            json_schema_extra={"allowed": "a number above 0"},
-        ),
-    ] = None
-    target_correlation: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            lt=1,
-            description=f"correlation of new scores with old ones to aim at, instead of noise; {USUAL} by default",
-            json_schema_extra={"allowed": "a number above 0 and below 1"},
-        ),
-    ] = None
+    noise: float | None = Field(
+        None,
+        gt=0,
+        description="lambda: how much normal noise is added to scores of unit length; infinity is ipso",
+        json_schema_extra={"allowed": "a number above 0"},
+    )
+    target_correlation: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description=f"correlation of new scores with old ones to aim at, instead of noise; {USUAL} by default",
+        json_schema_extra={"allowed": "a number above 0 and below 1"},
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

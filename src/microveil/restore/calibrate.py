@@ -7,7 +7,7 @@ covariance it must have: by the linear map that moves the scores least, or one s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +30,17 @@ Root = Literal["symmetric", "triangular"]
 class ExactMoments(Step):
     """Keep means and covariances exactly, not only on average."""
 
-    exact: Annotated[
-        bool | Literal["rounded"],
-        Field(
-            description="keep means and covariances to round-off, or rounded to a grid on which one record more or "
-            "less does not show; given permutations are applied as they are unless this is asked for",
-            json_schema_extra={"allowed": "true, false or rounded"},
-        ),
-    ] = True
-    root: Annotated[
-        Root,
-        Field(
-            description="how exact moments are restored: symmetric moves the components least, triangular "
-            "orthogonalises them one after the other (Gram-Schmidt)"
-        ),
-    ] = "symmetric"
+    exact: bool | Literal["rounded"] = Field(
+        True,
+        description="keep means and covariances to round-off, or rounded to a grid on which one record more or "
+        "less does not show; given permutations are applied as they are unless this is asked for",
+        json_schema_extra={"allowed": "true, false or rounded"},
+    )
+    root: Root = Field(
+        "symmetric",
+        description="how exact moments are restored: symmetric moves the components least, triangular "
+        "orthogonalises them one after the other (Gram-Schmidt)",
+    )
 
     @model_validator(mode="after")
     def _root_needs_exact(self) -> Self:
