@@ -126,7 +126,7 @@ class Microclusters(_GivenClusters):
     """Clusters in which public columns are regressed on: each on its own (MHa), or all together (MHb)."""
 
     variant: Literal["a", "b"] = Field(
-        "a",
+        default="a",
         description="a protects each cluster by itself and keeps its covariances too; b protects all records "
         "together and keeps the sums of each cluster",
     )
@@ -150,7 +150,7 @@ class OutlyingRecords(Clustered):
     reference: ClassVar[str] = "Langsrud (2019), §8; Templ and Meindl (2008)"
 
     outlier_quantile: float = Field(
-        0.99,
+        default=0.99,
         gt=0.5,
         lt=1,
         description="quantile of the chi-square distribution above which a squared robust distance is an outlier's",
@@ -178,14 +178,14 @@ class Clusters(_GivenClusters):
     groups: Annotated[Columns, _choice("columns whose values make groups of clusters (modification d)")] = ()
     grouped: Annotated[GivenRegressors, _regressors("columns to regress on in each group of clusters")] = ()
     modification: Modification | None = Field(
-        None,
+        default=None,
         description="how covariances inside clusters are kept where columns are regressed on over all records: a "
         "gives all clusters the same slopes, b keeps all that was drawn between clusters, c as much of it as there "
         "is room for; without one they are kept over all records only",
         json_schema_extra={"allowed": "a, b or c"},
     )
     alpha: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=1,
         description="for modification c: how much of what was drawn between clusters is taken; the most by default",

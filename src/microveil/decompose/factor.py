@@ -48,18 +48,18 @@ class FactorAnalysis(Decomposition):
     most_columns: ClassVar[int | None] = 1_000  # hundreds of rounds, each with the eigenvectors of a matrix of them
 
     extraction: Literal["principal_axes", "minres", "ml"] = Field(
-        "principal_axes",
+        default="principal_axes",
         description="how loadings are found: principal axes iterated from squared multiple correlations, least "
         "squares of the correlations, or maximum likelihood",
     )
     factors: Annotated[Literal["all"] | Annotated[int, Field(ge=1)], number_or_word] = Field(
-        "all",
+        default="all",
         description="how many factors to look for; all is as many as columns, of which those that explain nothing "
         "are dropped",
         json_schema_extra={"allowed": "all, or a number from 1"},
     )
     scores: Literal["exact", "regression"] = Field(
-        "exact",
+        default="exact",
         description="how a record's factors are found: exact (uncorrelated with the rest, so that covariances "
         "stay) or by regression on the columns (variances shrink)",
     )

@@ -14,7 +14,7 @@ from microveil.core.linalg import inverse_square_root, nearest_rotation
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
-from microveil.decompose.pca import PrincipalComponents
+from microveil.decompose.pca import standard_axes
 
 SAMPLE_ROWS = 20_000
 """Rows the rotation is fitted on: it has m² numbers, and more rows only make it slower."""
@@ -43,12 +43,12 @@ class IndependentComponents(Decomposition):
     reports_near_returns: ClassVar[bool] = True
 
     sources: Annotated[Literal["all"] | Annotated[int, Field(ge=2)], number_or_word] = Field(
-        "all",
+        default="all",
         description="how many of the first principal components are rotated into independent ones",
         json_schema_extra={"allowed": "all, or a number from 2"},
     )
     rest: Literal["perturb", "keep"] = Field(
-        "perturb",
+        default="perturb",
         description="what happens to the principal components beyond the sources: the same as to the sources, or "
         "nothing, with a warning",
     )
@@ -61,7 +61,7 @@ class IndependentComponents(Decomposition):
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:
         """Whiten by principal components, rotate by FastICA."""
-        principal = PrincipalComponents().fit(centred, sample, stream)
+        principal = standard_axes(centred)
         count = principal.count if self.sources == "all" else self.sources
         if count > principal.count:
             raise ParameterError(

@@ -29,7 +29,7 @@ class PrincipalComponents(Decomposition):
     reference: ClassVar[str] = "Calviño (2017), eq. 5-8"
 
     standardise: bool = Field(
-        True, description="bring the columns to unit variance first; turn it off only if all are in one unit"
+        default=True, description="bring the columns to unit variance first; turn it off only if all are in one unit"
     )
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice

@@ -32,7 +32,7 @@ class RankTarget(Decomposition):
     most_columns: ClassVar[int | None] = SQUARED
 
     target: Literal["adjusted", "spearman", "pearson"] = Field(
-        "adjusted",
+        default="adjusted",
         description="correlation of the normal scores: 2 sin(pi r / 6) of Spearman's r, r itself, or Pearson's",
     )
 

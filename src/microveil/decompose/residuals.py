@@ -20,7 +20,7 @@ class Residuals(Decomposition):
     ordered: ClassVar[bool] = True
 
     decomposition: Factorisation = Field(
-        "qr",
+        default="qr",
         description="scores of the residuals: qr adds one column after the other, in their order; svd takes the "
         "principal components of the columns in their own units",
     )

@@ -29,7 +29,7 @@ class FactorSelection(Selection):
     """
 
     select: Annotated[Criterion | Numbers, whole_numbers] = Field(
-        "all",
+        default="all",
         description="which factors to perturb: all, those that load on a sensitive column above the threshold, "
         "those that load on no other column above it, those that load more on a sensitive column than on any "
         "other, the first c, or a list counted from 0",
@@ -38,19 +38,21 @@ class FactorSelection(Selection):
             "list of numbers from 0"
         },
     )
-    threshold: float = Field(0.3, ge=0, lt=1, description="loading above which a factor counts as loading on a column")
+    threshold: float = Field(
+        default=0.3, ge=0, lt=1, description="loading above which a factor counts as loading on a column"
+    )
     rotation: Rotation = Field(
-        "none",
+        default="none",
         description="how to turn the factors first: not at all, to large and small loadings, or so that the "
         "sensitive columns (or the others) load on as few as possible",
     )
     rest: Literal["perturb", "perturb_sensitive", "keep"] = Field(
-        "perturb",
+        default="perturb",
         description="what happens to that part of a column which no factor shares: the same as to the factors, "
         "that for the sensitive columns only, or nothing, with a warning",
     )
     sensitive: Columns = Field(
-        (),
+        default=(),
         description="columns that need protection most, for select, rotation and rest",
         json_schema_extra={"allowed": "a list of columns"},
     )

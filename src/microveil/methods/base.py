@@ -28,7 +28,7 @@ class PerturbChoice(Step):
     """Which perturbation the components get."""
 
     perturb: str = Field(
-        "swap",
+        default="swap",
         description="what happens to a chosen component",
         json_schema_extra={"allowed": ", ".join(PERTURBATIONS)},
     )

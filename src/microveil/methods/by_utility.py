@@ -54,21 +54,22 @@ class WhileUseful(Selection):
     looks_at_rows: ClassVar[bool] = True
 
     utility: str = Field(
-        "vector_correlation",
+        default="vector_correlation",
         description="the measure of utility, between the original and what is left of it",
         json_schema_extra={"allowed": ", ".join([*USABLE, OPINION])},
     )
     threshold: float = Field(
-        0.5,
+        default=0.5,
         allow_inf_nan=False,
         description="utility that must be left, in the unit of the measure: at least this much, or at most, if the "
         "measure is a distance; to be given with any other measure than the default",
     )
     literal: bool = Field(
-        False, description="stop as the paper's steps do, when the utility is lost, and not one component before"
+        default=False,
+        description="stop as the paper's steps do, when the utility is lost, and not one component before",
     )
     link: Annotated[Link | None, BeforeValidator(_opened)] = Field(
-        None,
+        default=None,
         description="for utility='mos': how opinions follow from a measure, as fitted to those of observers",
         json_schema_extra={"allowed": "a link, or the path of a file that `microveil mos fit` wrote", "path": True},
     )

@@ -181,7 +181,7 @@ class CarryingPerturbation(ColumnPerturbation):
     """
 
     dominated: Literal["redraw", "keep"] = Field(
-        "redraw",
+        default="redraw",
         description="what happens to a component of which a few records have most of the variance: draw it anew "
         "from a normal distribution, or keep to the perturbation, which carries these records to others",
     )

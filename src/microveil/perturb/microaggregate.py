@@ -59,12 +59,12 @@ class Microaggregate(JointPerturbation):
 
     group_size: GroupSize = 3
     grouping: Grouping = Field(
-        "univariate",
+        default="univariate",
         description="who is similar: records near each other in all columns (mdav), neighbours in each column by "
         "itself (univariate), or neighbours along the first principal component (projection)",
     )
     sizes: Sizes = Field(
-        "equal",
+        default="equal",
         description="sizes of groups along a column or component: equal, the last taking the remainder, or those "
         "of at least group_size within which values vary least; mdav makes equal ones in any case",
     )

@@ -83,7 +83,7 @@ class ScoreMix(Mixture):
     reference: ClassVar[str] = "Langsrud (2019), eq. 8"
 
     correlation: Annotated[Correlation | tuple[Correlation | None, ...] | None, BeforeValidator(_shares)] = Field(
-        0.5,
+        default=0.5,
         description="correlation of each new score with the old one: one for all, or a list with one for each; "
         "None (or free) leaves it to chance",
         json_schema_extra={"allowed": "a number from 0 to 1 or free, or a list of these"},
@@ -133,7 +133,7 @@ class Completed(Mixture):
     """
 
     lower: bool = Field(
-        True,
+        default=True,
         description="where there is no solution, take all residuals alpha times with the largest alpha that has "
         "one (and say so); false refuses instead",
     )
@@ -168,7 +168,7 @@ class ResidualMix(Completed):
     reference: ClassVar[str] = "Langsrud (2019), eq. 7, 9 and 10; Muralidhar and Sarathy (2008)"
 
     correlation: Annotated[Correlation | tuple[Correlation, ...], BeforeValidator(_shares)] = Field(
-        0.5,
+        default=0.5,
         description="correlation of the new residuals of each column with the old ones: one for all, or a list "
         "with one for each column",
         json_schema_extra={"allowed": "a number from 0 to 1, or a list of numbers"},

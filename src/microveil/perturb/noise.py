@@ -31,7 +31,7 @@ class Noise(NormalPerturbation):
     by_rows: ClassVar[bool] = True
 
     noise_sd_ratio: float = Field(
-        0.5, gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"
+        default=0.5, gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"
     )
 
     def apply(self, column: Column) -> Array:
@@ -55,10 +55,10 @@ class CorrelatedNoise(JointNormalPerturbation):
     reference: ClassVar[str] = "Kim (1986); Tendick and Matloff (1994)"
 
     noise_variance_share: Annotated[float, not_percent("a fraction of the variance")] = Field(
-        0.2, gt=0, lt=1, description="share of each released column's variance that is noise, as a fraction"
+        default=0.2, gt=0, lt=1, description="share of each released column's variance that is noise, as a fraction"
     )
     noise_covariance: Literal["data", "diagonal"] = Field(
-        "data",
+        default="data",
         description="covariance of the noise: that of the data, or none between columns, which lets correlations "
         "shrink",
     )
@@ -101,10 +101,13 @@ class MultiplicativeNoise(JointNormalPerturbation):
     regresses_itself: ClassVar[bool] = True
 
     noise_cv: Annotated[float, not_percent("a coefficient of variation of at most 1")] = Field(
-        0.5, gt=0, le=1, description="coefficient of variation of the factor (its standard deviation), as a fraction"
+        default=0.5,
+        gt=0,
+        le=1,
+        description="coefficient of variation of the factor (its standard deviation), as a fraction",
     )
     shared: Literal["cell", "record"] = Field(
-        "cell",
+        default="cell",
         description="who shares a factor: nobody, each cell has one of its own, or all cells of a record, whose "
         "ratios then stay",
     )

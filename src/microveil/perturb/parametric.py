@@ -76,7 +76,7 @@ class Parametric(ColumnPerturbation):
     families: Annotated[
         tuple[Family, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
     ] = Field(
-        tuple(SCIPY_NAMES),
+        default=tuple(SCIPY_NAMES),
         min_length=1,
         description="families to choose from",
         json_schema_extra={"allowed": "a list out of " + ", ".join(SCIPY_NAMES)},

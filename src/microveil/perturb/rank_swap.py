@@ -35,7 +35,7 @@ class RankSwap(ColumnPerturbation):
     retention_varies: ClassVar[bool] = True  # with how far apart neighbours are
 
     rank_window: Annotated[float, not_percent("a fraction of the rows")] = Field(
-        0.1, gt=0, le=1, description="how many ranks away a partner may be, as a fraction of the number of rows"
+        default=0.1, gt=0, le=1, description="how many ranks away a partner may be, as a fraction of the number of rows"
     )
 
     def apply(self, column: Column) -> Array:

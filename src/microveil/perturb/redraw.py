@@ -45,7 +45,7 @@ class Redraw(NormalPerturbation, CarryingPerturbation):
     keeps_variance: ClassVar[bool] = False
 
     bandwidth_ratio: float = Field(
-        1.0, ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)"
+        default=1.0, ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)"
     )
 
     def apply(self, column: Column) -> Array:
@@ -82,7 +82,7 @@ class SmoothedBootstrap(JointNormalPerturbation):
     replaces: ClassVar[bool] = True
 
     bandwidth_ratio: float = Field(
-        1.0, gt=0, le=10, description="width of the smoothing, in units of the rule of thumb for normal data"
+        default=1.0, gt=0, le=10, description="width of the smoothing, in units of the rule of thumb for normal data"
     )
 
     @property

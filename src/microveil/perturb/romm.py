@@ -28,13 +28,13 @@ class RandomTurn(NormalPerturbation):
     by_rows: ClassVar[bool] = True
 
     noise: float | None = Field(
-        None,
+        default=None,
         gt=0,
         description="lambda: how much normal noise is added to scores of unit length; infinity is ipso",
         json_schema_extra={"allowed": "a number above 0"},
     )
     target_correlation: float | None = Field(
-        None,
+        default=None,
         gt=0,
         lt=1,
         description=f"correlation of new scores with old ones to aim at, instead of noise; {USUAL} by default",

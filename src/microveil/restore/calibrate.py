@@ -31,13 +31,13 @@ class ExactMoments(Step):
     """Keep means and covariances exactly, not only on average."""
 
     exact: bool | Literal["rounded"] = Field(
-        True,
+        default=True,
         description="keep means and covariances to round-off, or rounded to a grid on which one record more or "
         "less does not show; given permutations are applied as they are unless this is asked for",
         json_schema_extra={"allowed": "true, false or rounded"},
     )
     root: Root = Field(
-        "symmetric",
+        default="symmetric",
         description="how exact moments are restored: symmetric moves the components least, triangular "
         "orthogonalises them one after the other (Gram-Schmidt)",
     )

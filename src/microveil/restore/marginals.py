@@ -34,18 +34,18 @@ class Marginals(Step):
     """
 
     marginals: Kind = Field(
-        "free",
+        default="free",
         description="the values of a released column: free, its original ones in another order, smoothed ones "
         "(drawn anew among their neighbours), or drawn from each n-th of its distribution",
     )
     exchange: bool = Field(
-        True, description="then exchange values between records until correlations and rank correlations return"
+        default=True, description="then exchange values between records until correlations and rank correlations return"
     )
     tail_group: int = Field(
-        5, ge=2, description="how many records must share a value for it to be released as it is when smoothed"
+        default=5, ge=2, description="how many records must share a value for it to be released as it is when smoothed"
     )
     window: int = Field(
-        20,
+        default=20,
         ge=4,
         description="how many neighbours, on average, are drawn anew together when smoothed: more hide more, and "
         "blur more",

@@ -29,17 +29,17 @@ class Choices(Step):
     """How cells that are special are treated."""
 
     zeros: Zeros = Field(
-        "published",
+        default="published",
         description="cells that nothing is in: always published, hidden like others where they are worth least "
         "(candidates), or sensitive themselves (suppressed)",
     )
     singletons: Singletons = Field(
-        "protected",
+        default="protected",
         description="protect hidden cells also from those who are alone in another hidden cell and know its "
         "amount, and counts of one (where zeros can be hidden: of zero) from following from their sum; or not",
     )
     negatives: Negatives = Field(
-        "absolute",
+        default="absolute",
         description="amounts below zero: shares and worth are those of amounts without their sign, or refuse them",
     )
 
