@@ -63,9 +63,10 @@ def correction(
 ) -> Correction:
     """The map that gives the perturbed scores the moments they had.
 
-    Both summaries are of the public columns followed by the scores: as they are `now`, and as they were. What the
-    perturbed scores share with the others is replaced by what they shared before (nearly nothing), and the rest is
-    stretched to the covariance it had. An infinite condition number means that the perturbed scores are collinear.
+    Both summaries are of the `public` first columns followed by the scores: as they are `now`, and as they were.
+    `perturbed` numbers the scores that change. What the perturbed scores share with the others is replaced by what they
+    shared before (nearly nothing), and the rest is stretched to the covariance it had. An infinite condition number
+    means that the perturbed scores are collinear.
     """
     width = now.mean.size
     moved = np.array([public + j for j in perturbed], dtype=np.intp)

@@ -49,8 +49,9 @@ def enforced(
 ) -> tuple[list[Array], Enforcement | None]:
     """The columns with values that their domains allow: rounded, cut off, and with as many zeros as there were.
 
-    Then, where `orders` say so, one is not above another. With it comes the cost, or None if all values were allowed
-    already. Cells that are not `present` are left alone.
+    `columns` (rows each) and `domains` go together; `present` is rows x columns or None, `weights` (rows) or None.
+    Then, where `orders` say so, one column is not above another. With it comes the cost, or None if all values were
+    allowed already. Cells that are not `present` are left alone.
     """
     if not orders and all(domain == Domain() for domain in domains):
         return list(columns), None

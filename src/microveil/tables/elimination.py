@@ -19,8 +19,8 @@ PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61)
 class System:
     """The equations between cells, without the cells that are known from the start.
 
-    `primary` cells must not become known; `free` ones are hidden anyway and need no protection; `worth` says of the
-    others how dear they are.
+    `equations` is equations x cells, the rest has a figure for each cell. `primary` cells must not become known;
+    `free` ones are hidden anyway and need no protection; `worth` says of the others how dear they are.
     """
 
     def __init__(self, equations: csc_array, primary: Mask, free: Mask, known: Mask, worth: Array) -> None:
