@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableSequence, Sequence
-from functools import partial
-from typing import Annotated, ClassVar, Literal
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
+from microveil.core.compiled import compiled
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import sorted_eigen
 from microveil.core.threads import in_threads
@@ -133,10 +134,8 @@ def best_sizes(line: Array, group_size: int) -> Numbers:
     if rows * group_size <= SHORT:
         shortest_path(line.tolist(), group_size, spread, first)
     else:
-        from microveil.perturb.kernels import _line_kernels as kernels  # numba is slow to import: only for long lines
-
         starts = np.array(first, dtype=np.int64)
-        kernels.shortest_path(line, group_size, np.array(spread), starts)
+        _compiled_path()(line, group_size, np.array(spread), starts)
         first = starts.tolist()
     while borders[-1] > 0:
         borders.append(first[borders[-1]])
@@ -164,6 +163,15 @@ def shortest_path(
             if size >= group_size and spread[start] + squares < spread[end + 1]:
                 spread[end + 1] = spread[start] + squares
                 first[end + 1] = start
+
+
+@cache
+def _compiled_path() -> Any:
+    """`shortest_path`, compiled; numba is slow to import: only for long lines."""
+    from numba import types
+
+    values = types.float64[::1]
+    return compiled(types.void(values, types.int64, values, types.int64[::1]))(shortest_path)
 
 
 def first_component(values: Array) -> Array:
@@ -237,7 +245,7 @@ def _plainly(values: Array, group_size: int) -> Numbers:
 
 def _by_tree(values: Array, group_size: int) -> Numbers:
     """The same by a compiled search that knows from bounds where not to look."""
-    from microveil.perturb.kernels import _mdav_kernels as kernels  # numba is slow to import: only for large tables
+    from microveil.perturb import _mdav_kernels as kernels  # numba is slow to import: only for large tables
 
     standard, mean, weight = _standardised(values)
     axis = _first_axis(standard)

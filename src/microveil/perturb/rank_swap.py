@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableSequence, Sequence
-from typing import Annotated, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
+from microveil.core.compiled import compiled
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Stream
 from microveil.perturb.base import Column, ColumnPerturbation, not_percent
@@ -66,13 +68,18 @@ def partners(rows: int, window: int, stream: Stream) -> NDArray[np.int64]:
         partner = [-1] * rows
         walk(luck.tolist(), window, partner, [0] * room, [0] * rows)
         return np.array(partner, dtype=np.int64)
-    from microveil.perturb.kernels import (
-        _rank_swap_kernels as kernels,  # numba is slow to import: only for large columns
-    )
-
     found = np.full(rows, -1, dtype=np.int64)
-    kernels.walk(luck, window, found, np.empty(room, dtype=np.int64), np.empty(rows, dtype=np.int64))
+    _compiled_walk()(luck, window, found, np.empty(room, dtype=np.int64), np.empty(rows, dtype=np.int64))
     return found
+
+
+@cache
+def _compiled_walk() -> Any:
+    """`walk`, compiled; numba is slow to import: only for large columns."""
+    from numba import types
+
+    ranks = types.int64[::1]
+    return compiled(types.void(types.float64[::1], types.int64, ranks, ranks, ranks))(walk)
 
 
 def walk(
