@@ -9,10 +9,10 @@ from typing import cast
 import numpy as np
 import polars as pl
 import pytest
-from microveil.assess import assess_files
 from numpy.typing import NDArray
 
 import microveil as mv
+from microveil.assess import assess_files
 from microveil.assessment import measuring, pairing
 from microveil.assessment.measuring import DiskLimits, figure_on_disk
 from microveil.core import sorted_columns as in_order

@@ -22,10 +22,24 @@ DEFAULT_METHOD = "veil"
 MEMORY = "1GB"
 
 Kind = Literal[
-    "columns", "column", "formula", "path", "place", "ids", "rules", "number", "pairs", "limits", "methods", "plain"
+    "argument",
+    "columns",
+    "column",
+    "formula",
+    "ids",
+    "limits",
+    "methods",
+    "number",
+    "pairs",
+    "path",
+    "place",
+    "plain",
+    "rules",
+    "tables",
 ]
-"""How an option is typed: `A,B`, `A`, `A,B` or a formula, a file, a file or a table of a database, ids by commas,
-a word or a file, N, KEY=VALUE (repeatable), ID=NUMBER (repeatable), methods with settings, or as it is."""
+"""How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; ID=NUMBER,
+repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a database; as it is; a word or a file;
+`A,B`, repeatable."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

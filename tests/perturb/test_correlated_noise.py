@@ -14,7 +14,7 @@ from microveil.core.rng import Streams
 from microveil.errors import ParameterError
 from microveil.methods import METHODS
 from microveil.perturb import Columns
-from microveil.perturb.correlated_noise import CorrelatedNoise
+from microveil.perturb.noise import CorrelatedNoise
 
 Array = NDArray[np.float64]
 REPEATS = 400

@@ -16,8 +16,8 @@ from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.risk import extreme_disclosure
 from microveil.perturb import Columns
+from microveil.perturb.base import with_covariance
 from microveil.perturb.shuffle import Shuffle, conditional, drawn_scores, normal_correlations, normal_scores
-from microveil.perturb.together import with_covariance
 
 Array = NDArray[np.float64]
 ACROSS = np.array([[1.0, 0.8, 0.5, 0.3], [0.8, 1.0, 0.4, 0.2], [0.5, 0.4, 1.0, -0.4], [0.3, 0.2, -0.4, 1.0]])

@@ -13,7 +13,7 @@ import microveil as mv
 from microveil.core.rng import Streams
 from microveil.errors import DataError, ParameterError
 from microveil.perturb import Columns
-from microveil.perturb.multiplicative_noise import MultiplicativeNoise
+from microveil.perturb.noise import MultiplicativeNoise
 
 Array = NDArray[np.float64]
 REPEATS = 400

@@ -9,7 +9,7 @@ from scipy import stats
 
 from microveil.core.rng import Streams
 from microveil.perturb import Column
-from microveil.perturb.rotate import Rotate
+from microveil.perturb.redraw import Rotate
 
 Array = NDArray[np.float64]
 

@@ -15,8 +15,7 @@ import microveil as mv
 from microveil.core.rng import Streams
 from microveil.errors import ParameterError
 from microveil.perturb import Columns
-from microveil.perturb.redraw import donors
-from microveil.perturb.smoothed_bootstrap import SmoothedBootstrap, bandwidth
+from microveil.perturb.redraw import SmoothedBootstrap, bandwidth, donors
 
 Array = NDArray[np.float64]
 REPEATS = 400

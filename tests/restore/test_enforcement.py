@@ -139,7 +139,7 @@ def test_round_off_is_put_right_and_costs_nothing() -> None:
 
 def test_costs_of_strata_come_together() -> None:
     one, other = Enforcement(frozenset({0}), 3, 0.1, 0.02), Enforcement(frozenset({2}), 4, 0.05, 0.3)
-    assert one.beside(other) == other.beside(one) == Enforcement(frozenset({0, 2}), 7, 0.1, 0.3)
+    assert one.combined(other) == other.combined(one) == Enforcement(frozenset({0, 2}), 7, 0.1, 0.3)
 
 
 @given(

@@ -43,11 +43,8 @@ class Case:
     def run(self, seed: int = 1, block: int = 4096, gradient: Array | None = None) -> int:
         gradient = self.gradient() if gradient is None else gradient
         weights, emphasis = self.weights.copy(), EMPHASIS.copy()
-        return int(
-            exchange(
-                self.features, weights, self.marks, self.fixed, self.inverse, gradient, emphasis, block, np.uint64(seed)
-            )
-        )
+        loss = (self.inverse, gradient, emphasis)
+        return int(exchange(self.features, weights, self.marks, self.fixed, loss, block, np.uint64(seed)))
 
 
 def case(

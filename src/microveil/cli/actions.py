@@ -11,7 +11,7 @@ from typing import Any
 
 from microveil import catalogue, papers, studies
 from microveil.assess import assess as assess_tables
-from microveil.assess import assess_files
+from microveil.assess import assess_files, read_policy
 from microveil.cli.endings import Stopped, point_of_no_return
 from microveil.cli.shared import end, print_json, progress, read
 from microveil.cli.show import catalogues, releases
@@ -41,6 +41,7 @@ def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_j
     """Compare a released file with the original."""
     asked = AssessFiles.checked(options)
     memory_in_bytes(asked.memory)
+    read_policy(asked.policy)
     reading = ReadOptions.of(asked)
     given = asked.only(Assess)
     with progress(quiet) as tell:  # some attacks take a while on any file

@@ -25,6 +25,7 @@ TYPED_AS: Mapping[str, Any] = {
     "path": Path | None,
     "pairs": list[str] | None,
     "limits": list[str] | None,
+    "tables": list[str] | None,
     "number": int | None,
     "place": Location | None,
 }
@@ -93,13 +94,17 @@ def _annotation(model: type[Options], name: str) -> Any:
     """The option as typer reads it."""
     field, about = model.model_fields[name], model.about(name)
     kind = about.get("kind", "plain")
-    declared = [text for text in str(about.get("flag", "")).split() if text] or [f"--{name.replace('_', '-')}"]
     shape: dict[str, Any] = {"metavar": about.get("metavar"), "help": field.description, "min": about.get("least")}
     if kind == "place":
         shape["parser"] = place_from
     if field.is_required():
         shape["show_default"] = False
-    typed = bool if field.annotation is bool else TYPED_AS.get(kind, str | None)
+    shape = {key: value for key, value in shape.items() if value is not None}
+    own = kind in ("plain", "argument") and field.annotation is not Any  # its type says how it is typed
+    typed: Any = field.annotation if own else TYPED_AS.get(kind, str | None)
     if field.is_required() or field.get_default() is not None:
         typed = next((part for part in get_args(typed) if part is not type(None)), typed)
-    return Annotated[typed, typer.Option(*declared, **{k: v for k, v in shape.items() if v is not None})]
+    if kind == "argument":
+        return Annotated[typed, typer.Argument(**shape)]
+    flags = str(about.get("flag", f"--{name.replace('_', '-')}")).split()
+    return Annotated[typed, typer.Option(*flags, **shape)]

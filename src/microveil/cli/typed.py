@@ -104,5 +104,6 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "pairs": parameters,
     "limits": limits_in,
     "methods": methods_in,
+    "tables": lambda texts: [names_in(text) for text in texts] or None,
 }
 """What reads an option of each kind; those of other kinds are taken as they are."""

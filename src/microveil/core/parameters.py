@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.errors import ParameterError, did_you_mean, one_of
 
 
 class Step(BaseModel):
@@ -136,7 +136,7 @@ def _allowed(field: FieldInfo) -> str:
     kind = field.annotation
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
     if kind not in words:
-        return " | ".join(repr(choice) for choice in get_args(kind)) or str(kind)
+        return one_of(get_args(kind)) if get_args(kind) else str(kind)
     signs = {Gt: "above", Ge: "at least", Lt: "below", Le: "at most"}
     bounds = [
         f"{word} {getattr(limit, attribute):g}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from microveil.core.arrays import Array
 from microveil.core.moments import Moments
@@ -22,7 +23,7 @@ class Axes:
 
     `variance` has the variance of each score, `weights` the share of each column in it as the paper prints it
     (eigenvectors, for principal components): columns x components. A `remark` is for the owner of the release.
-    Components that are `reserved` are never perturbed: the decomposition was told to leave them alone.
+    Components that are `reserved` are never perturbed: a parameter of the decomposition keeps them.
     `noise` (columns of noise x components) adds to the scores that much of columns of noise with unit variance, which
     are uncorrelated with all data; as the loadings undo it, the identity holds. Where the last components are what no
     other shares with a column, `rest_of` names these columns in their order. Where `sets_moments`, exact moments are
@@ -66,6 +67,16 @@ Sample = Callable[[int], Array]
 """At most so many random rows of the centred data, rows x columns; the same whenever asked."""
 
 
+def _not_a_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("true and false are not numbers")
+    return value
+
+
+number_or_word = BeforeValidator(_not_a_truth_value)
+"""For parameters that are a number or a word: Python counts true as 1."""
+
+
 class Decomposition(Step):
     """Base of all decompositions. They see the moments of the centred data and, if they must, a sample of rows."""
 
@@ -76,7 +87,7 @@ class Decomposition(Step):
     """True when columns are taken in the order given: of those that depend on each other, the last are then rebuilt."""
 
     reports_near_returns: ClassVar[bool] = False
-    """True when independent components are swapped for the sake of leakage, so that near-returns can be told."""
+    """True when independent components are swapped for the sake of leakage, so that near-returns are reported."""
 
     most_columns: ClassVar[int | None] = None
     """Columns at most, where matrices of columns x columns are made; None where few rows stand for them."""

@@ -39,7 +39,7 @@ class Centre:
         return int(self.slopes.shape[0])
 
     def refined(self, measured: Moments) -> Centre:
-        """The centre after another look at what it leaves: `measured` is of public columns and residuals."""
+        """The centre after another regression of what it leaves: `measured` is of public columns and residuals."""
         again = fit_centre(measured, self.public)
         return replace(self, slopes=self.slopes + again.slopes, centred=again.centred)
 

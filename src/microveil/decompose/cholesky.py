@@ -31,16 +31,17 @@ def residual_axes(centred: Moments) -> Axes:
     """The triangular axes of columns with these moments."""
     rows = centred.standardised
     if rows is not None:
-        return _triangular_axes(*_cholesky_of_rows(rows), centred.sd)
+        return axes_of_factor(*_cholesky_of_rows(rows), centred.sd)
     return triangular_axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
 
 
 def triangular_axes(correlation: Array, sd: Array) -> Axes:
     """Axes on which uncorrelated scores of unit variance get this correlation and these standard deviations."""
-    return _triangular_axes(*generalised_cholesky(correlation), sd)
+    return axes_of_factor(*generalised_cholesky(correlation), sd)
 
 
-def _triangular_axes(factor: Array, pivots: list[int], sd: Array) -> Axes:
+def axes_of_factor(factor: Array, pivots: list[int], sd: Array) -> Axes:
+    """The axes of a triangular factor (columns x pivots) of the correlations, and these standard deviations."""
     projection = np.zeros((sd.size, len(pivots)))
     projection[pivots] = np.linalg.inv(factor[pivots]).T / sd[pivots, None]
     return Axes(projection=projection, loadings=factor.T * sd, variance=np.ones(len(pivots)), weights=factor)

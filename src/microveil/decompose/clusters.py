@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -50,6 +49,8 @@ Size = Annotated[
     ),
 ]
 GivenRegressors = Annotated[Regressors, BeforeValidator(_columns_or_formula)]
+Local = Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")]
+Global = Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")]
 Modification = Literal["a", "b", "c"]
 
 
@@ -84,9 +85,19 @@ class Clustered(Decomposition):
     most_columns: ClassVar[int | None] = SQUARED
 
     @property
-    @abstractmethod
+    def similar(self) -> int | None:
+        """The size of clusters of similar records, where there are such."""
+        return None
+
+    @property
     def layout(self) -> ClusterLayout:
-        """What belongs together."""
+        """What belongs together, as the parameters of these names say."""
+        given = {
+            each.name: getattr(self, each.name)
+            for each in fields(ClusterLayout)
+            if each.name in type(self).model_fields
+        }
+        return ClusterLayout(similar=self.similar, **given)
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """The triangular axes of the residuals, which are what a report shows of them."""
@@ -114,33 +125,23 @@ class _GivenClusters(Clustered):
 class Microclusters(_GivenClusters):
     """Clusters in which public columns are regressed on: each on its own (MHa), or all together (MHb)."""
 
-    variant: Annotated[
-        Literal["a", "b"],
-        Field(
-            description="a protects each cluster by itself and keeps its covariances too; b protects all records "
-            "together and keeps the sums of each cluster",
-            json_schema_extra={"allowed": "a or b"},
-        ),
-    ] = "a"
+    variant: Literal["a", "b"] = Field(
+        default="a",
+        description="a protects each cluster by itself and keeps its covariances too; b protects all records "
+        "together and keeps the sums of each cluster",
+    )
 
     @property
     def layout(self) -> ClusterLayout:
         """As the variant says."""
-        return ClusterLayout(
-            clusters=self.clusters, similar=self.similar, as_pieces=self.variant == "b", public_is_local=True
-        )
+        return replace(super().layout, as_pieces=self.variant == "b", public_is_local=True)
 
 
 class Aggregates(_GivenClusters):
     """Clusters whose records are replaced by what is fitted to them."""
 
-    local: Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")] = ()
-    global_: Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")] = ()
-
-    @property
-    def layout(self) -> ClusterLayout:
-        """As given."""
-        return ClusterLayout(clusters=self.clusters, similar=self.similar, local=self.local, global_=self.global_)
+    local: Local = ()
+    global_: Global = ()
 
 
 class OutlyingRecords(Clustered):
@@ -148,19 +149,17 @@ class OutlyingRecords(Clustered):
 
     reference: ClassVar[str] = "Langsrud (2019), §8; Templ and Meindl (2008)"
 
-    outlier_quantile: Annotated[
-        float,
-        Field(
-            gt=0.5,
-            lt=1,
-            description="quantile of the chi-square distribution above which a squared robust distance is an outlier's",
-        ),
-    ] = 0.99
+    outlier_quantile: float = Field(
+        default=0.99,
+        gt=0.5,
+        lt=1,
+        description="quantile of the chi-square distribution above which a squared robust distance is an outlier's",
+    )
 
     @property
     def layout(self) -> ClusterLayout:
         """Public columns are regressed on in both."""
-        return ClusterLayout(outlier_quantile=self.outlier_quantile, public_is_local=True)
+        return replace(super().layout, public_is_local=True)
 
 
 class Clusters(_GivenClusters):
@@ -170,32 +169,28 @@ class Clusters(_GivenClusters):
     The constant is local, so the sums of each cluster come back.
     """
 
-    local: Annotated[GivenRegressors, _regressors("columns to regress on in each cluster")] = ()
-    global_: Annotated[GivenRegressors, _regressors("columns to regress on over all records, as public ones are")] = ()
+    local: Local = ()
+    global_: Global = ()
     pieces: Annotated[
         Columns, _choice("columns that cut clusters into pieces, each of which keeps its sums (modification e)")
     ] = ()
     local_pieces: Annotated[GivenRegressors, _regressors("columns to regress on in each piece of a cluster")] = ()
     groups: Annotated[Columns, _choice("columns whose values make groups of clusters (modification d)")] = ()
     grouped: Annotated[GivenRegressors, _regressors("columns to regress on in each group of clusters")] = ()
-    modification: Annotated[
-        Modification | None,
-        Field(
-            description="how covariances inside clusters are kept where columns are regressed on over all records: a "
-            "gives all clusters the same slopes, b keeps all that was drawn between clusters, c as much of it as there "
-            "is room for; without one they are kept over all records only",
-            json_schema_extra={"allowed": "a, b or c"},
-        ),
-    ] = None
-    alpha: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            le=1,
-            description="for modification c: how much of what was drawn between clusters is taken; the most by default",
-            json_schema_extra={"allowed": "a number from 0 to 1"},
-        ),
-    ] = None
+    modification: Modification | None = Field(
+        default=None,
+        description="how covariances inside clusters are kept where columns are regressed on over all records: a "
+        "gives all clusters the same slopes, b keeps all that was drawn between clusters, c as much of it as there "
+        "is room for; without one they are kept over all records only",
+        json_schema_extra={"allowed": "a, b or c"},
+    )
+    alpha: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="for modification c: how much of what was drawn between clusters is taken; the most by default",
+        json_schema_extra={"allowed": "a number from 0 to 1"},
+    )
 
     @model_validator(mode="after")
     def _what_goes_together(self) -> Self:
@@ -214,16 +209,5 @@ class Clusters(_GivenClusters):
 
     @property
     def layout(self) -> ClusterLayout:
-        """As given."""
-        return ClusterLayout(
-            clusters=self.clusters,
-            similar=self.similar,
-            local=self.local,
-            global_=self.global_,
-            pieces=self.pieces,
-            local_pieces=self.local_pieces,
-            groups=self.groups,
-            grouped=self.grouped,
-            modification="c" if self.alpha is not None else self.modification,
-            alpha=self.alpha,
-        )
+        """Alpha stands for the modification it goes with."""
+        return replace(super().layout, modification="c" if self.alpha is not None else self.modification)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import RANK_TOLERANCE, sorted_eigen, square_root
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
-from microveil.decompose.cholesky import generalised_cholesky
+from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
+from microveil.decompose.cholesky import axes_of_factor, generalised_cholesky
 
 LEAST_UNIQUE = 0.005
 """Share of its variance that a column keeps for itself at least: communalities stay below 0.995, as in R's psych."""
@@ -29,12 +29,6 @@ limit the rounds creep along it: on Tarragona they explain 88.65 % here and woul
 
 NEARLY = 1e-3
 """Uniquenesses that are this near to an exact solution (as a share of themselves) are made exact."""
-
-
-def _factors(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("true and false are not numbers")
-    return value
 
 
 class FactorAnalysis(Decomposition):
@@ -53,31 +47,22 @@ class FactorAnalysis(Decomposition):
     reference: ClassVar[str] = "Calviño, Aldeguer and Domingo-Ferrer (2017), eq. 2; Guttman (1955) for exact scores"
     most_columns: ClassVar[int | None] = 1_000  # hundreds of rounds, each with the eigenvectors of a matrix of them
 
-    extraction: Annotated[
-        Literal["principal_axes", "minres", "ml"],
-        Field(
-            description="how loadings are found: principal axes iterated from squared multiple correlations, least "
-            "squares of the correlations, or maximum likelihood",
-            json_schema_extra={"allowed": "principal_axes, minres or ml"},
-        ),
-    ] = "principal_axes"
-    factors: Annotated[
-        Literal["all"] | Annotated[int, Field(ge=1)],
-        BeforeValidator(_factors),
-        Field(
-            description="how many factors to look for; all is as many as columns, of which those that explain nothing "
-            "are dropped",
-            json_schema_extra={"allowed": "all, or a number from 1"},
-        ),
-    ] = "all"
-    scores: Annotated[
-        Literal["exact", "regression"],
-        Field(
-            description="how a record's factors are found: exact (uncorrelated with the rest, so that covariances "
-            "stay) or by regression on the columns (variances shrink)",
-            json_schema_extra={"allowed": "exact or regression"},
-        ),
-    ] = "exact"
+    extraction: Literal["principal_axes", "minres", "ml"] = Field(
+        default="principal_axes",
+        description="how loadings are found: principal axes iterated from squared multiple correlations, least "
+        "squares of the correlations, or maximum likelihood",
+    )
+    factors: Annotated[Literal["all"] | Annotated[int, Field(ge=1)], number_or_word] = Field(
+        default="all",
+        description="how many factors to look for; all is as many as columns, of which those that explain nothing "
+        "are dropped",
+        json_schema_extra={"allowed": "all, or a number from 1"},
+    )
+    scores: Literal["exact", "regression"] = Field(
+        default="exact",
+        description="how a record's factors are found: exact (uncorrelated with the rest, so that covariances "
+        "stay) or by regression on the columns (variances shrink)",
+    )
 
     @property
     def uncorrelated(self) -> bool:
@@ -88,14 +73,14 @@ class FactorAnalysis(Decomposition):
         """Loadings from the correlation matrix, then the scores' projection."""
         sd = centred.sd
         correlation = _positive(centred.covariance / np.outer(sd, sd))
-        asked = sd.size if self.factors == "all" else self.factors
-        if asked > sd.size:
-            raise ParameterError(f"factors: {asked} asked, but there are {sd.size} columns", "ask for fewer")
-        loadings = EXTRACTIONS[self.extraction](correlation, asked)
+        count = sd.size if self.factors == "all" else self.factors
+        if count > sd.size:
+            raise ParameterError(f"factors: {count} asked, but there are {sd.size} columns", "ask for fewer")
+        loadings = EXTRACTIONS[self.extraction](correlation, count)
         if self.scores == "exact":
             loadings = _within(correlation, loadings)
         found, few = loadings.shape[1], self.factors != "all"
-        remark = f"{asked} factors asked, but only {found} explain anything" if few and found < asked else ""
+        remark = f"{count} factors asked, but only {found} explain anything" if few and found < count else ""
         return _axes(correlation, loadings, sd, exact=self.scores == "exact", remark=remark)
 
 
@@ -115,16 +100,14 @@ def _axes(correlation: Array, loadings: Array, sd: Array, *, exact: bool, remark
         variance = np.diagonal(determined)
     unit = np.sqrt(np.maximum(np.diagonal(rest), RANK_TOLERANCE**2))
     root, pivots = generalised_cholesky(rest / np.outer(unit, unit))
-    uncorrelated = np.zeros((width, len(pivots)))  # turns the rest into its components
-    uncorrelated[pivots] = np.linalg.inv(root[pivots]).T / unit[pivots, None]
-    root = root * unit[:, None]
+    own = axes_of_factor(root, pivots, unit)  # turns the rest into its components
     return Axes(
-        projection=np.hstack([onto_factors, onto_rest @ uncorrelated]) / sd[:, None],
-        loadings=np.vstack([loadings.T, root.T]) * sd,
+        projection=np.hstack([onto_factors, onto_rest @ own.projection]) / sd[:, None],
+        loadings=np.vstack([loadings.T, own.loadings]) * sd,
         variance=np.concatenate([variance, np.ones(len(pivots))]),
-        weights=np.hstack([loadings, root]),
+        weights=np.hstack([loadings, own.loadings.T]),
         remark=remark,
-        noise=None if entering is None else np.hstack([entering, -entering @ loadings.T @ uncorrelated]),
+        noise=None if entering is None else np.hstack([entering, -entering @ loadings.T @ own.projection]),
         rest_of=tuple(pivots),
     )
 
@@ -239,5 +222,4 @@ def _within(correlation: Array, loadings: Array) -> Array:
     if loadings.shape[1] == 0 or np.linalg.norm(along / np.sqrt(values)[:, None], 2) <= 1:
         return loadings
     ridge = math.exp(brentq(excess, math.log(RANK_TOLERANCE**4), math.log(1e3 * values[0]), xtol=1e-6))
-    within: Array = vectors @ ((values / (values + ridge))[:, None] * along)
-    return within
+    return vectors @ ((values / (values + ridge))[:, None] * along)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import inverse_square_root, nearest_rotation
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
-from microveil.decompose.pca import PrincipalComponents
+from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
+from microveil.decompose.pca import standard_axes
 
 SAMPLE_ROWS = 20_000
 """Rows the rotation is fitted on: it has m² numbers, and more rows only make it slower."""
@@ -25,12 +25,6 @@ TOLERANCE = 1e-4
 
 MANY = 200
 """Sources from which on one start of so many iterations has to do: each takes the eigenvectors of a matrix of them."""
-
-
-def _sources(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("true and false are not numbers")
-    return value
 
 
 class IndependentComponents(Decomposition):
@@ -48,22 +42,16 @@ class IndependentComponents(Decomposition):
     reference: ClassVar[str] = "Hsu and Chen (2008), Table 2; Hyvärinen (1999)"
     reports_near_returns: ClassVar[bool] = True
 
-    sources: Annotated[
-        Literal["all"] | Annotated[int, Field(ge=2)],
-        BeforeValidator(_sources),
-        Field(
-            description="how many of the first principal components are rotated into independent ones",
-            json_schema_extra={"allowed": "all, or a number from 2"},
-        ),
-    ] = "all"
-    rest: Annotated[
-        Literal["perturb", "keep"],
-        Field(
-            description="what happens to the principal components beyond the sources: the same as to the sources, or "
-            "nothing, with a warning",
-            json_schema_extra={"allowed": "perturb or keep"},
-        ),
-    ] = "perturb"
+    sources: Annotated[Literal["all"] | Annotated[int, Field(ge=2)], number_or_word] = Field(
+        default="all",
+        description="how many of the first principal components are rotated into independent ones",
+        json_schema_extra={"allowed": "all, or a number from 2"},
+    )
+    rest: Literal["perturb", "keep"] = Field(
+        default="perturb",
+        description="what happens to the principal components beyond the sources: the same as to the sources, or "
+        "nothing, with a warning",
+    )
 
     @model_validator(mode="after")
     def _keeping_needs_a_rest(self) -> Self:
@@ -73,7 +61,7 @@ class IndependentComponents(Decomposition):
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:
         """Whiten by principal components, rotate by FastICA."""
-        principal = PrincipalComponents().fit(centred, sample, stream)
+        principal = standard_axes(centred)
         count = principal.count if self.sources == "all" else self.sources
         if count > principal.count:
             raise ParameterError(

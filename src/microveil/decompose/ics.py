@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,7 @@ from microveil.core.linalg import sorted_eigen
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.decompose.base import Axes, Decomposition, Sample
-from microveil.decompose.pca import PrincipalComponents
+from microveil.decompose.pca import standard_axes
 
 COV4_ROWS = 100_000
 """Rows the fourth moments are taken from: all of them in most files, and more would not turn the axes visibly."""
@@ -39,18 +39,15 @@ class InvariantCoordinates(Decomposition):
 
     reference: ClassVar[str] = "Tyler, Critchley, Dümbgen and Oja (2009); Rousseeuw and Van Driessen (1999)"
 
-    scatter: Annotated[
-        Literal["cov_cov4", "mcd_cov"],
-        Field(
-            description="the two scatter matrices: the covariance and that of fourth moments, or a robust one and the "
-            "covariance",
-            json_schema_extra={"allowed": "cov_cov4 or mcd_cov"},
-        ),
-    ] = "cov_cov4"
+    scatter: Literal["cov_cov4", "mcd_cov"] = Field(
+        default="cov_cov4",
+        description="the two scatter matrices: the covariance and that of fourth moments, or a robust one and the "
+        "covariance",
+    )
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:
         """Whiten by principal components, then turn to the axes of the other scatter matrix."""
-        principal = PrincipalComponents().fit(centred, sample, stream)
+        principal = standard_axes(centred)
         scale = np.sqrt(principal.variance)
         whitening, colouring = principal.projection / scale, principal.loadings * scale[:, None]
         if self.scatter == "cov_cov4":

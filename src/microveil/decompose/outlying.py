@@ -33,7 +33,7 @@ def outlying(values: Array, quantile: float, stream: Stream) -> NDArray[np.bool_
         return np.zeros(white.shape[0], dtype=bool)
     seed = int(stream.generator().integers(2**31))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a dense half that is flat is told by its distances
+        warnings.simplefilter("ignore")  # a dense half that is flat shows in its distances
         try:
             distances = MinCovDet(random_state=seed).fit(white).mahalanobis(white)
         except ValueError:  # half of the records are one and the same

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -28,10 +28,9 @@ class PrincipalComponents(Decomposition):
 
     reference: ClassVar[str] = "Calviño (2017), eq. 5-8"
 
-    standardise: Annotated[
-        bool,
-        Field(description="bring the columns to unit variance first; turn it off only if all are in one unit"),
-    ] = True
+    standardise: bool = Field(
+        default=True, description="bring the columns to unit variance first; turn it off only if all are in one unit"
+    )
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """Eigenvectors of the correlation (or covariance) matrix, as many as the columns have dimensions.

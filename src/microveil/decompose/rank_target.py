@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,13 +31,10 @@ class RankTarget(Decomposition):
     reference: ClassVar[str] = "Iman and Conover (1982); Hsu and Chen (2008), §5"
     most_columns: ClassVar[int | None] = SQUARED
 
-    target: Annotated[
-        Literal["adjusted", "spearman", "pearson"],
-        Field(
-            description="correlation of the normal scores: 2 sin(pi r / 6) of Spearman's r, r itself, or Pearson's",
-            json_schema_extra={"allowed": "adjusted, spearman or pearson"},
-        ),
-    ] = "adjusted"
+    target: Literal["adjusted", "spearman", "pearson"] = Field(
+        default="adjusted",
+        description="correlation of the normal scores: 2 sin(pi r / 6) of Spearman's r, r itself, or Pearson's",
+    )
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - nothing random
         """The Cholesky factor of the target."""

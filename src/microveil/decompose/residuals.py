@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -19,14 +19,11 @@ class Residuals(Decomposition):
     reference: ClassVar[str] = "Langsrud (2019), eq. 2 and Appendices 1 and 2"
     ordered: ClassVar[bool] = True
 
-    decomposition: Annotated[
-        Factorisation,
-        Field(
-            description="scores of the residuals: qr adds one column after the other, in their order; svd takes the "
-            "principal components of the columns in their own units",
-            json_schema_extra={"allowed": "qr or svd"},
-        ),
-    ] = "qr"
+    decomposition: Factorisation = Field(
+        default="qr",
+        description="scores of the residuals: qr adds one column after the other, in their order; svd takes the "
+        "principal components of the columns in their own units",
+    )
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """The axes; principal ones are found from the triangular ones, which do not square the spread of scales."""

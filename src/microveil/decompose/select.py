@@ -103,30 +103,23 @@ class Components(Selection):
     Calviño (2017), §3 and §4.2.
     """
 
-    components: Annotated[
-        Literal["all", "sensitive"] | Numbers,
-        whole_numbers,
-        Field(
-            description="which components to perturb: all of them, the first c, a list counted from 0, or the largest "
-            "carriers of each sensitive column",
-            json_schema_extra={"allowed": "all, a number from 1, a list of numbers from 0, or sensitive"},
-        ),
-    ] = "all"
-    sensitive: Annotated[
-        Columns,
-        Field(
-            description="columns that need protection most, for components='sensitive'",
-            json_schema_extra={"allowed": "a list of columns"},
-        ),
-    ] = ()
-    sensitive_share: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=1,
-            description="share of each sensitive column's variance that must lie in the perturbed components",
-        ),
-    ] = 0.8
+    components: Annotated[Literal["all", "sensitive"] | Numbers, whole_numbers] = Field(
+        default="all",
+        description="which components to perturb: all of them, the first c, a list counted from 0, or the largest "
+        "carriers of each sensitive column",
+        json_schema_extra={"allowed": "all, a number from 1, a list of numbers from 0, or sensitive"},
+    )
+    sensitive: Columns = Field(
+        default=(),
+        description="columns that need protection most, for components='sensitive'",
+        json_schema_extra={"allowed": "a list of columns"},
+    )
+    sensitive_share: float = Field(
+        default=0.8,
+        gt=0,
+        le=1,
+        description="share of each sensitive column's variance that must lie in the perturbed components",
+    )
 
     @model_validator(mode="after")
     def _share_needs_sensitive(self) -> Self:

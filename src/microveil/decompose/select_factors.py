@@ -28,46 +28,34 @@ class FactorSelection(Selection):
     are. Loadings are correlations of a column with a factor, compared without their signs.
     """
 
-    select: Annotated[
-        Criterion | Numbers,
-        whole_numbers,
-        Field(
-            description="which factors to perturb: all, those that load on a sensitive column above the threshold, "
-            "those that load on no other column above it, those that load more on a sensitive column than on any "
-            "other, the first c, or a list counted from 0",
-            json_schema_extra={
-                "allowed": "all, loads_on_sensitive, not_on_public, more_sensitive_than_public, a number from 1, or a "
-                "list of numbers from 0"
-            },
-        ),
-    ] = "all"
-    threshold: Annotated[
-        float,
-        Field(ge=0, lt=1, description="loading above which a factor counts as loading on a column"),
-    ] = 0.3
-    rotation: Annotated[
-        Rotation,
-        Field(
-            description="how to turn the factors first: not at all, to large and small loadings, or so that the "
-            "sensitive columns (or the others) load on as few as possible",
-            json_schema_extra={"allowed": "none, varimax, sensitive_first or public_first"},
-        ),
-    ] = "none"
-    rest: Annotated[
-        Literal["perturb", "perturb_sensitive", "keep"],
-        Field(
-            description="what happens to that part of a column which no factor shares: the same as to the factors, "
-            "that for the sensitive columns only, or nothing, with a warning",
-            json_schema_extra={"allowed": "perturb, perturb_sensitive or keep"},
-        ),
-    ] = "perturb"
-    sensitive: Annotated[
-        Columns,
-        Field(
-            description="columns that need protection most, for select, rotation and rest",
-            json_schema_extra={"allowed": "a list of columns"},
-        ),
-    ] = ()
+    select: Annotated[Criterion | Numbers, whole_numbers] = Field(
+        default="all",
+        description="which factors to perturb: all, those that load on a sensitive column above the threshold, "
+        "those that load on no other column above it, those that load more on a sensitive column than on any "
+        "other, the first c, or a list counted from 0",
+        json_schema_extra={
+            "allowed": "all, loads_on_sensitive, not_on_public, more_sensitive_than_public, a number from 1, or a "
+            "list of numbers from 0"
+        },
+    )
+    threshold: float = Field(
+        default=0.3, ge=0, lt=1, description="loading above which a factor counts as loading on a column"
+    )
+    rotation: Rotation = Field(
+        default="none",
+        description="how to turn the factors first: not at all, to large and small loadings, or so that the "
+        "sensitive columns (or the others) load on as few as possible",
+    )
+    rest: Literal["perturb", "perturb_sensitive", "keep"] = Field(
+        default="perturb",
+        description="what happens to that part of a column which no factor shares: the same as to the factors, "
+        "that for the sensitive columns only, or nothing, with a warning",
+    )
+    sensitive: Columns = Field(
+        default=(),
+        description="columns that need protection most, for select, rotation and rest",
+        json_schema_extra={"allowed": "a list of columns"},
+    )
 
     @model_validator(mode="after")
     def _threshold_needs_criterion(self) -> Self:

@@ -145,7 +145,7 @@ def _joined(
         single=any(part.single for part in outcomes),
         ratios=known.ratios,
         restored=_worst([part.restored for part in outcomes]),
-        enforcement=reduce(Enforcement.beside, costs) if costs else None,
+        enforcement=reduce(Enforcement.combined, costs) if costs else None,
     )
 
 
@@ -224,7 +224,7 @@ def _run_stratum(
     columns, cost = enforced(columns, domains, present, core.weights, among)
     released = _put_back(table, dependence, known, columns, holes)
     released, further = _in_order(released, dependence, known, holes, core.weights)
-    cost = further if cost is None else cost if further is None else cost.beside(further)
+    cost = further if cost is None else cost if further is None else cost.combined(further)
     if holes is not None:
         for column, hole in zip(released, holes.T, strict=True):
             column[hole] = np.nan

@@ -29,6 +29,15 @@ LANGSRUD = (
     "and Computing 29"
 )
 
+HSU_AND_CHEN = "Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation"
+
+
+def without_decomposition(id: str, summary: str, reference: str, **defaults: str) -> Method:  # noqa: A002 - as in Method
+    """A method that perturbs the columns as they are, by the perturbation of its own name."""
+    fixed = {**ALL, "perturb": id}
+    return Method(id, summary, reference, Identity, fixed=fixed, defaults={"exact": False, **defaults})
+
+
 METHODS: dict[str, Method] = {
     method.id: method
     for method in [
@@ -75,8 +84,7 @@ METHODS: dict[str, Method] = {
         Method(
             id="primp",
             summary="Swap every independent component; the means are kept exactly, the covariances on average.",
-            reference="Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation, "
-            "Table 2",
+            reference=f"{HSU_AND_CHEN}, Table 2",
             decompose=IndependentComponents,
             minimum_columns=2,
             fixed={**ALL_SWAPPED, **ON_AVERAGE},
@@ -84,8 +92,7 @@ METHODS: dict[str, Method] = {
         Method(
             id="primp_cholesky",
             summary="Swap every independent component, then restore the covariances exactly.",
-            reference="Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation, the "
-            "hybrid of PRIMP and Cholesky",
+            reference=f"{HSU_AND_CHEN}, the hybrid of PRIMP and Cholesky",
             decompose=IndependentComponents,
             minimum_columns=2,
             fixed={**ALL_SWAPPED, **EXACTLY},
@@ -93,8 +100,7 @@ METHODS: dict[str, Method] = {
         Method(
             id="cholesky",
             summary="Replace the data by uniform draws, and give these exactly the same means and covariances.",
-            reference="Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation, "
-            "Table 3 and §5; after Mateo-Sanz, Martínez-Ballesté and Domingo-Ferrer (2004)",
+            reference=f"{HSU_AND_CHEN}, Table 3 and §5; after Mateo-Sanz, Martínez-Ballesté and Domingo-Ferrer (2004)",
             decompose=Cholesky,
             fixed={**ALL, "perturb": "uniform", "exact": True, "root": "triangular"},
         ),
@@ -102,8 +108,7 @@ METHODS: dict[str, Method] = {
             id="lhs",
             summary="Replace each column by a draw from each n-th of its distribution, in an order that gives the rank "
             "correlations back.",
-            reference="Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation, §5 "
-            "(LHS), after Iman, R. L. and Conover, W. J. (1982)",
+            reference=f"{HSU_AND_CHEN}, §5 (LHS), after Iman, R. L. and Conover, W. J. (1982)",
             decompose=RankTarget,
             fixed={
                 **ALL,
@@ -118,8 +123,7 @@ METHODS: dict[str, Method] = {
         Method(
             id="normal",
             summary="Replace the data by draws from the normal distribution with their means and covariances.",
-            reference="Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches for privacy preservation, §5 "
-            "(MN)",
+            reference=f"{HSU_AND_CHEN}, §5 (MN)",
             decompose=PrincipalComponents,
             fixed={**ALL, **ON_AVERAGE, "perturb": "normal", "standardise": True},
         ),
@@ -228,16 +232,13 @@ METHODS: dict[str, Method] = {
             decompose=OutlyingRecords,
             fixed={**ORTHOGONALISED, "perturb": "normal"},
         ),
-        Method(
+        without_decomposition(
             id="rank_swap",
             summary="Let the values of each column change places with others of nearly the same rank.",
             reference="Moore, R. A. (1996), Controlled data-swapping techniques for masking public use microdata sets, "
             "U.S. Bureau of the Census; as in Calviño (2017), §4.1",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "rank_swap"},
-            defaults={"exact": False},
         ),
-        Method(
+        without_decomposition(
             id="microaggregate",
             summary="Replace the values of each record by the means of its group of similar records.",
             reference="Domingo-Ferrer, J. and Torra, V. (2005), Ordinal, continuous and heterogeneous k-anonymity "
@@ -246,68 +247,48 @@ METHODS: dict[str, Method] = {
             "IEEE Transactions on Knowledge and Data Engineering 14(1); Hansen, S. L. and Mukherjee, S. (2003), A "
             "polynomial algorithm for optimal univariate microaggregation, IEEE Transactions on Knowledge and Data "
             "Engineering 15(4)",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "microaggregate"},
-            defaults={"exact": False, "grouping": "mdav"},
+            grouping="mdav",
         ),
-        Method(
+        without_decomposition(
             id="microaggregate_noise",
             summary="Replace records by the means of groups of similar ones, and add noise of the covariance that this "
             "takes.",
             reference="Oganian, A. and Karr, A. F. (2006), Combinations of SDC methods for microdata protection, "
             "Privacy in Statistical Databases; as in Calviño (2017), §4.1",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "microaggregate_noise"},
-            defaults={"exact": False},
         ),
-        Method(
+        without_decomposition(
             id="noise",
             summary="Add independent normal noise to each column, and bring it back to its variance.",
             reference="Brand, R. (2002), Microdata protection through noise addition, Inference Control in Statistical "
             "Databases",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "noise"},
-            defaults={"exact": False},
         ),
-        Method(
+        without_decomposition(
             id="correlated_noise",
             summary="Shrink the columns towards their means and add normal noise with the covariance that this takes.",
             reference="Kim, J. J. (1986), A method for limiting disclosure in microdata based on random noise and "
             "transformation, Proceedings of the Section on Survey Research Methods, American Statistical Association; "
             "Tendick, P. and Matloff, N. (1994), A modified random perturbation method for database security, ACM "
             "Transactions on Database Systems 19(1)",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "correlated_noise"},
-            defaults={"exact": False},
         ),
-        Method(
+        without_decomposition(
             id="multiplicative_noise",
             summary="Multiply each value, or each record, by a random factor with mean 1.",
             reference="Kim, J. J. and Winkler, W. E. (2003), Multiplicative noise for masking continuous data, U.S. "
             "Bureau of the Census; Nayak, T. K., Sinha, B. and Zayatz, L. (2011), Statistical properties of "
             "multiplicative noise masking for confidentiality protection, Journal of Official Statistics 27(3)",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "multiplicative_noise"},
-            defaults={"exact": False},
         ),
-        Method(
+        without_decomposition(
             id="shuffle",
             summary="Put the values of each column in an order drawn from a model of the ranks, given public columns.",
             reference="Muralidhar, K. and Sarathy, R. (2006), Data shuffling: a new masking approach for numerical "
             "data, Management Science 52(5)",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "shuffle"},
-            defaults={"exact": False},
         ),
-        Method(
+        without_decomposition(
             id="smoothed_bootstrap",
             summary="Draw whole records anew, with replacement, and blur them.",
             reference="Silverman, B. W. (1986), Density estimation for statistics and data analysis, Chapman and Hall, "
             "§6.4.1; Silverman, B. W. and Young, G. A. (1987), The bootstrap: to smooth or not to smooth?, Biometrika "
             "74(3)",
-            decompose=Identity,
-            fixed={**ALL, "perturb": "smoothed_bootstrap"},
-            defaults={"exact": False},
         ),
     ]
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.core.parameters import Composed, Parameter, Step, parameters_of
 from microveil.decompose import Clustered, Components, Decomposition, Selection
+from microveil.options import Protect
 from microveil.perturb import PERTURBATIONS, RESERVED, Perturbation
 from microveil.restore import ExactMoments, Marginals, Root
 
@@ -19,21 +20,18 @@ Kind = Literal["masked", "hybrid", "synthetic"]
 NOT_ORIGINAL = "free, smoothed or stratified"
 """The marginals of a method whose covariances are exact: values in another order cannot have these."""
 
-ROLES = ("confidential", "public", "strata", "weight", "unit", "drop")
-BESIDE_PARAMETERS = (*ROLES, "seed", "secret", "registry", "rules", "engine")
-"""What `protect` takes beside the parameters of a method; misspelt, it looks like one of these."""
+OTHER_ARGUMENTS = tuple(name for name in Protect.model_fields if name != "method")
+"""What `protect` takes in addition to the parameters of a method: a misspelt parameter may be one of these."""
 
 
 class PerturbChoice(Step):
     """Which perturbation the components get."""
 
-    perturb: Annotated[
-        str,
-        Field(
-            description="what happens to a chosen component",
-            json_schema_extra={"allowed": ", ".join(PERTURBATIONS)},
-        ),
-    ] = "swap"
+    perturb: str = Field(
+        default="swap",
+        description="what happens to a chosen component",
+        json_schema_extra={"allowed": ", ".join(PERTURBATIONS)},
+    )
 
     @field_validator("perturb")
     @classmethod
@@ -234,7 +232,7 @@ class Method:
                     f"{name}: perturb='{perturb}' has no such parameter", f"it belongs to perturb='{owners[0]}'"
                 )
             # Not the word itself: where it arrives as a parameter, it was given to something that does not take it.
-            others = [role for role in BESIDE_PARAMETERS if role != name]
+            others = [role for role in OTHER_ARGUMENTS if role != name]
             hint = did_you_mean(name, [*composed.names, *others])
             raise ParameterError(f"{composed.owner} has no parameter '{name}'", hint)
 

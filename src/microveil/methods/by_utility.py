@@ -53,33 +53,26 @@ class WhileUseful(Selection):
     reference: ClassVar[str] = "D'Acquisto and Naldi, §III and §IV"
     looks_at_rows: ClassVar[bool] = True
 
-    utility: Annotated[
-        str,
-        Field(
-            description="the measure of utility, between the original and what is left of it",
-            json_schema_extra={"allowed": ", ".join([*USABLE, OPINION])},
-        ),
-    ] = "vector_correlation"
-    threshold: Annotated[
-        float,
-        Field(
-            allow_inf_nan=False,
-            description="utility that must be left, in the unit of the measure: at least this much, or at most, if the "
-            "measure is a distance; to be given with any other measure than the default",
-        ),
-    ] = 0.5
-    literal: Annotated[
-        bool,
-        Field(description="stop as the paper's steps do, when the utility is lost, and not one component before"),
-    ] = False
-    link: Annotated[
-        Link | None,
-        BeforeValidator(_opened),
-        Field(
-            description="for utility='mos': how opinions follow from a measure, as fitted to those of observers",
-            json_schema_extra={"allowed": "a link, or the path of a file that `microveil mos fit` wrote", "path": True},
-        ),
-    ] = None
+    utility: str = Field(
+        default="vector_correlation",
+        description="the measure of utility, between the original and what is left of it",
+        json_schema_extra={"allowed": ", ".join([*USABLE, OPINION])},
+    )
+    threshold: float = Field(
+        default=0.5,
+        allow_inf_nan=False,
+        description="utility that must be left, in the unit of the measure: at least this much, or at most, if the "
+        "measure is a distance; to be given with any other measure than the default",
+    )
+    literal: bool = Field(
+        default=False,
+        description="stop as the paper's steps do, when the utility is lost, and not one component before",
+    )
+    link: Annotated[Link | None, BeforeValidator(_opened)] = Field(
+        default=None,
+        description="for utility='mos': how opinions follow from a measure, as fitted to those of observers",
+        json_schema_extra={"allowed": "a link, or the path of a file that `microveil mos fit` wrote", "path": True},
+    )
 
     @field_validator("utility")
     @classmethod

@@ -10,21 +10,17 @@ from microveil.perturb.base import (
     Perturbation,
     check_draws,
 )
-from microveil.perturb.correlated_noise import CorrelatedNoise
 from microveil.perturb.microaggregate import Microaggregate, similar_records
 from microveil.perturb.microaggregate_noise import MicroaggregateNoise
 from microveil.perturb.mix import Mixed, Mixture, ResidualMix, ScoreMix, SyntheticAddition
-from microveil.perturb.multiplicative_noise import MultiplicativeNoise
-from microveil.perturb.noise import Noise
+from microveil.perturb.noise import CorrelatedNoise, MultiplicativeNoise, Noise
 from microveil.perturb.other import OtherScores
 from microveil.perturb.parametric import Parametric
 from microveil.perturb.rank_swap import RankSwap
-from microveil.perturb.redraw import Bootstrap, Normal, Redraw, Uniform, VanDerWaerden
+from microveil.perturb.redraw import Bootstrap, Normal, Redraw, Rotate, SmoothedBootstrap, Uniform, VanDerWaerden
 from microveil.perturb.remove import Remove
 from microveil.perturb.romm import RandomTurn
-from microveil.perturb.rotate import Rotate
 from microveil.perturb.shuffle import Shuffle
-from microveil.perturb.smoothed_bootstrap import SmoothedBootstrap
 from microveil.perturb.swap import Swap
 
 PERTURBATIONS: dict[str, type[Perturbation]] = {

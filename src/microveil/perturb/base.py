@@ -6,14 +6,15 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.linalg import square_root
 from microveil.core.moments import Moments, moments
 from microveil.core.parameters import Draws, Step
 from microveil.core.rng import Stream
@@ -86,13 +87,12 @@ class Column:
         """Values drawn elsewhere, shifted and stretched to exactly this column's mean and standard deviation."""
         centred = drawn - np.average(drawn, weights=self.weights)
         spread = math.sqrt(float(np.average(np.square(centred), weights=self.weights)))
-        brought: Array = self.mean + centred * (self.sd / spread)
-        return brought
+        return self.mean + centred * (self.sd / spread)
 
 
 @dataclass(frozen=True, repr=False)
 class Columns:
-    """Columns to perturb together: a row of `values` each, in the order they were chosen in, and what is beside them.
+    """Columns to perturb together: a row of `values` each, in the order they were chosen in.
 
     `public` has the public columns, a row each: without their means, unless the perturbation regresses itself.
     """
@@ -149,6 +149,9 @@ class Perturbation(Step):
     from_other: ClassVar[bool] = False
     """True when it starts from another masker's output, which is then given as `other`."""
 
+    retention_varies: ClassVar[bool] = False
+    """True when the correlation between a column and its perturbed self depends on the data."""
+
     @property
     def keeps_covariance(self) -> bool:
         """True when covariances come back on average whether the columns were uncorrelated or not, if all take part."""
@@ -156,7 +159,7 @@ class Perturbation(Step):
 
     def retained(self) -> float | None:
         """The correlation to expect between a column and its perturbed self; None when it depends on the data."""
-        return 0.0
+        return None if self.retention_varies else 0.0
 
     def check(self, rows: int, columns: int) -> None:
         """Refuse parameters that do not fit a table of this size."""
@@ -177,13 +180,11 @@ class CarryingPerturbation(ColumnPerturbation):
     component is made of.
     """
 
-    dominated: Annotated[
-        Literal["redraw", "keep"],
-        Field(
-            description="what happens to a component of which a few records have most of the variance: draw it anew "
-            "from a normal distribution, or keep to the perturbation, which carries these records to others"
-        ),
-    ] = "redraw"
+    dominated: Literal["redraw", "keep"] = Field(
+        default="redraw",
+        description="what happens to a component of which a few records have most of the variance: draw it anew "
+        "from a normal distribution, or keep to the perturbation, which carries these records to others",
+    )
 
 
 class JointPerturbation(Perturbation):
@@ -208,6 +209,44 @@ class NormalPerturbation(ColumnPerturbation):
     def check(self, rows: int, columns: int) -> None:
         """Given draws must fit."""
         check_draws(self.draws, rows, columns)
+
+
+class JointNormalPerturbation(JointPerturbation):
+    """Base of perturbations of all columns together that draw normal deviates, which tests may give instead."""
+
+    draws: Draws = None
+
+    def deviates(self, columns: Columns) -> Array:
+        """Standard normal deviates, a row for each column."""
+        if self.draws is not None:
+            return self.draws.T
+        count, rows = columns.values.shape
+        return np.array([columns.stream.child(f"column {j}").normal(rows) for j in range(count)])
+
+    def check(self, rows: int, columns: int) -> None:
+        """Given draws must fit."""
+        check_given("draws", self.draws, rows, columns)
+
+
+def with_covariance(deviates: Array, covariance: Array) -> Array:
+    """Independent deviates (a row for each column) turned into noise of this covariance.
+
+    By the symmetric root, so that no column comes before another; of the correlations, as columns may differ in unit.
+    """
+    sd = np.sqrt(np.diagonal(covariance))
+    unit = np.where(sd > 0, sd, 1.0)
+    return unit[:, None] * (square_root(covariance / np.outer(unit, unit)) @ deviates)
+
+
+def not_percent(what: str) -> BeforeValidator:
+    """Refuses a percentage where a fraction is meant: `what` names it."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, int | float | np.integer) and 1 < value <= 100:
+            raise ValueError(f"{value:g} is not {what}; if {value:g} % was meant, give {value / 100:g}")
+        return value
+
+    return BeforeValidator(check)
 
 
 def check_draws(given: Array | None, rows: int, columns: int) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableSequence, Sequence
-from functools import partial
-from typing import Annotated, ClassVar, Literal
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
+from microveil.core.compiled import compiled
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import sorted_eigen
 from microveil.core.threads import in_threads
@@ -55,24 +56,19 @@ class Microaggregate(JointPerturbation):
     keeps_mean: ClassVar[bool] = True
     keeps_variance: ClassVar[bool] = False
     random: ClassVar[bool] = False
+    retention_varies: ClassVar[bool] = True  # with how similar similar records are
 
     group_size: GroupSize = 3
-    grouping: Annotated[
-        Grouping,
-        Field(
-            description="who is similar: records near each other in all columns (mdav), neighbours in each column by "
-            "itself (univariate), or neighbours along the first principal component (projection)",
-            json_schema_extra={"allowed": "mdav, univariate or projection"},
-        ),
-    ] = "univariate"
-    sizes: Annotated[
-        Sizes,
-        Field(
-            description="sizes of groups along a column or component: equal, the last taking the remainder, or those "
-            "of at least group_size within which values vary least; mdav makes equal ones in any case",
-            json_schema_extra={"allowed": "equal or minimum"},
-        ),
-    ] = "equal"
+    grouping: Grouping = Field(
+        default="univariate",
+        description="who is similar: records near each other in all columns (mdav), neighbours in each column by "
+        "itself (univariate), or neighbours along the first principal component (projection)",
+    )
+    sizes: Sizes = Field(
+        default="equal",
+        description="sizes of groups along a column or component: equal, the last taking the remainder, or those "
+        "of at least group_size within which values vary least; mdav makes equal ones in any case",
+    )
 
     def apply_together(self, columns: Columns) -> Array:
         """The means of the group, for each of its records."""
@@ -95,9 +91,6 @@ class Microaggregate(JointPerturbation):
         numbers = np.empty(line.size, dtype=np.int64)
         numbers[order] = np.repeat(np.arange(sizes.size), sizes)
         return numbers
-
-    def retained(self) -> None:
-        """It depends on how similar similar records are."""
 
     def check(self, rows: int, columns: int) -> None:  # noqa: ARG002 - a group is of rows
         """There must be rows enough for one group."""
@@ -141,10 +134,8 @@ def best_sizes(line: Array, group_size: int) -> Numbers:
     if rows * group_size <= SHORT:
         shortest_path(line.tolist(), group_size, spread, first)
     else:
-        from microveil.perturb.kernels import _line_kernels as kernels  # numba is slow to import: only for long lines
-
         starts = np.array(first, dtype=np.int64)
-        kernels.shortest_path(line, group_size, np.array(spread), starts)
+        _compiled_path()(line, group_size, np.array(spread), starts)
         first = starts.tolist()
     while borders[-1] > 0:
         borders.append(first[borders[-1]])
@@ -174,11 +165,19 @@ def shortest_path(
                 first[end + 1] = start
 
 
+@cache
+def _compiled_path() -> Any:
+    """`shortest_path`, compiled; numba is slow to import: only for long lines."""
+    from numba import types
+
+    values = types.float64[::1]
+    return compiled(types.void(values, types.int64, values, types.int64[::1]))(shortest_path)
+
+
 def first_component(values: Array) -> Array:
     """The first principal component of the standardised columns."""
     standard, _, _ = _standardised(values)
-    component: Array = _first_axis(standard) @ standard
-    return component
+    return _first_axis(standard) @ standard
 
 
 # --- In all columns
@@ -246,7 +245,7 @@ def _plainly(values: Array, group_size: int) -> Numbers:
 
 def _by_tree(values: Array, group_size: int) -> Numbers:
     """The same by a compiled search that knows from bounds where not to look."""
-    from microveil.perturb.kernels import _mdav_kernels as kernels  # numba is slow to import: only for large tables
+    from microveil.perturb import _mdav_kernels as kernels  # numba is slow to import: only for large tables
 
     standard, mean, weight = _standardised(values)
     axis = _first_axis(standard)
@@ -258,20 +257,9 @@ def _by_tree(values: Array, group_size: int) -> Numbers:
     leaves = _leaves(places, np.arange(rows), max(math.ceil(math.log2(rows / LEAF)), 0))
     borders = np.cumsum([0, *(leaf.size for leaf in leaves)])
     slack = ROUND_OFF * (columns + 10)
+    margins = (slack, float(slack * np.abs(places).max()))
     numbers = np.full(rows, -1, dtype=np.int64)
-    kernels.group(
-        values,
-        weight,
-        mean,
-        axis,
-        places,
-        slack,
-        slack * np.abs(places).max(),
-        np.concatenate(leaves),
-        borders,
-        group_size,
-        numbers,
-    )
+    kernels.group(values, places, (weight, mean, axis), margins, (np.concatenate(leaves), borders), group_size, numbers)
     return numbers
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.moments import moments
-from microveil.perturb.base import Columns
+from microveil.perturb.base import Columns, JointNormalPerturbation, with_covariance
 from microveil.perturb.microaggregate import GroupSize, check_group_size, group_means, similar_records
-from microveil.perturb.together import JointNormalPerturbation, with_covariance
 
 
 class MicroaggregateNoise(JointNormalPerturbation):
@@ -23,6 +22,7 @@ class MicroaggregateNoise(JointNormalPerturbation):
     """
 
     reference: ClassVar[str] = "Oganian and Karr (2006)"
+    retention_varies: ClassVar[bool] = True  # with how similar similar records are
 
     group_size: GroupSize = 3
 
@@ -37,11 +37,7 @@ class MicroaggregateNoise(JointNormalPerturbation):
         means = group_means(values, similar_records(values, self.group_size), weights)
         differences = values - means
         lost = moments(lambda piece: differences[:, piece], values.shape[1], weights=weights).covariance
-        blurred: Array = means + with_covariance(self.deviates(columns), lost / _share_shown(values.shape[1], weights))
-        return blurred
-
-    def retained(self) -> None:
-        """It depends on how similar similar records are."""
+        return means + with_covariance(self.deviates(columns), lost / _share_shown(values.shape[1], weights))
 
     def check(self, rows: int, columns: int) -> None:
         """There must be rows enough for one group, and given draws must fit."""

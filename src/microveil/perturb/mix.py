@@ -26,7 +26,7 @@ from microveil.perturb.other import OtherTable
 class Mixed:
     """Loadings of the kept scores and of the fresh ones; `kept` numbers the scores that are kept.
 
-    `found` has figures that were looked for on the way, by name, and `remark` is for the owner of the release.
+    `found` has figures that were computed for it, by name, and `remark` is for the owner of the release.
     """
 
     old: Array
@@ -40,6 +40,7 @@ class Mixture(Perturbation):
     """Base of the mixtures. Fresh scores are uncorrelated with the public columns, the kept scores and each other."""
 
     mixes: ClassVar[bool] = True
+    retention_varies: ClassVar[bool] = True  # with the loadings
 
     draws: Draws = None
 
@@ -54,9 +55,6 @@ class Mixture(Perturbation):
     def touched(self, count: int) -> list[int]:
         """Which of so many components change."""
         return list(range(count))
-
-    def retained(self) -> None:
-        """It is known once the loadings are."""
 
 
 def _shares(value: Any) -> Any:
@@ -84,15 +82,12 @@ class ScoreMix(Mixture):
 
     reference: ClassVar[str] = "Langsrud (2019), eq. 8"
 
-    correlation: Annotated[
-        Correlation | tuple[Correlation | None, ...] | None,
-        BeforeValidator(_shares),
-        Field(
-            description="correlation of each new score with the old one: one for all, or a list with one for each; "
-            "None (or free) leaves it to chance",
-            json_schema_extra={"allowed": "a number from 0 to 1 or free, or a list of these"},
-        ),
-    ] = 0.5
+    correlation: Annotated[Correlation | tuple[Correlation | None, ...] | None, BeforeValidator(_shares)] = Field(
+        default=0.5,
+        description="correlation of each new score with the old one: one for all, or a list with one for each; "
+        "None (or free) leaves it to chance",
+        json_schema_extra={"allowed": "a number from 0 to 1 or free, or a list of these"},
+    )
 
     @field_serializer("correlation")
     def _in_words(self, value: Any) -> Any:
@@ -137,13 +132,11 @@ class Completed(Mixture):
     tells the given residuals.
     """
 
-    lower: Annotated[
-        bool,
-        Field(
-            description="where there is no solution, take all residuals alpha times with the largest alpha that has "
-            "one (and say so); false refuses instead"
-        ),
-    ] = True
+    lower: bool = Field(
+        default=True,
+        description="where there is no solution, take all residuals alpha times with the largest alpha that has "
+        "one (and say so); false refuses instead",
+    )
 
     def completed(self, own: Array, part: Array, kept: int) -> Mixed:
         """Alpha times the part, and what completes it."""
@@ -174,15 +167,12 @@ class ResidualMix(Completed):
 
     reference: ClassVar[str] = "Langsrud (2019), eq. 7, 9 and 10; Muralidhar and Sarathy (2008)"
 
-    correlation: Annotated[
-        Correlation | tuple[Correlation, ...],
-        BeforeValidator(_shares),
-        Field(
-            description="correlation of the new residuals of each column with the old ones: one for all, or a list "
-            "with one for each column",
-            json_schema_extra={"allowed": "a number from 0 to 1, or a list of numbers"},
-        ),
-    ] = 0.5
+    correlation: Annotated[Correlation | tuple[Correlation, ...], BeforeValidator(_shares)] = Field(
+        default=0.5,
+        description="correlation of the new residuals of each column with the old ones: one for all, or a list "
+        "with one for each column",
+        json_schema_extra={"allowed": "a number from 0 to 1, or a list of numbers"},
+    )
 
     def mix(self, own: Array, kept: Array, columns: Sequence[str]) -> Mixed:  # noqa: ARG002 - its own scores are kept
         """A = alpha W D."""

@@ -1,14 +1,23 @@
-"""Noise: the old scores, blurred."""
+"""Noise: the old values, blurred independently, along their own correlations, or in proportion to their size."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from microveil.core.arrays import Array
-from microveil.perturb.base import Column, NormalPerturbation
+from microveil.perturb.base import (
+    Column,
+    Columns,
+    JointNormalPerturbation,
+    NormalPerturbation,
+    check_given,
+    not_percent,
+    with_covariance,
+)
 
 
 class Noise(NormalPerturbation):
@@ -21,10 +30,9 @@ class Noise(NormalPerturbation):
     reference: ClassVar[str] = "Calviño (2017), §3.2; Brand (2002)"
     by_rows: ClassVar[bool] = True
 
-    noise_sd_ratio: Annotated[
-        float,
-        Field(gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"),
-    ] = 0.5
+    noise_sd_ratio: float = Field(
+        default=0.5, gt=0, le=10, description="standard deviation of the noise, as a share of the component's own"
+    )
 
     def apply(self, column: Column) -> Array:
         """(z + ratio sd N(0, 1)) / sqrt(1 + ratio²) about the mean."""
@@ -34,3 +42,85 @@ class Noise(NormalPerturbation):
     def retained(self) -> float:
         """1/sqrt(1 + ratio²)."""
         return 1 / math.sqrt(1 + self.noise_sd_ratio**2)
+
+
+class CorrelatedNoise(JointNormalPerturbation):
+    """Shrink all columns towards their means, and add normal noise that has the covariance they lost.
+
+    x* = mean + sqrt(1 - s) (x - mean) + noise of covariance s Σ, with Σ the covariance of the data: means and
+    covariances come back on average, and every column keeps a correlation of sqrt(1 - s) with its original. With
+    noise that is independent from column to column, variances come back, but correlations shrink by 1 - s.
+    """
+
+    reference: ClassVar[str] = "Kim (1986); Tendick and Matloff (1994)"
+
+    noise_variance_share: Annotated[float, not_percent("a fraction of the variance")] = Field(
+        default=0.2, gt=0, lt=1, description="share of each released column's variance that is noise, as a fraction"
+    )
+    noise_covariance: Literal["data", "diagonal"] = Field(
+        default="data",
+        description="covariance of the noise: that of the data, or none between columns, which lets correlations "
+        "shrink",
+    )
+
+    @property
+    def keeps_covariance(self) -> bool:
+        """Only noise that is as correlated as the data leaves them as correlated as they were."""
+        return self.noise_covariance == "data"
+
+    def apply_together(self, columns: Columns) -> Array:
+        """Mean + sqrt(1 - s) (x - mean) + sqrt(s) noise."""
+        mean, deviates = columns.moments.mean[:, None], self.deviates(columns)
+        if self.noise_covariance == "data":
+            noise = with_covariance(deviates, columns.moments.covariance)
+        else:
+            noise = columns.moments.sd[:, None] * deviates
+        blurred: Array = mean + self.retained() * (columns.values - mean)
+        blurred += math.sqrt(self.noise_variance_share) * noise
+        return blurred
+
+    def retained(self) -> float:
+        """sqrt(1 - s)."""
+        return math.sqrt(1 - self.noise_variance_share)
+
+
+class MultiplicativeNoise(JointNormalPerturbation):
+    """Multiply each value by a random factor, lognormal with mean 1.
+
+    x* = x exp(σ N(0, 1) - σ²/2) with σ² = ln(1 + cv²). It acts on the values themselves and not on their distance from
+    the mean, so that zeros stay zero and signs stay. Means come back on average, and E x*² = (1 + cv²) E x²: the
+    variance grows by cv² E x². It is not taken back, as that would move zeros and change signs; whoever is told the cv
+    can correct for it. One factor for all values of a record leaves their ratios as they were.
+    """
+
+    reference: ClassVar[str] = "Kim and Winkler (2003); Nayak, Sinha and Zayatz (2011)"
+    keeps_variance: ClassVar[bool] = False
+    keeps_zeros: ClassVar[bool] = True
+    retention_varies: ClassVar[bool] = True  # with how far the columns are from zero
+    # Values are multiplied as they are; what they share with public columns comes back on average all the same.
+    regresses_itself: ClassVar[bool] = True
+
+    noise_cv: Annotated[float, not_percent("a coefficient of variation of at most 1")] = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="coefficient of variation of the factor (its standard deviation), as a fraction",
+    )
+    shared: Literal["cell", "record"] = Field(
+        default="cell",
+        description="who shares a factor: nobody, each cell has one of its own, or all cells of a record, whose "
+        "ratios then stay",
+    )
+
+    def apply_together(self, columns: Columns) -> Array:
+        """The values times their factors."""
+        if self.shared == "record" and self.draws is None:
+            deviates = columns.stream.normal(columns.values.shape[1])[None, :]
+        else:
+            deviates = self.deviates(columns)
+        variance = math.log1p(self.noise_cv**2)
+        return columns.values * np.exp(math.sqrt(variance) * deviates - variance / 2)
+
+    def check(self, rows: int, columns: int) -> None:
+        """Given draws must fit: a column for each column, or one for all."""
+        check_given("draws", self.draws, rows, 1 if self.shared == "record" else columns)

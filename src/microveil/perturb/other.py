@@ -40,8 +40,6 @@ class OtherScores(Perturbation):
     mixes: ClassVar[bool] = True
     from_other: ClassVar[bool] = True
     random: ClassVar[bool] = False
+    retention_varies: ClassVar[bool] = True  # with the other masker
 
     other: OtherTable
-
-    def retained(self) -> None:
-        """It depends on the other masker."""

@@ -74,14 +74,13 @@ class Parametric(ColumnPerturbation):
     replaces: ClassVar[bool] = True
 
     families: Annotated[
-        tuple[Family, ...],
-        BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
-        Field(
-            min_length=1,
-            description="families to choose from",
-            json_schema_extra={"allowed": "a list out of " + ", ".join(SCIPY_NAMES)},
-        ),
-    ] = tuple(SCIPY_NAMES)
+        tuple[Family, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+    ] = Field(
+        default=tuple(SCIPY_NAMES),
+        min_length=1,
+        description="families to choose from",
+        json_schema_extra={"allowed": "a list out of " + ", ".join(SCIPY_NAMES)},
+    )
 
     def apply(self, column: Column) -> Array:
         """Fit each family, draw from the nearest, restore mean and variance of the component."""

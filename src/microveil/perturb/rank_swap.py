@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableSequence, Sequence
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from microveil.core.arrays import Array
+from microveil.core.compiled import compiled
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Stream
-from microveil.perturb.base import Column, ColumnPerturbation
-from microveil.perturb.units import no_percentage
+from microveil.perturb.base import Column, ColumnPerturbation, not_percent
 
 SMALL = 100_000
 """Up to this many rows the loop runs as it is, as the compiled one takes half a second to load; the results agree."""
@@ -33,16 +34,11 @@ class RankSwap(ColumnPerturbation):
     # Neighbours in rank follow each other's expectation, so what was dependent without being correlated may correlate.
     keeps_variance: ClassVar[bool] = False
     knows_weights: ClassVar[bool] = False
+    retention_varies: ClassVar[bool] = True  # with how far apart neighbours are
 
-    rank_window: Annotated[
-        float,
-        Field(gt=0, le=1, description="how many ranks away a partner may be, as a fraction of the number of rows"),
-    ] = 0.1
-
-    @field_validator("rank_window", mode="before")
-    @classmethod
-    def _no_percentage(cls, value: Any) -> Any:
-        return no_percentage(value, "a fraction of the rows")
+    rank_window: Annotated[float, not_percent("a fraction of the rows")] = Field(
+        default=0.1, gt=0, le=1, description="how many ranks away a partner may be, as a fraction of the number of rows"
+    )
 
     def apply(self, column: Column) -> Array:
         """The values of the partners."""
@@ -54,9 +50,6 @@ class RankSwap(ColumnPerturbation):
     def window(self, rows: int) -> int:
         """How many ranks away a partner may be; a product such as 0.29 * 100 must not fall short of 29."""
         return math.floor(rows * self.rank_window + 1e-9)
-
-    def retained(self) -> None:
-        """It depends on how far apart neighbours are."""
 
     def check(self, rows: int, columns: int) -> None:  # noqa: ARG002 - a window is of rows
         """A window without neighbours would release every value in its place."""
@@ -75,13 +68,18 @@ def partners(rows: int, window: int, stream: Stream) -> NDArray[np.int64]:
         partner = [-1] * rows
         walk(luck.tolist(), window, partner, [0] * room, [0] * rows)
         return np.array(partner, dtype=np.int64)
-    from microveil.perturb.kernels import (
-        _rank_swap_kernels as kernels,  # numba is slow to import: only for large columns
-    )
-
     found = np.full(rows, -1, dtype=np.int64)
-    kernels.walk(luck, window, found, np.empty(room, dtype=np.int64), np.empty(rows, dtype=np.int64))
+    _compiled_walk()(luck, window, found, np.empty(room, dtype=np.int64), np.empty(rows, dtype=np.int64))
     return found
+
+
+@cache
+def _compiled_walk() -> Any:
+    """`walk`, compiled; numba is slow to import: only for large columns."""
+    from numba import types
+
+    ranks = types.int64[::1]
+    return compiled(types.void(types.float64[::1], types.int64, ranks, ranks, ranks))(walk)
 
 
 def walk(

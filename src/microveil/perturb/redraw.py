@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,15 @@ from pydantic import Field
 from microveil.core.arrays import Array
 from microveil.core.rng import Stream
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import CarryingPerturbation, Column, ColumnPerturbation, NormalPerturbation
+from microveil.perturb.base import (
+    CarryingPerturbation,
+    Column,
+    ColumnPerturbation,
+    Columns,
+    JointNormalPerturbation,
+    NormalPerturbation,
+    with_covariance,
+)
 
 
 def bandwidth_nrd0(column: Column) -> float:
@@ -36,9 +44,9 @@ class Redraw(NormalPerturbation, CarryingPerturbation):
     replaces: ClassVar[bool] = True
     keeps_variance: ClassVar[bool] = False
 
-    bandwidth_ratio: Annotated[
-        float, Field(ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)")
-    ] = 1.0
+    bandwidth_ratio: float = Field(
+        default=1.0, ge=0, le=10, description="width of the smoothing, in units of the rule of thumb (R's bw.nrd0)"
+    )
 
     def apply(self, column: Column) -> Array:
         """A bootstrap sample plus h N(0, 1)."""
@@ -61,8 +69,44 @@ class Bootstrap(CarryingPerturbation):
         return column.values[donors(column.stream, column.values.size, column.weights)]
 
 
+class SmoothedBootstrap(JointNormalPerturbation):
+    """Draw whole records with replacement, add a little normal noise, and shrink the sum to the variance it had.
+
+    x* = mean + (x of a random record - mean + h noise) / sqrt(1 + h²), the noise having the covariance of the data: a
+    draw from their kernel density estimate, shrunk so that means and covariances come back on average. The bandwidth h
+    is the best one for normal data. With survey weights, heavy records are drawn more often. At a small bandwidth a
+    released record sits beside the one it was made of.
+    """
+
+    reference: ClassVar[str] = "Silverman (1986), §4.3.2 and §6.4.1; Efron (1979)"
+    replaces: ClassVar[bool] = True
+
+    bandwidth_ratio: float = Field(
+        default=1.0, gt=0, le=10, description="width of the smoothing, in units of the rule of thumb for normal data"
+    )
+
+    @property
+    def keeps_covariance(self) -> bool:
+        """Records are drawn whole, and the noise is as correlated as they are."""
+        return True
+
+    def apply_together(self, columns: Columns) -> Array:
+        """Mean + (drawn - mean + h noise) / sqrt(1 + h²)."""
+        count, rows = columns.values.shape
+        h = self.bandwidth_ratio * bandwidth(count, effective_rows(rows, columns.weights))
+        mean = columns.moments.mean[:, None]
+        drawn = columns.values[:, donors(columns.stream, rows, columns.weights)] - mean
+        drawn += h * with_covariance(self.deviates(columns), columns.moments.covariance)
+        return mean + drawn / math.sqrt(1 + h * h)
+
+
+def bandwidth(columns: int, rows: float) -> float:
+    """Silverman's rule for normal data of unit covariance: (4 / ((d + 2) n)) to the power of 1 / (d + 4)."""
+    return float((4 / ((columns + 2) * rows)) ** (1 / (columns + 4)))
+
+
 def donors(stream: Stream, rows: int, weights: Array | None) -> NDArray[np.intp]:
-    """The rows of a bootstrap sample, from a stream beside that of any noise; heavy rows are drawn more often."""
+    """The rows of a bootstrap sample, from another stream than that of any noise; heavy rows are drawn more often."""
     stream = stream.child("donors")
     if weights is None:
         return stream.integers(rows, rows)
@@ -120,3 +164,21 @@ class VanDerWaerden(ColumnPerturbation):
 
         n = column.values.size
         return column.brought_to_own_moments(shuffled(ndtri(np.arange(1, n + 1) / (n + 1)), column.stream))
+
+
+class Rotate(NormalPerturbation):
+    """Turn the component, as a vector with a place for each record, to a random direction.
+
+    The map is a random orthogonal one that leaves the mean alone, all such maps being equally likely (Haar measure).
+    Where it sends a vector is then uniform on the sphere of its length, so the image is drawn there at once: normal
+    deviates about their mean, brought to the component's length. Mean and variance come back exactly, no value does.
+    With survey weights it is the weighted mean and the weighted length.
+    """
+
+    reference: ClassVar[str] = "Perkonoja and Virta (2024), O-variant"
+    replaces: ClassVar[bool] = True
+    keeps_mean: ClassVar[bool] = True
+
+    def apply(self, column: Column) -> Array:
+        """A uniformly random vector of the same mean and length."""
+        return column.brought_to_own_moments(self.deviates(column))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -27,23 +27,19 @@ class RandomTurn(NormalPerturbation):
     mixes: ClassVar[bool] = True
     by_rows: ClassVar[bool] = True
 
-    noise: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            description="lambda: how much normal noise is added to scores of unit length; infinity is ipso",
-            json_schema_extra={"allowed": "a number above 0"},
-        ),
-    ] = None
-    target_correlation: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            lt=1,
-            description=f"correlation of new scores with old ones to aim at, instead of noise; {USUAL} by default",
-            json_schema_extra={"allowed": "a number above 0 and below 1"},
-        ),
-    ] = None
+    noise: float | None = Field(
+        default=None,
+        gt=0,
+        description="lambda: how much normal noise is added to scores of unit length; infinity is ipso",
+        json_schema_extra={"allowed": "a number above 0"},
+    )
+    target_correlation: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description=f"correlation of new scores with old ones to aim at, instead of noise; {USUAL} by default",
+        json_schema_extra={"allowed": "a number above 0 and below 1"},
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -56,8 +52,7 @@ class RandomTurn(NormalPerturbation):
         drawn = column.sd * math.sqrt(column.count) * self.deviates(column)
         old, size = column.values - column.mean, self._noise(column.dimensions)
         # The length of the sum does not matter, and lambda may be too large to be squared.
-        turned: Array = old + size * drawn if size < 1 else old / size + drawn
-        return turned
+        return old + size * drawn if size < 1 else old / size + drawn
 
     def retained(self) -> float | None:
         """The correlation that was aimed at."""

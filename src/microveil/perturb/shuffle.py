@@ -9,8 +9,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.linalg import nearest_correlation, regression_slopes
 from microveil.core.ranks import mid_ranks
-from microveil.perturb.base import Columns
-from microveil.perturb.together import JointNormalPerturbation, with_covariance
+from microveil.perturb.base import Columns, JointNormalPerturbation, with_covariance
 
 OFF = 0.1
 """Share by which the variance that public columns explain may differ from what the rank correlations say."""
@@ -59,8 +58,7 @@ def drawn_scores(public: Array, values: Array, deviates: Array) -> Array:
         correlation[:known, :known] = own
         correlation = nearest_correlation(correlation)
     slopes, left = conditional(correlation, known)
-    drawn: Array = slopes.T @ scores + with_covariance(deviates, left)
-    return drawn
+    return slopes.T @ scores + with_covariance(deviates, left)
 
 
 def normal_correlations(ranks: Array) -> Array:

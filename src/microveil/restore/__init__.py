@@ -2,7 +2,7 @@
 
 from microveil.restore.arrange import Settled, arrange, calibrate, mapped
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
-from microveil.restore.grid import Gridded, on_grid
+from microveil.restore.grid import on_grid
 from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.marginals import Marginal, Marginals
 from microveil.restore.missing import Sums, completed, outnumbered, recalibrated, with_means
@@ -12,7 +12,6 @@ __all__ = [
     "Correction",
     "Enforcement",
     "ExactMoments",
-    "Gridded",
     "Marginal",
     "Marginals",
     "NewResiduals",

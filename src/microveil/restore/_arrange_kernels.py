@@ -49,15 +49,77 @@ def _far_out(
     return state, best
 
 
+@njit(inline="always")
+def _proposal(
+    features: NDArray[np.float32], fixed: int, start: int, size: int, state: np.uint64
+) -> tuple[np.uint64, int, int, int]:
+    """A moving column and two rows of the block of `size` rows from `start` on; and the random state before them."""
+    width = features.shape[2]
+    state = _next(state)
+    column = fixed + _below(state, width - fixed)
+    state = _next(state)
+    one = start + _below(state, size)
+    state = _next(state)
+    other = start + _below(state, size)
+    if state & np.uint64(1):
+        # Few values far out decide about moments: every other time, such a one is tried ...
+        state, one = _far_out(features, column, start, size, state)
+        state = _next(state)
+        if state & np.uint64(1):
+            # ... and half of these times in a row that is far out in another column.
+            state = _next(state)
+            state, other = _far_out(features, _below(state, width), start, size, state)
+    return state, column, one, other
+
+
+@njit(inline="always")
+def _improves(
+    features: NDArray[np.float32],
+    weights: NDArray[np.float64],
+    rows: tuple[int, int],
+    column: int,
+    loss: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
+    change: NDArray[np.float64],
+    scaled: NDArray[np.float64],
+) -> bool:
+    """Does the loss fall if two rows exchange their values of a column?
+
+    Fills `change` (layers x columns) with d and, if the first term does not decide against it, `scaled` with T^-1 d.
+    """
+    (one, other), (inverse, gradient, emphasis) = rows, loss
+    layers, width = change.shape
+    first, second = weights[one], weights[other]
+    slope, curve = 0.0, 0.0
+    for layer in range(layers):
+        old, new = features[one, layer, column], features[other, layer, column]
+        step = np.float64(new) - np.float64(old)
+        for k in range(width):
+            change[layer, k] = step * (first * features[one, layer, k] - second * features[other, layer, k])
+        # The column's own variance changes only where the rows have different weights.
+        change[layer, column] = 0.5 * (np.float64(new) ** 2 - np.float64(old) ** 2) * (first - second)
+        along = 0.0
+        for k in range(width):
+            along += gradient[layer, column, k] * change[layer, k]
+        slope += emphasis[layer] * along
+    for layer in range(layers if slope < 0.0 else 0):
+        along = 0.0
+        for k in range(width):
+            total = 0.0
+            for h in range(width):
+                total += inverse[layer, k, h] * change[layer, h]
+            scaled[layer, k] = total
+            along += total * change[layer, k]
+        curve += emphasis[layer] * (scaled[layer, column] ** 2 + inverse[layer, column, column] * along)
+    return bool(slope < 0.0 and 4.0 * slope + 2.0 * curve < 0.0)
+
+
 @compiled(
     types.int64(
         _features,
         _readonly_weights,
         _readonly_marks,
         types.int64,
-        _readonly_matrices,
-        _matrices,
-        _readonly_weights,
+        types.Tuple((_readonly_matrices, _matrices, _readonly_weights)),  # type: ignore[no-untyped-call]
         types.int64,
         types.uint64,
     )
@@ -67,77 +129,37 @@ def exchange(
     weights: NDArray[np.float64],
     marks: NDArray[np.uint8],
     fixed: int,
-    inverse: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    emphasis: NDArray[np.float64],
+    loss: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
     block: int,
     seed: int,
 ) -> int:
     """One proposal per cell: two rows of a block exchange their values of a column if that brings the moments nearer.
 
-    `features` is rows x layers x columns, `weights` add up to one. With T the target and E the error of a layer's
-    second moments, the loss is the sum over layers of trace(T^-1 E T^-1 E) times the layer's `emphasis`; `inverse`
-    holds T^-1 and `gradient` T^-1 E T^-1, which is kept up to date. Exchanging changes row and column j of E by a
-    vector d, and the loss by 4 (gradient d)_j + 2 (T^-1 d)_j^2 + 2 (T^-1)_jj d'T^-1 d. The last two are never
-    negative, so the first alone decides against half of the proposals. Cells with different marks (present and
-    missing) do not exchange values, and only rows of a block do, because these fit in the cache. Returns the number of
+    `features` is rows x layers x columns, of which the `fixed` first columns stay; `weights` (rows) add up to one. With
+    T the target and E the error of a layer's second moments, the loss is the sum over layers of trace(T^-1 E T^-1 E)
+    times the layer's emphasis. `loss` holds T^-1 and the gradient T^-1 E T^-1 (layers x columns x columns), which is
+    kept up to date, and the emphasis (layers). Exchanging changes row and column j of E by a vector d, and the loss by
+    4 (gradient d)_j + 2 (T^-1 d)_j^2 + 2 (T^-1)_jj d'T^-1 d. The last two are never negative, so the first alone
+    decides against half of the proposals. Cells with different `marks` (present and missing; rows x moving columns, or
+    no rows) do not exchange values, and only rows of a block do, because these fit in the cache. Returns the number of
     exchanges.
     """
     rows, layers, width = features.shape
-    moving = width - fixed
-    change = np.empty((layers, width))
-    scaled = np.empty((layers, width))
+    inverse, gradient, _ = loss
+    change, scaled = np.empty((layers, width)), np.empty((layers, width))
     state = np.uint64(seed) | np.uint64(1)
     done = 0
     for start in range(0, rows, block):
         size = min(block, rows - start)
         if size < 2:
             continue
-        for _ in range(size * moving):
-            state = _next(state)
-            column = fixed + _below(state, moving)
-            state = _next(state)
-            one = start + _below(state, size)
-            state = _next(state)
-            other = start + _below(state, size)
-            if state & np.uint64(1):
-                # Few values far out decide about moments: every other time, such a one is tried ...
-                state, one = _far_out(features, column, start, size, state)
-                state = _next(state)
-                if state & np.uint64(1):
-                    # ... and half of these times in a row that is far out in another column.
-                    state = _next(state)
-                    state, other = _far_out(features, _below(state, width), start, size, state)
+        for _ in range(size * (width - fixed)):
+            state, column, one, other = _proposal(features, fixed, start, size, state)
             if features[one, 0, column] == features[other, 0, column]:
                 continue
             if marks.shape[0] > 0 and marks[one, column - fixed] != marks[other, column - fixed]:
                 continue
-            first, second = weights[one], weights[other]
-            slope = 0.0
-            for layer in range(layers):
-                old, new = features[one, layer, column], features[other, layer, column]
-                step = np.float64(new) - np.float64(old)
-                for k in range(width):
-                    change[layer, k] = step * (first * features[one, layer, k] - second * features[other, layer, k])
-                # The column's own variance changes only where the rows have different weights.
-                change[layer, column] = 0.5 * (np.float64(new) ** 2 - np.float64(old) ** 2) * (first - second)
-                along = 0.0
-                for k in range(width):
-                    along += gradient[layer, column, k] * change[layer, k]
-                slope += emphasis[layer] * along
-            if slope >= 0.0:
-                continue
-            curve = 0.0
-            for layer in range(layers):
-                along = 0.0
-                for k in range(width):
-                    total = 0.0
-                    for h in range(width):
-                        total += inverse[layer, k, h] * change[layer, h]
-                    scaled[layer, k] = total
-                    along += total * change[layer, k]
-                curve += emphasis[layer] * (scaled[layer, column] ** 2 + inverse[layer, column, column] * along)
-            if 4.0 * slope + 2.0 * curve >= 0.0:
+            if not _improves(features, weights, (one, other), column, loss, change, scaled):
                 continue
             done += 1
             for layer in range(layers):

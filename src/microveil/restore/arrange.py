@@ -2,7 +2,7 @@
 
 Columns that keep their values can only exchange them between records. Two records that exchange their values of one
 column change its covariances with all others, and nothing else; so exchanges are tried at random and made when they
-bring the second moments of the release nearer to those of the original. They are looked at in four layers at once:
+bring the second moments of the release nearer to those of the original. Four layers count at once:
 of the values (Pearson's correlations), of the ranks (Spearman's), and of the squares and cubes of the ranks, which
 tell whether columns are far out together. Like is matched with like only: a bend (y against x²) is not. In each layer
 the error is measured in units of the target (`trace(T^-1 E T^-1 E)`), so that a direction in which the columns hardly
@@ -32,12 +32,12 @@ from microveil.restore.calibrate import correction
 from microveil.restore.marginals import Marginal
 
 ROUNDS = 3
-"""Rounds of calibrating and mapping before the exchanges: they do most of the way, column by column."""
+"""Rounds of calibrating and mapping before the exchanges: they do most of the work, column by column."""
 
 RIDGE, WEIGHTED_RIDGE = 1e-3, 0.1
 """Added to the target before it is inverted: below this share of its variance, a direction is left to chance.
 
-Weights that fall with size leave large values little weight, so the target is small beside the variance the search
+Weights that fall with size leave large values little weight, so the target is smaller than the variance that the search
 starts from; with a small ridge it would get stuck far from it.
 """
 
@@ -45,7 +45,7 @@ SETTLED = 0.02
 """Largest error of a correlation, in units of its own sampling error, at which there is nothing left to do."""
 
 PROPOSALS, LEAST_PASSES, MOST_PASSES = 60_000_000, 4, 400
-"""Exchanges tried at most, in passes over all cells; many rows need few passes, as each sum has many ways to go."""
+"""Exchanges tried at most, in passes over all cells; many rows need few passes, as many exchanges help a sum."""
 
 WIDE = 13
 """Columns from which on fewer exchanges are tried: the work for each grows with the square of their number."""
@@ -86,7 +86,7 @@ def arrange(
     """The values of the marginals in an order that starts from that of the `columns`, which are used up.
 
     `original` has public columns, which stay, and the confidential ones (without holes) whose moments are the target.
-    With too many columns for its rows it stays with the first order, and nobody has looked how near that comes.
+    With too many columns for its rows it stays with the first order, and how near that comes is not measured.
     """
     if len(original.names) * ROWS_PER_COLUMN > original.count:
         return mapped(columns, marginals), None
@@ -139,7 +139,7 @@ class _ExchangeSearch:
         self.inverse = np.ascontiguousarray(np.linalg.inv(self.target + ridge))
 
     def _anchors(self, weighted: bool) -> list[Array]:
-        """Columns that stay, beside the public ones, and whose moments with the others are means.
+        """Columns that stay, in addition to the public ones, and whose moments with the others are means.
 
         With weights an exchange moves the mean; a column of ones makes it one of the moments. Where cells are missing,
         an indicator of them makes the mean over complete pairs one; but the moments of few gaps are those records.
@@ -171,7 +171,7 @@ class _ExchangeSearch:
     def features(self, columns: list[Array]) -> NDArray[np.float32]:
         """Rows x layers x columns: values, ranks, their squares and their cubes, each with mean 0 and variance 1.
 
-        The list is emptied on the way: a large table has no room for the columns beside their features. A missing cell
+        The list is emptied meanwhile: a large table has no room for the columns and their features. A missing cell
         has nothing but zeros, so that second moments are those over complete pairs.
         """
         first, width = len(self.anchors), len(self.anchors) + len(columns)
@@ -209,7 +209,7 @@ class _ExchangeSearch:
             if stalled or self._largest(error).max() <= SETTLED / np.sqrt(self.count):
                 break
             seed = stream.generator(number).integers(2**63)
-            exchange(features, self.weights, self.marks, self.fixed, self.inverse, gradient, EMPHASIS, BLOCK, seed)
+            exchange(features, self.weights, self.marks, self.fixed, (self.inverse, gradient, EMPHASIS), BLOCK, seed)
         largest = self._largest(np.where(self.fitted, self._second_moments(features) - self.target, 0.0))
         return Settled(float(largest[0]), float(largest[1]))
 

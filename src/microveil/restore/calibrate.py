@@ -7,7 +7,7 @@ covariance it must have: by the linear map that moves the scores least, or one s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,22 +30,17 @@ Root = Literal["symmetric", "triangular"]
 class ExactMoments(Step):
     """Keep means and covariances exactly, not only on average."""
 
-    exact: Annotated[
-        bool | Literal["rounded"],
-        Field(
-            description="keep means and covariances to round-off, or rounded to a grid on which one record more or "
-            "less does not show; given permutations are applied as they are unless this is asked for",
-            json_schema_extra={"allowed": "true, false or rounded"},
-        ),
-    ] = True
-    root: Annotated[
-        Root,
-        Field(
-            description="how exact moments are restored: symmetric moves the components least, triangular "
-            "orthogonalises them one after the other (Gram-Schmidt)",
-            json_schema_extra={"allowed": "symmetric or triangular"},
-        ),
-    ] = "symmetric"
+    exact: bool | Literal["rounded"] = Field(
+        default=True,
+        description="keep means and covariances to round-off, or rounded to a grid on which one record more or "
+        "less does not show; given permutations are applied as they are unless this is asked for",
+        json_schema_extra={"allowed": "true, false or rounded"},
+    )
+    root: Root = Field(
+        default="symmetric",
+        description="how exact moments are restored: symmetric moves the components least, triangular "
+        "orthogonalises them one after the other (Gram-Schmidt)",
+    )
 
     @model_validator(mode="after")
     def _root_needs_exact(self) -> Self:
@@ -68,9 +63,10 @@ def correction(
 ) -> Correction:
     """The map that gives the perturbed scores the moments they had.
 
-    Both summaries are of the public columns followed by the scores: as they are `now`, and as they were. What the
-    perturbed scores share with the others is replaced by what they shared before (nearly nothing), and the rest is
-    stretched to the covariance it had. An infinite condition number means that the perturbed scores are collinear.
+    Both summaries are of the `public` first columns followed by the scores: as they are `now`, and as they were.
+    `perturbed` numbers the scores that change. What the perturbed scores share with the others is replaced by what they
+    shared before (nearly nothing), and the rest is stretched to the covariance it had. An infinite condition number
+    means that the perturbed scores are collinear.
     """
     width = now.mean.size
     moved = np.array([public + j for j in perturbed], dtype=np.intp)

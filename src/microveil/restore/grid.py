@@ -76,8 +76,7 @@ def on_grid(found: Moments, lowest: Array, highest: Array, public: int, heaviest
 
 def _power(least: Array) -> Array:
     """The smallest powers of two that are not below something; 1 where that is nothing."""
-    power: Array = np.exp2(np.ceil(np.log2(np.where(least > 0, least, 1.0))))
-    return power
+    return np.exp2(np.ceil(np.log2(np.where(least > 0, least, 1.0))))
 
 
 def _fitting(correlations: Array, public: int) -> tuple[Array, float]:

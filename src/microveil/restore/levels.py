@@ -47,8 +47,9 @@ def new_residuals(
 ) -> NewResiduals:
     """Steps 6, 9 and 10 of the algorithm, or their modifications a, b and c.
 
-    Without a modification the part between clusters is replaced over all records, and the part within inside each. The
-    modifications keep the covariance of both together inside each cluster.
+    `clusters` are the rows of each cluster; the four parts, of the data and drawn, are rows x columns. `alpha` is the
+    share for modification c. Without a modification the part between clusters is replaced over all records, and the
+    part within inside each. The modifications keep the covariance of both together inside each cluster.
     """
     new_within = np.empty_like(within)
     short = []

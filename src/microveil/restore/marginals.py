@@ -9,7 +9,7 @@ draws them anew, a window of neighbours at a time (`restore/smoothing`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,30 +33,23 @@ class Marginals(Step):
     correlations of the original come back.
     """
 
-    marginals: Annotated[
-        Kind,
-        Field(
-            description="the values of a released column: free, its original ones in another order, smoothed ones "
-            "(drawn anew among their neighbours), or drawn from each n-th of its distribution",
-            json_schema_extra={"allowed": "free, original, smoothed or stratified"},
-        ),
-    ] = "free"
-    exchange: Annotated[
-        bool,
-        Field(description="then exchange values between records until correlations and rank correlations return"),
-    ] = True
-    tail_group: Annotated[
-        int,
-        Field(ge=2, description="how many records must share a value for it to be released as it is when smoothed"),
-    ] = 5
-    window: Annotated[
-        int,
-        Field(
-            ge=4,
-            description="how many neighbours, on average, are drawn anew together when smoothed: more hide more, and "
-            "blur more",
-        ),
-    ] = 20
+    marginals: Kind = Field(
+        default="free",
+        description="the values of a released column: free, its original ones in another order, smoothed ones "
+        "(drawn anew among their neighbours), or drawn from each n-th of its distribution",
+    )
+    exchange: bool = Field(
+        default=True, description="then exchange values between records until correlations and rank correlations return"
+    )
+    tail_group: int = Field(
+        default=5, ge=2, description="how many records must share a value for it to be released as it is when smoothed"
+    )
+    window: int = Field(
+        default=20,
+        ge=4,
+        description="how many neighbours, on average, are drawn anew together when smoothed: more hide more, and "
+        "blur more",
+    )
 
     @model_validator(mode="after")
     def _what_goes_with_what(self) -> Self:

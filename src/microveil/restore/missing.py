@@ -33,7 +33,7 @@ NEARLY = 1e-12
 
 
 def completed(values: Array, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Array:
-    """The table without holes.
+    """The table without holes; `values` and `present` are rows x columns, `weights` (rows) or None.
 
     In a wide one a regression on the cells that are there would fit every record, so that it tells nothing of those
     that are not: these are drawn from their columns alone.
@@ -100,8 +100,9 @@ def recalibrated(
 ) -> Array:
     """The table with means over cells present and covariances over complete pairs as in `target`.
 
-    `present` and `target` are of the columns, then of the `sums`. The `fixed` first columns have the moments they
-    should have and stay as they are. A cell that is missing, but is in a sum that is not, changes too.
+    `values` is rows x columns, `weights` (rows) or None; `present` and `target` are of the columns, then of the `sums`.
+    The `fixed` first columns have the moments they should have and stay as they are. A cell that is missing, but is in
+    a sum that is not, changes too.
 
     Newton's method on the moments; each step is the smallest change of the cells present that meets them to first
     order. The best table seen is returned: what was reached is measured on the release itself.

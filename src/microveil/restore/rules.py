@@ -30,7 +30,7 @@ class Enforcement:
     mean: float
     covariance: float
 
-    def beside(self, other: Enforcement) -> Enforcement:
+    def combined(self, other: Enforcement) -> Enforcement:
         """Both, of two strata: cells add up, and the worse cost counts."""
         return Enforcement(
             self.columns | other.columns,
@@ -49,8 +49,9 @@ def enforced(
 ) -> tuple[list[Array], Enforcement | None]:
     """The columns with values that their domains allow: rounded, cut off, and with as many zeros as there were.
 
-    Then, where `orders` say so, one is not above another. With it comes the cost, or None if all values were allowed
-    already. Cells that are not `present` are left alone.
+    `columns` (rows each) and `domains` go together; `present` is rows x columns or None, `weights` (rows) or None.
+    Then, where `orders` say so, one column is not above another. With it comes the cost, or None if all values were
+    allowed already. Cells that are not `present` are left alone.
     """
     if not orders and all(domain == Domain() for domain in domains):
         return list(columns), None
@@ -142,7 +143,7 @@ def _enforced(column: Array, domain: Domain) -> Array:
 
 
 def _with_zeros(column: Array, values: Array, domain: Domain, share: float) -> Array:
-    """The cells nearest to zero become zero, until there are as many as before; other zeros, the least value beside it.
+    """The cells nearest to zero become zero, until there are as many as before; other zeros get the next value.
 
     Where zero is the least value of the column, what a method has put below it comes first.
     """
@@ -152,8 +153,8 @@ def _with_zeros(column: Array, values: Array, domain: Domain, share: float) -> A
     out = values.copy()
     out[order[:wanted]] = 0.0
     excess = order[wanted:][out[order[wanted:]] == 0]
-    beside = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
-    if excess.size and np.isfinite(beside):
+    nearest = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
+    if excess.size and np.isfinite(nearest):
         below = domain.maximum == 0 if domain.minimum == 0 or domain.maximum == 0 else column[excess] < 0
-        out[excess] = np.where(below, -beside, beside)
+        out[excess] = np.where(below, -nearest, nearest)
     return out

@@ -46,7 +46,7 @@ FITS = 3
 
 
 def smoothed(ascending: Array, window: int, tail_group: int, stream: Stream) -> Array:
-    """New values of a column whose values come in ascending order.
+    """New values of a column (rows) whose values come in ascending order.
 
     Values that `tail_group` records or more share stay. The others are drawn anew in windows of half to one and a half
     times `window` values, on the column's step. The very largest value (and the smallest) is never released, unless it
@@ -151,8 +151,7 @@ class _Windows:
 
     def mean(self, values: Array) -> Array:
         """The mean of the values in each window."""
-        means: Array = np.add.reduceat(values, self.starts) / self.sizes
-        return means
+        return np.add.reduceat(values, self.starts) / self.sizes
 
     def spread(self, values: Array, means: Array) -> Array:
         """Their standard deviations."""

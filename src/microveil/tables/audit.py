@@ -134,16 +134,16 @@ def _ends(
     known: CellBounds,
     progress: Callable[[str, float | None], None] | None,
 ) -> tuple[Array, Array]:
-    """The ends of all cells; those that cannot move at all are not asked for."""
+    """The ends of all cells; no programs are solved for those that cannot move at all."""
     value = table.published_values[rows]
-    asked = table.matrix[rows][:, system.unknown].astype(np.float64).tocsr()
+    targets = table.matrix[rows][:, system.unknown].astype(np.float64).tocsr()
     probe = system.residuals(np.random.default_rng(1).standard_normal((system.size, 2)))
-    moving = np.flatnonzero((np.abs(asked @ probe) > NO_WIDTH).any(axis=1))
+    moving = np.flatnonzero((np.abs(targets @ probe) > NO_WIDTH).any(axis=1))
     low, high = value.copy(), value.copy()
     if moving.size:
-        rest = value[moving] - asked[moving] @ known.point
-        told = (lambda _: None) if progress is None else (lambda share: progress("solving linear programs", share))
-        lowest, highest = extremes(asked[moving], known, told)
+        rest = value[moving] - targets[moving] @ known.point
+        tell = (lambda _: None) if progress is None else (lambda share: progress("solving linear programs", share))
+        lowest, highest = extremes(targets[moving], known, tell)
         low[moving], high[moving] = rest + lowest, rest + highest
     return low, high
 

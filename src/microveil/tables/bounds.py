@@ -42,8 +42,7 @@ class Reach:
         """Sums that may come further."""
         gap = np.zeros_like(self.reached)
         np.subtract(self.reached, self.outer, out=gap, where=self.reached != self.outer)  # both may be infinite
-        wide: Mask = self.sign * gap > SAME * np.maximum(1.0, np.abs(self.reached))
-        return wide
+        return self.sign * gap > SAME * np.maximum(1.0, np.abs(self.reached))
 
     def note(self, values: Array) -> None:
         """A point that is possible."""
@@ -54,26 +53,29 @@ class Reach:
         self.reached[row] = self.outer[row] = value
 
 
-def extremes(asked: Any, known: CellBounds, told: Callable[[float], None] = lambda _: None) -> tuple[Array, Array]:
-    """The lowest and the highest value of every row of `asked`, a sparse matrix of sums of the unknown cells."""
-    low, high = np.zeros(asked.shape[0]), np.zeros(asked.shape[0])
+def extremes(targets: Any, known: CellBounds, tell: Callable[[float], None] = lambda _: None) -> tuple[Array, Array]:
+    """The lowest and the highest value of every row of `targets`, a sparse matrix: sums x unknown cells.
+
+    `tell` is called with the share of the work that is done.
+    """
+    low, high = np.zeros(targets.shape[0]), np.zeros(targets.shape[0])
     outer = _propagated(known)
     needed = np.flatnonzero(known.needed)
     parts = [(needed[rows], columns) for rows, columns in pieces(known.sums[needed]) if columns.size]
-    by_column = asked.tocsc()
+    by_column = targets.tocsc()
     tasks = [partial(_of_part, by_column, known, outer, *part) for part in parts]
     small = known.point.size < 64
-    for touched, lowest, highest in in_threads(tasks, lambda done: told(done / len(parts)), small=small):
+    for touched, lowest, highest in in_threads(tasks, lambda done: tell(done / len(parts)), small=small):
         low[touched] += lowest
         high[touched] += highest
     return low, high
 
 
 def _of_part(
-    asked: Any, known: CellBounds, outer: tuple[Array, Array], rows: Indices, columns: Indices
+    targets: Any, known: CellBounds, outer: tuple[Array, Array], rows: Indices, columns: Indices
 ) -> tuple[Indices, Array, Array]:
     """The sums that have cells in this part, and the ends of what is in it."""
-    here = asked[:, columns].tocsr()
+    here = targets[:, columns].tocsr()
     touched = np.flatnonzero(np.diff(here.indptr))
     here, part = here[touched], known.part(rows, columns)
     value = here @ part.point
@@ -89,35 +91,35 @@ def _of_part(
     return touched, below.reached, above.reached
 
 
-def _all_together(asked: Any, side: Reach, both: tuple[Reach, Reach], solver: Program) -> None:
+def _all_together(targets: Any, side: Reach, both: tuple[Reach, Reach], solver: Program) -> None:
     """Programs for the cells of all open sums at once, as long as each closes a few."""
     left = int(side.open.sum())
     for _ in range(TOGETHER):
         if left < 2:
             return
-        cells = np.unique(asked[side.open].indices)
+        cells = np.unique(targets[side.open].indices)
         point = solver.least(cells, side.sign)
         if point is None:
             return
         for each in both:
-            each.note(asked @ point)
+            each.note(targets @ point)
         before, left = left, int(side.open.sum())
         if left > 0.95 * before:
             return
 
 
-def _one_by_one(asked: Any, side: Reach, both: tuple[Reach, Reach], solver: Program) -> None:
+def _one_by_one(targets: Any, side: Reach, both: tuple[Reach, Reach], solver: Program) -> None:
     """A program for each sum that is still open."""
-    for row in range(asked.shape[0]):
+    for row in range(targets.shape[0]):
         if not side.open[row]:
             continue
-        cells = asked.indices[asked.indptr[row] : asked.indptr[row + 1]]
+        cells = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
         point = solver.least(cells, side.sign)
         if point is None:
             side.close(row, -side.sign * np.inf)
             continue
         for each in both:
-            each.note(asked @ point)
+            each.note(targets @ point)
         side.close(row, float(point[cells].sum()))
 
 
@@ -146,8 +148,7 @@ def _without_own(side: Array, rows: Indices, cells: Indices, count: int) -> Arra
     total = np.bincount(rows, finite[cells], count)[rows] - finite[cells]
     endless = np.bincount(rows, infinite[cells], count)[rows] - infinite[cells] > 0
     sign = np.inf if infinite.any() and side[infinite][0] > 0 else -np.inf
-    others: Array = np.where(endless, sign, total)
-    return others
+    return np.where(endless, sign, total)
 
 
 def _largest_move(old: Array, new: Array) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.tables.hierarchy import Numbers
-from microveil.tables.table import Contributions, Table
+from microveil.tables.table import Contributions, Table, by_contributor
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +45,8 @@ def largest(table: Table, most: int, why: str) -> Largest:
         row_of = np.full(table.inner_count, -1, dtype=np.int64)
         row_of[inner] = rows
         part = row_of[given.cells] >= 0
-        cells, amounts = _by_contributor(row_of[given.cells[part]], given.who[part], given.amounts[part])
+        joined = by_contributor(row_of[given.cells[part]], given.who[part], given.amounts[part])
+        cells, amounts = joined.cells, np.abs(joined.amounts)
         order = np.lexsort((-amounts, cells))
         cells, amounts = cells[order], amounts[order]
         rank = np.arange(cells.size) - np.searchsorted(cells, cells)
@@ -68,13 +69,3 @@ def sole_contributors(table: Table) -> Numbers:
         cells, first, times = np.unique(table.contributions.cells, return_index=True, return_counts=True)
         sole[cells[times == 1]] = table.contributions.who[first[times == 1]]
     return sole
-
-
-def _by_contributor(cells: Numbers, who: Numbers, amounts: Array) -> tuple[Numbers, Array]:
-    """Contributions of the same contributor to a cell as one, without their sign."""
-    order = np.lexsort((amounts, who, cells))
-    cells, who, amounts = cells[order], who[order], amounts[order]
-    if not cells.size:
-        return cells, amounts
-    starts = np.flatnonzero(np.r_[True, (np.diff(cells) != 0) | (np.diff(who) != 0)])
-    return cells[starts], np.abs(np.add.reduceat(amounts, starts))

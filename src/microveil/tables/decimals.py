@@ -23,13 +23,26 @@ ATTEMPTS = 200
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """How large the new residuals are to be; `fill` says what its options mean."""
+class ResidualSize:
+    """How large the new residuals are to be; `fill` says what its options mean. Refuses what does not go together."""
 
     modulo: float | None = None
     residual_scale: float = 1.0
     residual_sd: float | None = None
     keep_variance: bool = False
+
+    def __post_init__(self) -> None:
+        if self.modulo is not None and not (np.isfinite(self.modulo) and self.modulo > 0):
+            raise ParameterError("modulo must be above 0", "10 takes the last digit of a count to be the secret")
+        if not (np.isfinite(self.residual_scale) and self.residual_scale >= 0):
+            raise ParameterError("residual_scale must not be negative", "1 keeps the variance, 0.1 is a tenth of it")
+        if self.residual_sd is not None and not (np.isfinite(self.residual_sd) and self.residual_sd > 0):
+            raise ParameterError("residual_sd must be above 0", "it is in the unit of the cells")
+        chosen = (self.residual_scale != 1, self.residual_sd is not None, self.keep_variance)
+        if sum(chosen) > 1:
+            raise ParameterError(
+                "residual_scale, residual_sd and keep_variance exclude each other", "choose one size of the residuals"
+            )
 
 
 def deducted(values: Array, modulo: float | None) -> Array:
@@ -41,22 +54,21 @@ def fitted_values(system: Reduced, values: Array, modulo: float | None = None) -
     """Ŷ of eq. 21, of what the modulo method leaves."""
     base = deducted(values, modulo)
     secret = values - base
-    fit: Array = secret - system.residuals(secret) + base
-    return fit
+    return secret - system.residuals(secret) + base
 
 
-def synthetic(system: Reduced, values: Array, wanted: Wanted, draw: Draw) -> Array:
+def synthetic(system: Reduced, values: Array, size: ResidualSize, draw: Draw) -> Array:
     """Y* = Ŷ + Ê*: new residuals with the covariance of the old ones, scaled as it is wanted."""
-    check_freedom(system, fitted=wanted.residual_scale == 0)
-    if wanted.residual_scale == 0:
-        return fitted_values(system, values, wanted.modulo)
-    base = deducted(values, wanted.modulo)
+    check_freedom(system, fitted=size.residual_scale == 0)
+    if size.residual_scale == 0:
+        return fitted_values(system, values, size.modulo)
+    base = deducted(values, size.modulo)
     secret = values - base
     old = without_round_off(system.residuals(secret), values)
     fit = secret - old + base
-    if not wanted.keep_variance or wanted.modulo is None:
+    if not size.keep_variance or size.modulo is None:
         new = _with_loadings_of(system, draw(0), old)
-        return fit + new * _scale(system, new, wanted)
+        return fit + new * _scale(system, new, size)
     deducted_part = system.residuals(base)
     goal = np.square(system.residuals(values)).sum(axis=0)
     for attempt in range(ATTEMPTS):
@@ -106,29 +118,13 @@ def _with_loadings_of(system: Reduced, drawn: Array, old: Array) -> Array:
     """Drawn residuals with the covariance of the old ones: scores of the one, loadings of the other (eq. 4)."""
     loadings = generalised_qr(old).loadings
     scores = generalised_qr(system.residuals(drawn)).scores[:, : loadings.shape[0]]
-    new: Array = scores @ loadings
-    return new
+    return scores @ loadings
 
 
-def _scale(system: Reduced, new: Array, wanted: Wanted) -> float | Array:
-    """What the residuals are multiplied by; a standard deviation is told by the directions in which cells can move."""
-    if wanted.residual_sd is None:
-        return wanted.residual_scale
+def _scale(system: Reduced, new: Array, size: ResidualSize) -> float | Array:
+    """What the residuals are multiplied by; a standard deviation counts the directions in which cells can move."""
+    if size.residual_sd is None:
+        return size.residual_scale
     length = np.sqrt(np.square(new).sum(axis=0) / system.freedom)
-    scale: Array = np.divide(wanted.residual_sd, length, out=np.zeros_like(length), where=length > 0)
+    scale: Array = np.divide(size.residual_sd, length, out=np.zeros_like(length), where=length > 0)
     return scale
-
-
-def check_wanted(wanted: Wanted) -> None:
-    """Refuse options out of their range, or that do not go together."""
-    if wanted.modulo is not None and not (np.isfinite(wanted.modulo) and wanted.modulo > 0):
-        raise ParameterError("modulo must be above 0", "10 takes the last digit of a count to be the secret")
-    if not (np.isfinite(wanted.residual_scale) and wanted.residual_scale >= 0):
-        raise ParameterError("residual_scale must not be negative", "1 keeps the variance, 0.1 is a tenth of it")
-    if wanted.residual_sd is not None and not (np.isfinite(wanted.residual_sd) and wanted.residual_sd > 0):
-        raise ParameterError("residual_sd must be above 0", "it is in the unit of the cells")
-    chosen = (wanted.residual_scale != 1, wanted.residual_sd is not None, wanted.keep_variance)
-    if sum(chosen) > 1:
-        raise ParameterError(
-            "residual_scale, residual_sd and keep_variance exclude each other", "choose one size of the residuals"
-        )

@@ -19,8 +19,8 @@ PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61)
 class System:
     """The equations between cells, without the cells that are known from the start.
 
-    `primary` cells must not become known; `free` ones are hidden anyway and need no protection; `worth` says of the
-    others how dear they are.
+    `equations` is equations x cells, the rest has a figure for each cell. `primary` cells must not become known;
+    `free` ones are hidden anyway and need no protection; `worth` says of the others how dear they are.
     """
 
     def __init__(self, equations: csc_array, primary: Mask, free: Mask, known: Mask, worth: Array) -> None:
@@ -34,7 +34,7 @@ class System:
     def hidden(self) -> tuple[Mask, Numbers]:
         """The cells to hide, and the primary cells that cannot be protected.
 
-        A wrong answer needs a determinant that the prime divides, so the answer is looked at in another field.
+        A wrong answer needs a determinant that the prime divides, so the answer is checked in another field.
         """
         for prime, other in zip(PRIMES, PRIMES[1:] + PRIMES[:1], strict=True):
             marks, safe = self._greedy(prime)
@@ -53,23 +53,23 @@ class System:
         looked_at = self.columns[:, : self.kept + equations].tocsr()
         length = np.diff(looked_at.indptr).astype(np.int64)
         draws = np.random.default_rng(prime).integers(1, prime, equations)
-        marks, safe = greedy(*_arrays(self.columns, prime), length, self.primary, self.kept, draws, prime)
+        marks, safe = greedy(_arrays(self.columns, prime), length, self.primary, self.kept, draws, prime)
         return marks != 0, safe != 0
 
-    def moves(self, hidden: Mask, ways: int, rng: np.random.Generator) -> Numbers:
-        """How all cells can move while what is published stays, in random ways: cells x ways, in the first field."""
+    def moves(self, hidden: Mask, count: int, rng: np.random.Generator) -> Numbers:
+        """Random movements of all cells while what is published stays: cells x count, in the first field."""
         places = np.flatnonzero(hidden[self.order])
-        moves = np.zeros((self.size, ways), dtype=np.int64)
-        moves[self.order[places]] = self._moves(places, PRIMES[0], rng, ways)
+        moves = np.zeros((self.size, count), dtype=np.int64)
+        moves[self.order[places]] = self._moves(places, PRIMES[0], rng, count)
         return moves
 
-    def _moves(self, places: Numbers, prime: int, rng: np.random.Generator, ways: int) -> Numbers:
+    def _moves(self, places: Numbers, prime: int, rng: np.random.Generator, count: int) -> Numbers:
         from microveil.tables._elimination_kernels import movement
 
         columns = self.columns[:, places]
-        draws = rng.integers(1, prime, size=(places.size, ways))
+        draws = rng.integers(1, prime, size=(places.size, count))
         length = np.diff(columns.tocsr().indptr).astype(np.int64)
-        moves: Numbers = movement(*_arrays(columns, prime), length, draws, prime)
+        moves: Numbers = movement(_arrays(columns, prime), length, draws, prime)
         return moves
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
-from microveil.tables.decimals import Wanted, check_wanted, fitted_values, synthetic
+from microveil.tables.decimals import ResidualSize, fitted_values, synthetic
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table, frame_like
@@ -69,14 +69,12 @@ class Filled:
         """The values of the published cells, of the variable of this number."""
         table = self.tables[variable]
         decimals = table.matrix.astype(np.float64) @ self.by_variable[:, variable]
-        values: Array = np.where(self.suppressed.suppressed, decimals, table.published_values)
-        return values
+        return np.where(self.suppressed.suppressed, decimals, table.published_values)
 
     @cached_property
     def determined(self) -> Mask:
         """Suppressed cells that come out the same in two draws: they follow from the published ones."""
-        stands_still: Mask = self.suppressed.suppressed & ~_moving(self.suppressed.table, self.moves)
-        return stands_still
+        return self.suppressed.suppressed & ~_moving(self.suppressed.table, self.moves)
 
     @property
     def cells(self) -> Any:
@@ -96,7 +94,7 @@ class Filled:
         return {name: self.values_of(number) for number, name in enumerate([first, *others])}
 
     def sum_of(self, cells: Iterable[Cell]) -> CellSum:
-        """A sum of published cells, told publishable where all decimals in it cancel, as a whole number shows."""
+        """A sum of published cells, called publishable where all decimals in it cancel, as a whole number shows."""
         table = self.suppressed.table
         rows = rows_of(table, cells)
         parts = np.asarray(table.matrix[rows].astype(np.float64).sum(axis=0)).ravel()
@@ -110,8 +108,8 @@ class Filled:
         return np.array(self.inner, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        hidden, told = int(self.suppressed.suppressed.sum()), len(self.warnings)
-        return f"<Filled {self.suppressed.table!r}: {hidden:,} decimals, {told} warning{'' if told == 1 else 's'}>"
+        hidden, count = int(self.suppressed.suppressed.sum()), len(self.warnings)
+        return f"<Filled {self.suppressed.table!r}: {hidden:,} decimals, {count} warning{'' if count == 1 else 's'}>"
 
 
 def fill(
@@ -140,8 +138,7 @@ def fill(
         seed: a whole number for a result that can be repeated; keep it secret.
         draws: standard normal deviates, unknown inner cells × variables, for tests.
     """
-    wanted = Wanted(modulo, residual_scale, residual_sd, keep_variance)
-    check_wanted(wanted)
+    size = ResidualSize(modulo, residual_scale, residual_sd, keep_variance)
     tables = _same_cells(s, others)
     system = reduced(s.table.matrix, s.suppressed)
     streams = _streams(tables, seed)
@@ -159,12 +156,12 @@ def fill(
             )
         return given
 
-    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, wanted, draw), modulo)
+    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, size, draw), modulo)
 
 
 def fitted(s: Suppressed, modulo: float | None = None) -> Filled:
     """Ŷ of eq. 21 in the place of the suppressed cells: what the published cells say of them, and no more."""
-    check_wanted(Wanted(modulo))
+    ResidualSize(modulo)  # refuses a modulo out of its range
     system = reduced(s.table.matrix, s.suppressed)
     tables = (s.table,)
     return _filled(s, tables, system, _streams(tables, 0), lambda values: fitted_values(system, values, modulo), modulo)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.errors import DataError, ParameterError, did_you_mean
-from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.core.errors import DataError
 
 Numbers = NDArray[np.int64]
-
-FORMS = (
-    "give a nested dictionary of codes, a dictionary from each code to the one above it, a frame of two columns (code "
-    "and the one above), names of columns that hold the coarser codes, lengths of the leading parts of codes, or the "
-    "path of a .hrc file"
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,11 +50,6 @@ class Hierarchy:
         return np.stack(levels[:-1], axis=1)
 
 
-def flat(name: str, codes: Iterable[str], total: str) -> Hierarchy:
-    """A total over all codes, which may be among them."""
-    return from_parents(name, {code: total for code in codes if code != total}, total)
-
-
 def from_parents(name: str, above: Mapping[str, str], total: str) -> Hierarchy:
     """The hierarchy in which each code lies below another; those that nothing lies above are put below the total."""
     if not above:
@@ -89,111 +75,3 @@ def from_parents(name: str, above: Mapping[str, str], total: str) -> Hierarchy:
         raise DataError(f"dimension '{name}': {lost} codes lie below themselves", "a hierarchy must not go in circles")
     numbers = {code: place for place, code in enumerate(codes)}
     return Hierarchy(name, tuple(codes), np.array([-1, *(numbers[parents[code]] for code in codes[1:])], np.int64))
-
-
-def from_nested(name: str, tree: Mapping[Any, Any], total: str) -> Hierarchy:
-    """The hierarchy of nested dictionaries, whose innermost values are lists of codes, or empty."""
-    above: dict[str, str] = {}
-
-    def enter(branch: Any, parent: str) -> None:
-        for code in [branch] if isinstance(branch, str) else branch or ():
-            text = str(code)
-            if above.setdefault(text, parent) != parent or text == parent:
-                raise DataError(f"dimension '{name}': code '{text}' lies below two others", "let it lie below one")
-            if isinstance(branch, Mapping):
-                enter(branch[code], text)
-
-    if len(tree) == 1:  # a single code above all others is the total itself
-        root, tree = str(next(iter(tree))), next(iter(tree.values()))
-    else:
-        root = total
-    enter(tree, root)
-    return from_parents(name, above, root)
-
-
-def from_levels(name: str, frame: Frame, columns: Sequence[str], total: str) -> Hierarchy:
-    """The hierarchy of columns that nest, given from the coarsest on or in any order; the dimension is the finest."""
-    coded = {column: codes_of(frame, column) for column in [*columns, name]}
-    order = sorted(columns, key=lambda column: (len(coded[column][0]), columns.index(column)))
-    above: dict[str, str] = {}
-    for upper, lower in zip([None, *order], [*order, name], strict=True):
-        texts, rows = coded[lower]
-        if upper is None:
-            above |= {text: total for text in texts if text != total}
-            continue
-        upper_texts, upper_rows = coded[upper]
-        pairs = np.unique(np.stack([rows, upper_rows], axis=1), axis=0)
-        twice = np.flatnonzero(np.bincount(pairs[:, 0]) > 1)
-        if twice.size:
-            raise DataError(
-                f"columns '{lower}' and '{upper}' do not nest: {twice.size} codes lie below two others",
-                "give each code one that it lies below, or make them two dimensions",
-            )
-        alone = np.bincount(pairs[:, 1]) == 1
-        for low, high in pairs.tolist():
-            text, parent = texts[low], upper_texts[high]
-            if text == parent and (alone[high] or text == total):  # the only part of a sum: the same cell
-                continue
-            if text in above or text == parent:
-                raise DataError(
-                    f"a code of column '{lower}' occurs in a coarser one, too",
-                    "give the codes of the levels different names",
-                )
-            above[text] = parent
-    return from_parents(name, above, total)
-
-
-def from_lengths(name: str, lengths: Sequence[int], codes: Sequence[str], total: str) -> Hierarchy:
-    """The hierarchy of codes that begin with those above them: lengths 1 and 3 put C and C10 above C1089."""
-    above: dict[str, str] = {}
-    for code in (code for code in codes if code != total):
-        parts = [code[:length] for length in sorted(set(lengths)) if 0 < length < len(code)]
-        above |= dict(zip([*parts, code], [total, *parts], strict=True))
-    return from_parents(name, above, total)
-
-
-def hierarchy_of(name: str, given: Any, frame: Frame, total: str) -> Hierarchy:
-    """The hierarchy of a dimension in any of the forms people have it in."""
-    if given is None:
-        return flat(name, codes_of(frame, name)[0], total)
-    if isinstance(given, Hierarchy):
-        return given
-    if isinstance(given, str | Path):
-        from microveil.tables.argus import read_hrc
-
-        return from_nested(name, {total: read_hrc(given)}, total)
-    if isinstance(given, Mapping):
-        if given and all(isinstance(parent, str) for parent in given.values()):
-            return from_parents(name, {str(code): parent for code, parent in given.items()}, total)
-        return from_nested(name, given, total)
-    if isinstance(given, Sequence) and given and all(isinstance(level, str) for level in given):
-        for column in given:
-            if column not in frame.names:
-                raise ParameterError(f"hierarchies: no column '{column}'", did_you_mean(column, frame.names))
-        return from_levels(name, frame, given, total)
-    if isinstance(given, Sequence) and given and all(type(level) is int for level in given):
-        return from_lengths(name, given, codes_of(frame, name)[0], total)
-    if isinstance(given, Sequence):
-        raise ParameterError(f"hierarchies: that of '{name}' cannot be read", FORMS)
-    pairs = open_frame(given)
-    if len(pairs.names) != 2:
-        raise ParameterError(f"hierarchies: the frame of '{name}' has {len(pairs.names)} columns", FORMS)
-    (lower, low), (upper, high) = codes_of(pairs, pairs.names[0]), codes_of(pairs, pairs.names[1])
-    above: dict[str, str] = {}
-    for child, parent in zip(low.tolist(), high.tolist(), strict=True):
-        if above.setdefault(lower[child], upper[parent]) != upper[parent]:
-            raise DataError(f"dimension '{name}': a code lies below two others", "let each lie below one")
-    return from_parents(name, above, total)
-
-
-def codes_of(frame: Frame, name: str) -> tuple[list[str], Numbers]:
-    """The codes of a column as text, in order, and for each row the place of its code."""
-    gaps = frame.missing(name)
-    if gaps:
-        raise DataError(f"dimension '{name}' has {gaps} rows without a code", "give unknown codes a code of their own")
-    if frame.is_numeric(name):
-        values, rows = np.unique(frame.numbers(name), return_inverse=True)
-        return [str(int(code)) if code == int(code) else repr(float(code)) for code in values], rows.ravel()
-    rows = frame.labels(name)
-    first = np.unique(rows, return_index=True)[1]
-    return frame.words(name, first), rows.astype(np.int64)

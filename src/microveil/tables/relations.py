@@ -53,10 +53,10 @@ def _steps_down(table: Table) -> tuple[Numbers, Numbers, Numbers]:
     """Sums and their parts one step down, pair by pair; and the sums that have no such parts among published cells."""
     codes = table.codes
     is_sum = np.stack([h.leaf_of[column] < 0 for h, column in zip(table.hierarchies, codes.T, strict=True)], axis=1)
-    way = _way_down(table, is_sum)
+    axis = _summed_axis(table, is_sum)
     sums, parts = [], []
     for dimension, hierarchy in enumerate(table.hierarchies):
-        cells = np.flatnonzero(way == dimension)
+        cells = np.flatnonzero(axis == dimension)
         first, children = _children(hierarchy)
         many = np.diff(first)[codes[cells, dimension]]
         owner = np.repeat(cells, many)
@@ -65,18 +65,18 @@ def _steps_down(table: Table) -> tuple[Numbers, Numbers, Numbers]:
         below[:, dimension] = children[first[codes[owner, dimension]] + within]
         sums.append(owner)
         parts.append(table.row_of(below))
-    return np.concatenate(sums), np.concatenate(parts), np.flatnonzero((way < 0) & is_sum.any(axis=1))
+    return np.concatenate(sums), np.concatenate(parts), np.flatnonzero((axis < 0) & is_sum.any(axis=1))
 
 
-def _way_down(table: Table, is_sum: Mask) -> Numbers:
-    """For each published cell the dimension in which it is a sum of cells that are shown, -1 if there is none."""
-    way = np.full(table.count, -1, dtype=np.int64)
+def _summed_axis(table: Table, is_sum: Mask) -> Numbers:
+    """For each published cell the dimension along which it is a sum of cells that are shown, -1 if there is none."""
+    axis = np.full(table.count, -1, dtype=np.int64)
     for shown in table.linked or [table.dimensions]:
         inside = np.array([name in shown for name in table.dimensions])
         member = (table.codes[:, ~inside] == 0).all(axis=1)
         for dimension in np.flatnonzero(inside):
-            way[member & (way < 0) & is_sum[:, dimension]] = dimension
-    return way
+            axis[member & (axis < 0) & is_sum[:, dimension]] = dimension
+    return axis
 
 
 def _children(hierarchy: Hierarchy) -> tuple[Numbers, Numbers]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, ValidationError
 
@@ -46,25 +46,23 @@ class Rule(Step):
 class SmallCount(Rule):
     """Hide counts below a limit, zero excepted; in a table of amounts, cells with fewer records than that."""
 
-    limit: Annotated[float, Field(gt=0, description="the smallest count that may be shown")]
+    limit: float = Field(gt=0, description="the smallest count that may be shown")
 
     def primary(self, table: Table) -> Mask:
         """Counts above zero and below the limit."""
         counts = table.published_counts
-        small: Mask = (counts > 0) & (counts < self.limit)
-        return small
+        return (counts > 0) & (counts < self.limit)
 
 
 class FewContributors(Rule):
     """Hide cells that fewer than some number of contributors contribute to."""
 
-    least: Annotated[int, Field(ge=2, description="contributors that a cell must have to be shown")]
+    least: int = Field(ge=2, description="contributors that a cell must have to be shown")
 
     def primary(self, table: Table) -> Mask:
         """Cells with at least one contributor, but too few."""
         contributors = largest(table, 1, "FewContributors").contributors
-        few: Mask = (contributors > 0) & (contributors < self.least)
-        return few
+        return (contributors > 0) & (contributors < self.least)
 
 
 class Dominance(Rule):
@@ -72,8 +70,8 @@ class Dominance(Rule):
 
     reference: ClassVar[str] = "Hundepool et al. (2012), section 4.2"
 
-    n: Annotated[int, Field(ge=1, description="contributors that are looked at together")]
-    k: Annotated[float, Field(gt=0, le=100, description="percent of the cell that they may stay below")]
+    n: int = Field(ge=1, description="contributors that are looked at together")
+    k: float = Field(gt=0, le=100, description="percent of the cell that they may stay below")
 
     def primary(self, table: Table) -> Mask:
         """Cells in which the largest contributions have too large a share."""
@@ -88,7 +86,7 @@ class PPercent(Rule):
 
     reference: ClassVar[str] = "Hundepool et al. (2012), section 4.2"
 
-    p: Annotated[float, Field(gt=0, description="percent of the largest contribution that must stay uncertain")]
+    p: float = Field(gt=0, description="percent of the largest contribution that must stay uncertain")
 
     def primary(self, table: Table) -> Mask:
         """Cells in which all but the two largest contributions come to less than p percent of the largest."""

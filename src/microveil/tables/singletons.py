@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FIELD = PRIMES[0]
 
 MOST_ALONE = 200
-"""Hidden cells that one contributor is alone in, up to which all of them together are looked at."""
+"""Hidden cells that one contributor is alone in, up to which all of them are taken together."""
 
 ROUND_OFF = 1e-7
 """Movements of a linear program below this are none."""
@@ -119,8 +119,8 @@ class Guard:
         order = np.argsort(self.sole[alone], kind="stable")
         who, cells = self.sole[alone][order], self.unknown[alone][order]
         groups = np.split(cells, np.flatnonzero(np.diff(who)) + 1)
-        ways = min(max(len(group) for group in groups), MOST_ALONE) + 1
-        moves = system.moves(hidden, ways, rng)
+        count = min(max(len(group) for group in groups), MOST_ALONE) + 1
+        moves = system.moves(hidden, count, rng)
         owner = self._owners()
         people = np.unique(who).tolist()
         single = {int(group[0]): person for group, person in zip(groups, people, strict=True) if len(group) == 1}
@@ -201,11 +201,11 @@ def _divided(above: Numbers, below: Numbers) -> Numbers:
 
 def _combined(basis: Numbers, rows: Numbers) -> tuple[Numbers, Mask]:
     """Factors with which the rows are combinations of a basis, and which of them are, in the field."""
-    size, ways = basis.shape
+    size, count = basis.shape
     left = np.concatenate([basis % FIELD, np.eye(size, dtype=np.int64)], axis=1)
     rest, factors = rows % FIELD, np.zeros((len(rows), size), dtype=np.int64)
     for place in range(size):
-        at = np.flatnonzero(left[place, :ways])
+        at = np.flatnonzero(left[place, :count])
         if not at.size:
             continue
         column = at[0]
@@ -213,8 +213,8 @@ def _combined(basis: Numbers, rows: Numbers) -> tuple[Numbers, Mask]:
         for others in range(place + 1, size):
             left[others] = (left[others] - left[others, column] * own) % FIELD
         share = rest[:, [column]]
-        rest = (rest - share * own[:ways]) % FIELD
-        factors = (factors + share * own[ways:]) % FIELD
+        rest = (rest - share * own[:count]) % FIELD
+        factors = (factors + share * own[count:]) % FIELD
     return factors, (rest == 0).all(axis=1)
 
 
@@ -240,15 +240,15 @@ def _moved(system: System, hidden: Numbers, published: Numbers, telling: Numbers
 
     equations = system.equations.astype(np.float64)
     others = np.setdiff1d(hidden, telling, assume_unique=True)
-    told, dear = equations[:, telling], equations[:, published]
+    moved, dear = equations[:, telling], equations[:, published]
     worth = system.worth[published]
     price = worth / max(float(worth.max(initial=0.0)), 1.0)
     cost = np.concatenate([np.zeros(others.size + telling.size), np.full(telling.size, MISSING), price, price])
     bounds = np.tile([0.0, np.inf], (cost.size, 1))
     bounds[: others.size, 0] = -np.inf
-    columns = hstack([equations[:, others], told, -told, dear, -dear], format="csc")
+    columns = hstack([equations[:, others], moved, -moved, dear, -dear], format="csc")
     for method in ("highs", "highs-ipm"):
-        solved = linprog(cost, A_eq=columns, b_eq=-told.sum(axis=1), bounds=bounds, method=method)
+        solved = linprog(cost, A_eq=columns, b_eq=-moved.sum(axis=1), bounds=bounds, method=method)
         if solved.status == 0:
             break
     else:

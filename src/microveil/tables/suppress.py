@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,29 +28,20 @@ Negatives = Literal["absolute", "refused"]
 class Choices(Step):
     """How cells that are special are treated."""
 
-    zeros: Annotated[
-        Zeros,
-        Field(
-            description="cells that nothing is in: always published, hidden like others where they are worth least "
-            "(candidates), or sensitive themselves (suppressed)",
-            json_schema_extra={"allowed": "published, candidates or suppressed"},
-        ),
-    ] = "published"
-    singletons: Annotated[
-        Singletons,
-        Field(
-            description="protect hidden cells also from those who are alone in another hidden cell and know its "
-            "amount, and counts of one (where zeros can be hidden: of zero) from following from their sum; or not",
-            json_schema_extra={"allowed": "protected or ignored"},
-        ),
-    ] = "protected"
-    negatives: Annotated[
-        Negatives,
-        Field(
-            description="amounts below zero: shares and worth are those of amounts without their sign, or refuse them",
-            json_schema_extra={"allowed": "absolute or refused"},
-        ),
-    ] = "absolute"
+    zeros: Zeros = Field(
+        default="published",
+        description="cells that nothing is in: always published, hidden like others where they are worth least "
+        "(candidates), or sensitive themselves (suppressed)",
+    )
+    singletons: Singletons = Field(
+        default="protected",
+        description="protect hidden cells also from those who are alone in another hidden cell and know its "
+        "amount, and counts of one (where zeros can be hidden: of zero) from following from their sum; or not",
+    )
+    negatives: Negatives = Field(
+        default="absolute",
+        description="amounts below zero: shares and worth are those of amounts without their sign, or refuse them",
+    )
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
-from microveil.tables.hierarchy import Hierarchy, Numbers, codes_of, hierarchy_of
+from microveil.tables.hierarchy import Hierarchy, Numbers
+from microveil.tables.hierarchy_forms import codes_of, hierarchy_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -144,11 +145,7 @@ class Table:
         who = np.arange(places.size)
         if isinstance(contributors, str):
             who = _whole_labels(self.source, contributors)
-        order = np.lexsort((values, who, places))
-        places, who, values = places[order], who[order], values[order]
-        new = np.r_[True, (np.diff(places) != 0) | (np.diff(who) != 0)] if places.size else np.zeros(0, dtype=bool)
-        starts = np.flatnonzero(new)
-        return Contributions(places[starts], who[starts], np.add.reduceat(values, starts) if starts.size else values)
+        return by_contributor(places, who, values)
 
     def _check_sums(self, codes: Numbers, values: Array, sums: Mask) -> None:
         """Sums that came with the cells must be those of the cells."""
@@ -172,8 +169,8 @@ class Table:
     # Published cells.
 
     @cached_property
-    def _shown(self) -> Numbers:
-        """The codes of each published cell, a row each, in the order of the dimensions' codes."""
+    def codes(self) -> Numbers:
+        """Published cells x dimensions: the number of each code in its hierarchy, in the order of these numbers."""
         sizes = [len(each.codes) for each in self.hierarchies]
         if self.linked is None:
             return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
@@ -213,17 +210,12 @@ class Table:
 
     @cached_property
     def _keys(self) -> Numbers:
-        return self._flat(self._shown)
-
-    @property
-    def codes(self) -> Numbers:
-        """For each published cell and dimension the number of its code in the hierarchy."""
-        return self._shown
+        return self._flat(self.codes)
 
     @property
     def count(self) -> int:
         """How many cells are published."""
-        return len(self._shown)
+        return len(self.codes)
 
     def lifts(self) -> Iterator[tuple[Numbers, Numbers]]:
         """Pairs of inner cells and the published cells they are part of: each inner cell once in a pair of arrays.
@@ -265,11 +257,11 @@ class Table:
     @cached_property
     def labels(self) -> dict[str, NDArray[np.str_]]:
         """For each dimension the code of every published cell."""
-        return {h.name: np.array(h.codes)[column] for h, column in zip(self.hierarchies, self._shown.T, strict=True)}
+        return {h.name: np.array(h.codes)[column] for h, column in zip(self.hierarchies, self.codes.T, strict=True)}
 
     def name_of(self, row: int) -> str:
         """A published cell in words."""
-        parts = [f"{h.name}={h.codes[code]}" for h, code in zip(self.hierarchies, self._shown[row], strict=True)]
+        parts = [f"{h.name}={h.codes[code]}" for h, code in zip(self.hierarchies, self.codes[row], strict=True)]
         return f"({', '.join(parts)})"
 
     def frame(self, **columns: Any) -> Any:
@@ -305,8 +297,17 @@ def _all_whole(values: Array) -> bool:
 def _summed(places: Numbers, values: Array, size: int) -> Array:
     """Sums by place that do not depend on the order of the rows, to the last bit."""
     order = np.lexsort((values, places))
-    sums: Array = np.bincount(places[order], values[order], minlength=size).astype(np.float64)
-    return sums
+    return np.bincount(places[order], values[order], minlength=size).astype(np.float64)
+
+
+def by_contributor(cells: Numbers, who: Numbers, amounts: Array) -> Contributions:
+    """Contributions of the same contributor to a cell as one, whatever the order of the rows."""
+    order = np.lexsort((amounts, who, cells))
+    cells, who, amounts = cells[order], who[order], amounts[order]
+    if not cells.size:
+        return Contributions(cells, who, amounts)
+    starts = np.flatnonzero(np.r_[True, (np.diff(cells) != 0) | (np.diff(who) != 0)])
+    return Contributions(cells[starts], who[starts], np.add.reduceat(amounts, starts))
 
 
 def _whole_labels(frame: Frame, name: str) -> Numbers:

@@ -1,15 +1,16 @@
 """The compiled search for similar records (MDAV). Importing this module imports numba and compiles or loads it.
 
 The groups are those of a plain search through all records, bit by bit. What makes it fast is a tree that tells which
-records need not be looked at. It knows two numbers of each record: how far along the first principal axis it lies, and
-how far beside it. Let these be a and b for one record, c and d for another: their squared distance is then at least
-(a - c)² + (b - d)² and at most (a - c)² + (b + d)², whatever the other dimensions are. A node of the tree knows the
-range of both numbers over its records. Its leaves hold so many records that a loop over them runs at full speed, so
-where the bounds help nothing, as in many independent dimensions, the search is a plain one and no slower.
+records need not be searched. It knows two numbers of each record: how far along the first principal axis it lies, and
+how far it is from that axis. Let these be a and b for one record, c and d for another: their squared distance is then
+at least (a - c)² + (b - d)² and at most (a - c)² + (b + d)², whatever the other dimensions are. A node of the tree
+knows the range of both numbers over its records. Its leaves hold so many records that a loop over them runs at full
+speed, so where the bounds help nothing, as in many independent dimensions, the search is a plain one and no slower.
 """
 
 from __future__ import annotations
 
+from heapq import heapreplace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,29 +52,30 @@ class Tree(NamedTuple):
 
 @njit(nogil=True)
 def _planted(
-    values: Array, weight: Array, places: Array, slack: float, room: float, order: Numbers, borders: Numbers
+    values: Array, places: Array, weight: Array, margins: tuple[float, float], leaves: tuple[Numbers, Numbers]
 ) -> Tree:
     """The tree whose leaves have the rows between borders of the order; there are a power of two of them."""
     columns, rows = values.shape
-    leaves = borders.size - 1
-    slots = -(-rows // leaves)
+    order, borders = leaves
+    count = borders.size - 1
+    slots = -(-rows // count)
     tree = Tree(
-        np.empty((leaves, columns, slots)),
-        np.empty((leaves, 2, slots)),
-        np.empty((leaves, slots), np.int64),
+        np.empty((count, columns, slots)),
+        np.empty((count, 2, slots)),
+        np.empty((count, slots), np.int64),
         np.empty(rows, np.int64),
-        np.empty(2 * leaves - 1, np.int64),
-        np.empty((2 * leaves - 1, 2)),
-        np.empty((2 * leaves - 1, 2)),
+        np.empty(2 * count - 1, np.int64),
+        np.empty((2 * count - 1, 2)),
+        np.empty((2 * count - 1, 2)),
         weight,
-        slack,
-        room,
+        margins[0],
+        margins[1],
         np.empty(slots),
         np.empty(DEEPEST, np.int64),
         np.empty(DEEPEST),
     )
-    for leaf in range(leaves):
-        tree.taken[leaves - 1 + leaf] = borders[leaf + 1] - borders[leaf]
+    for leaf in range(count):
+        tree.taken[count - 1 + leaf] = borders[leaf + 1] - borders[leaf]
         for slot in range(borders[leaf + 1] - borders[leaf]):
             row = order[borders[leaf] + slot]
             tree.rows[leaf, slot], tree.leaf_of[row] = row, leaf
@@ -81,8 +83,8 @@ def _planted(
                 tree.values[leaf, j, slot] = values[j, row]
             for side in range(2):
                 tree.places[leaf, side, slot] = places[side, row]
-    for node in range(2 * leaves - 2, -1, -1):
-        if node < leaves - 1:
+    for node in range(2 * count - 2, -1, -1):
+        if node < count - 1:
             tree.taken[node] = tree.taken[2 * node + 1] + tree.taken[2 * node + 2]
         _fit(tree, node)
     return tree
@@ -136,102 +138,52 @@ def _measure(tree: Tree, leaf: int, size: int, point: Array) -> None:
 
 
 @njit(nogil=True)
-def _at_most(tree: Tree, node: int, along: float, beside: float) -> float:
-    """No record of the node is farther away than this."""
+def _best_score(tree: Tree, node: int, along: float, across: float, sign: float) -> float:
+    """No record of the node has a larger score: `sign` times its squared distance from a point at this place."""
     if tree.taken[node] == 0:
         return -np.inf
-    length = max(along - tree.low[node, 0], tree.high[node, 0] - along)
-    width = beside + tree.high[node, 1]
-    return float((length * length + width * width) * (1 + tree.slack))
+    if sign > 0:
+        length = max(along - tree.low[node, 0], tree.high[node, 0] - along)
+        width = across + tree.high[node, 1]
+    else:
+        length = max(tree.low[node, 0] - along, along - tree.high[node, 0], 0.0)
+        width = max(tree.low[node, 1] - across, across - tree.high[node, 1], 0.0)
+    return float((length * length + width * width) * (sign + tree.slack))
 
 
 @njit(nogil=True)
-def _at_least(tree: Tree, node: int, along: float, beside: float) -> float:
-    """No record of the node is nearer than this."""
-    if tree.taken[node] == 0:
-        return np.inf
-    length = max(tree.low[node, 0] - along, along - tree.high[node, 0], 0.0)
-    width = max(tree.low[node, 1] - beside, beside - tree.high[node, 1], 0.0)
-    return float((length * length + width * width) * (1 - tree.slack))
+def _search(tree: Tree, point: Array, along: float, across: float, sign: float, found: list[tuple[float, int]]) -> None:
+    """Fill `found` with the records farthest from the point (`sign` 1) or nearest to it (-1); of equal ones, the last.
 
-
-@njit(nogil=True)
-def _farthest(tree: Tree, point: Array, along: float, beside: float) -> int:
-    """The record farthest from the point; of equally far ones the last."""
+    It is a heap of scores and rows, the worst on top. The point (columns) lies so far along the axis and from it.
+    """
     leaves = tree.rows.shape[0]
-    best, found = -1.0, -1
+    for place in range(len(found)):
+        found[place] = (-np.inf, -1)
     tree.stack[0], tree.bound[0], top = 0, np.inf, 1
     while top > 0:
         top -= 1
         node = tree.stack[top]
-        if tree.bound[top] < best:
+        if tree.bound[top] < found[0][0]:
             continue
         if node < leaves - 1:
             one, other = 2 * node + 1, 2 * node + 2
-            if _at_most(tree, one, along, beside) > _at_most(tree, other, along, beside):
-                one, other = other, one
-            for child in (one, other):  # the last is looked at first
-                tree.stack[top], tree.bound[top] = child, _at_most(tree, child, along, beside)
-                top += 1
+            first = _best_score(tree, one, along, across, sign)
+            second = _best_score(tree, other, along, across, sign)
+            if first > second:  # the better of the two goes on top, and is searched before the other
+                one, other, first, second = other, one, second, first
+            tree.stack[top], tree.bound[top] = one, first
+            tree.stack[top + 1], tree.bound[top + 1] = other, second
+            top += 2
             continue
         leaf, size = node - (leaves - 1), tree.taken[node]
         _measure(tree, leaf, size, point)
+        worst, last = found[0]
         for slot in range(size):
-            distance, row = tree.distance[slot], tree.rows[leaf, slot]
-            if distance > best or (distance == best and row > found):
-                best, found = distance, row
-    return found
-
-
-@njit(nogil=True)
-def _nearest(tree: Tree, point: Array, along: float, beside: float, distances: Array, rows: Numbers) -> None:
-    """As many records as there is room for in `rows`, the nearest to the point; of equally near ones the last.
-
-    They are kept as a heap, the one that would be the first to go on top.
-    """
-    leaves = tree.rows.shape[0]
-    distances[:], rows[:] = np.inf, -1
-    tree.stack[0], tree.bound[0], top = 0, 0.0, 1
-    while top > 0:
-        top -= 1
-        node = tree.stack[top]
-        if tree.bound[top] > distances[0]:
-            continue
-        if node < leaves - 1:
-            one, other = 2 * node + 1, 2 * node + 2
-            if _at_least(tree, one, along, beside) < _at_least(tree, other, along, beside):
-                one, other = other, one
-            for child in (one, other):
-                tree.stack[top], tree.bound[top] = child, _at_least(tree, child, along, beside)
-                top += 1
-            continue
-        leaf, size = node - (leaves - 1), tree.taken[node]
-        _measure(tree, leaf, size, point)
-        for slot in range(size):
-            distance, row = tree.distance[slot], tree.rows[leaf, slot]
-            if distance < distances[0] or (distance == distances[0] and row > rows[0]):
-                _replace_top(distances, rows, distance, row)
-
-
-@njit(nogil=True)
-def _replace_top(distances: Array, rows: Numbers, distance: float, row: int) -> None:
-    """A nearer record for the one on top of the heap."""
-    hole = 0
-    while 2 * hole + 1 < rows.size:
-        child = 2 * hole + 1
-        if child + 1 < rows.size and _goes_before(distances, rows, child + 1, distances[child], rows[child]):
-            child += 1
-        if not _goes_before(distances, rows, child, distance, row):
-            break
-        distances[hole], rows[hole] = distances[child], rows[child]
-        hole = child
-    distances[hole], rows[hole] = distance, row
-
-
-@njit(nogil=True)
-def _goes_before(distances: Array, rows: Numbers, place: int, distance: float, row: int) -> bool:
-    """Would the record at this place of the heap have to go before another? It would if it is farther or earlier."""
-    return bool(distances[place] > distance or (distances[place] == distance and rows[place] < row))
+            score, row = sign * tree.distance[slot], tree.rows[leaf, slot]
+            if score > worst or (score == worst and row > last):
+                heapreplace(found, (score, row))
+                worst, last = found[0]
 
 
 @njit(nogil=True)
@@ -264,73 +216,72 @@ def _sum(sums: Array, column: int) -> float:
 
 @njit(nogil=True)
 def _place(point: Array, mean: Array, weight: Array, axis: Array) -> tuple[float, float]:
-    """How far along the axis through the mean a point lies, and how far beside it."""
-    along, beside = 0.0, 0.0
+    """How far along the axis through the mean a point lies, and how far it is from it."""
+    along, across = 0.0, 0.0
     for j in range(point.size):
         along += axis[j] * (point[j] - mean[j]) * np.sqrt(weight[j])
     for j in range(point.size):
-        beside += ((point[j] - mean[j]) * np.sqrt(weight[j]) - along * axis[j]) ** 2
-    return along, np.sqrt(beside)
+        across += ((point[j] - mean[j]) * np.sqrt(weight[j]) - along * axis[j]) ** 2
+    return along, np.sqrt(across)
 
 
 _matrix = types.Array(types.float64, 2, "C", readonly=True)
 _vector = types.Array(types.float64, 1, "C", readonly=True)
 _numbers = types.int64[::1]
+_float = types.float64
 
 
 @compiled(
     types.void(
         _matrix,
-        _vector,
-        _vector,
-        _vector,
         _matrix,
-        types.float64,
-        types.float64,
-        _numbers,
-        _numbers,
+        types.UniTuple(_vector, 3),  # type: ignore[no-untyped-call]
+        types.UniTuple(_float, 2),  # type: ignore[no-untyped-call]
+        types.UniTuple(_numbers, 2),  # type: ignore[no-untyped-call]
         types.int64,
         _numbers,
     )
 )
 def group(
     values: Array,
-    weight: Array,
-    mean: Array,
-    axis: Array,
     places: Array,
-    slack: float,
-    room: float,
-    order: Numbers,
-    borders: Numbers,
+    scale: tuple[Array, Array, Array],
+    margins: tuple[float, float],
+    leaves: tuple[Numbers, Numbers],
     group_size: int,
     numbers: Numbers,
 ) -> None:
-    """Fill `numbers`, which come filled with -1, with the group of each record; `values` is column x row."""
+    """Fill `numbers` (rows), which come filled with -1, with the group of each record.
+
+    `values` (columns x rows) are the records, and `places` (2 x rows) how far along the axis and from it they lie.
+    `scale` has the weight of a squared difference, the mean and the axis (columns each); `margins` the round-off of
+    distances as a share and that of places; `leaves` the rows, leaf after leaf, and the borders between them.
+    """
     columns, left = values.shape
-    tree = _planted(values, weight, places, slack, room, order, borders)
+    weight, mean, axis = scale
+    tree = _planted(values, places, weight, margins, leaves)
     sums, point = np.zeros((3, columns)), np.empty(columns)
     for row in range(left):
         _add(sums, values, row, 1.0)
-    distances, rows = np.empty(group_size), np.empty(group_size, np.int64)
+    farthest, nearest = [(0.0, 0)], [(0.0, 0) for _ in range(group_size)]
     ends = np.empty(2, np.int64)
     number = 0
     while left >= 2 * group_size:
         groups = 2 if left >= 3 * group_size else 1
         for j in range(columns):
             point[j] = _sum(sums, j) / left
-        along, beside = _place(point, mean, weight, axis)
+        along, across = _place(point, mean, weight, axis)
         for end in range(groups):
-            ends[end] = _farthest(tree, point, along, beside)
-            along, beside = places[0, ends[0]], places[1, ends[0]]
+            _search(tree, point, along, across, 1.0, farthest)
+            ends[end] = farthest[0][1]
+            along, across = places[0, ends[0]], places[1, ends[0]]
             for j in range(columns):
                 point[j] = values[j, ends[0]]
         for end in range(groups):
             for j in range(columns):
                 point[j] = values[j, ends[end]]
-            _nearest(tree, point, places[0, ends[end]], places[1, ends[end]], distances, rows)
-            for place in range(group_size):
-                row = int(rows[place])
+            _search(tree, point, places[0, ends[end]], places[1, ends[end]], -1.0, nearest)
+            for _, row in nearest:
                 numbers[row] = number
                 _add(sums, values, row, -1.0)
                 _take_out(tree, row)

@@ -1,1 +1,0 @@
-"""Compiled loops of perturbations; imported late, because numba is slow to load."""
