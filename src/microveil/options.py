@@ -38,8 +38,8 @@ Kind = Literal[
     "tables",
 ]
 """How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; ID=NUMBER,
-repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a database; as it is; a word or a file;
-`A,B`, repeatable."""
+repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a database; as it is; a word
+or a file; `A,B`, repeatable."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -117,7 +117,9 @@ class Reporter:
         """In how many rows each rule does not hold, and how many values a column could not have, before and after."""
         names, before, after = both.names, both.original, both.released
         orders: list[Rule] = []
-        if release.settings["rules"] == "infer" and release.sample is None:  # in a sample too many would be found
+        if (
+            release.settings["rules"] == "infer" and before.shape[0] == release.rows
+        ):  # in a sample too many would be found
             sums = [rule for rule in self.rules if isinstance(rule, LinearRule)]
             orders += find_orders(before, implied_orders(before, sums))
         found = []
@@ -144,7 +146,7 @@ def pair_of(release: Release) -> tuple[Pair, Frame]:
 
 def in_file_order(release: Release) -> Any:
     """The released table with its rows where they were in the original."""
-    return held(release) if release.order is None else with_rows(release.data, np.argsort(release.order))
+    return held(release) if release.order is None else with_rows(held(release), np.argsort(release.order))
 
 
 def held(release: Release) -> Any:

@@ -56,6 +56,8 @@ class ProtectedFile:
 
     written: list[Any]
     read_as: str = ""
+    original: Any = None
+    """The table as it was read, if it is in memory."""
 
     @property
     def failed(self) -> Assessment | None:

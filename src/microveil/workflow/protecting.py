@@ -54,13 +54,16 @@ def protect_file(
     """
     given = {name: options.pop(name) for name in ProtectFile.model_fields if name in options}
     job = Job(place_from(source), place_from(output), ProtectFile.checked({**given, "method": method}), options)
-    return _finished(protect(job, Face(progress or (lambda *_: None))))
+    return _finished(job, protect(job, Face(progress or (lambda *_: None))))
 
 
-def _finished(found: ProtectedFile) -> Release:
+def _finished(job: Job, found: ProtectedFile) -> Release:
+    """The release of a finished job, whose table is where it was written."""
     if found.failed is not None and found.failed.verdict is not None:
         raise PolicyNotMet(f"{found.failed.verdict}; nothing was written", "change the method or its parameters")
-    return found.release
+    if found.original is None:
+        return found.release
+    return replace(found.release, data=_where(job.output), sample=(found.original, found.release.data))
 
 
 def protect(job: Job, face: Face) -> ProtectedFile:
@@ -84,8 +87,7 @@ def protect(job: Job, face: Face) -> ProtectedFile:
     if measured.met:
         face.progress("writing", None)
         written = write_all(job, release, file_format, measured, registry, face)
-    there = replace(release, data=_where(job.output), sample=(frame, release.data)) if written else release
-    return ProtectedFile(there, measured.risk, measured.assessment, written, file_format.description)
+    return ProtectedFile(release, measured.risk, measured.assessment, written, file_format.description, frame)
 
 
 def _where(place: Place) -> Any:
