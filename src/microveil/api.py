@@ -26,11 +26,12 @@ from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import ENGINES, Outcome, Progress, run
 from microveil.engines.release_check import Evidence, evidence
-from microveil.intake.derivable import told_in_clear
+from microveil.intake.derivable import check_not_derivable
 from microveil.intake.describe import ColumnDescription, Description, describe_table
 from microveil.intake.identifiers import identifier_reason
 from microveil.intake.intake import Intake, Rules, take_in, with_values
 from microveil.intake.roles import Choice, ColumnId, Roles, named, resolve_roles
+from microveil.intake.sources import FrameSource
 from microveil.io.blocks import BlockSource
 from microveil.io.files.formula_injection import formula_cells, formulas_kept
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
@@ -164,11 +165,12 @@ def protect(
     with single_threaded_blas():
         tell(READING, 0.0)
         roles = with_values(frame, roles) if confidential is None else roles
-        intake = take_in(frame, roles, rules, pull_in=plan.maps_values and not plan.exact)
-        mostly = told_in_clear(frame, roles.confidential, rules)
+        source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
+        intake = take_in(source, roles, rules)
+        mostly = check_not_derivable(source, roles.confidential, rules)
         check_fits(plan, intake)
         intake = _beside_other(plan, intake)
-        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint, key)
+        streams = Streams.from_seed(None if seed is None else int(seed), intake.profile.fingerprint, key)
         outcome = _drawn(plan, frame, intake, streams, tell)
         settings = settings_of(plan, roles, rules, engine, secret)
         writer = reporter_of(plan, data, intake, outcome)
@@ -577,7 +579,7 @@ def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Pro
     fewest, best = np.inf, None
     for attempt in range(draws):
         drawn = dataclasses.replace(streams, attempt=attempt)
-        outcome = run(plan, intake.table, intake.look, drawn, sensitive=sensitive, known=intake.known, progress=tell)
+        outcome = run(plan, intake.table, intake.profile, drawn, sensitive=sensitive, known=intake.known, progress=tell)
         changed = outcome.perturbed
         back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
         fewest, best = (back, outcome) if best is None or back < fewest else (fewest, best)
@@ -621,7 +623,7 @@ def check_fits(plan: Plan, intake: Intake) -> None:
             f"confidential: {plan.method} takes at most {most} columns, and there are {len(names)}",
             "use a method of components, such as pca, or protect some columns at a time",
         )
-    if not any(j >= table.public for j in intake.look.varying()):
+    if not any(j >= table.public for j in intake.profile.varying()):
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if plan.given_draws and table.strata is not None:
         raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")
@@ -688,7 +690,7 @@ def _release(
         if np.isinf(column).any():
             raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
     outcome = dataclasses.replace(outcome, columns=stored)
-    proof = evidence(table, stored, intake.present, intake.look.moments)
+    proof = evidence(table, stored, intake.present, intake.profile.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
     release = told(plan, frame, roles, intake, outcome, proof, settings, seed, data, writer, rounded=rounded)

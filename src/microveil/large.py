@@ -28,11 +28,18 @@ from microveil.engines import Outcome, Progress
 from microveil.engines.disk import DiskTable
 from microveil.engines.disk_marginals import with_marginals
 from microveil.engines.distributions import Restored
-from microveil.engines.memory import altered_variance, places_of
-from microveil.engines.out_of_core import FarOutcome, MadeRows, StoredColumns, check_eligible, run_far, shown_rows
-from microveil.engines.stream import Written, batch_rows, dependence_of, take_in_blocks, write_blocks
-from microveil.intake.derivable import told_in_blocks
-from microveil.intake.intake import Intake, Rules
+from microveil.engines.out_of_core import (
+    MadeRows,
+    RemoteOutcome,
+    StoredColumns,
+    check_eligible,
+    run_out_of_core,
+    shown_rows,
+)
+from microveil.engines.set_aside import altered_variance
+from microveil.engines.stream import BlockColumns, Written, write_blocks
+from microveil.intake.derivable import check_not_derivable
+from microveil.intake.intake import Intake, Rules, take_in
 from microveil.intake.roles import Choice, ColumnId, resolve_roles
 from microveil.io.blocks import open_blocks
 from microveil.io.files.formats import ReadOptions
@@ -167,15 +174,16 @@ def stream_file(
         if confidential is None:
             api.check_nothing_slips_through(head)
             api.check_no_hidden_numbers(file, roles.shown)
-        intake = take_in_blocks(file, roles, rules, shelf, tell)
-        mostly = told_in_blocks(file, roles.confidential, rules, batch_rows(len(file.names), shelf.memory))
+        columns = BlockColumns(file, shelf, tell)
+        intake = take_in(columns, roles, rules)
+        mostly = check_not_derivable(columns, roles.confidential, rules)
         api.check_fits(plan, intake)
-        streams = Streams.from_seed(None if seed is None else int(seed), intake.look.fingerprint, key)
+        streams = Streams.from_seed(None if seed is None else int(seed), intake.profile.fingerprint, key)
         sensitive = api.sensitive_columns(plan, file.names, intake)
         found = _protected(plan, intake, sensitive, streams, tell)
         keeping = formulas_kept() if formulas else nullcontext()
         with into.open("wb") as out, keeping, formulas_counted() as counted:
-            written = write_blocks(file, intake, found, shown_rows(streams, intake.table.count), out, tell)
+            written = write_blocks(columns, intake, found, shown_rows(streams, intake.table.count), out)
         if confidential is None:
             _check_words(written)
         outcome = outcome_of(plan, intake, found, written)
@@ -236,14 +244,13 @@ def protect_spark(
         head = open_frame(source.head())
         api.check_nothing_slips_through(head)
         api.check_no_hidden_numbers(head, roles.shown)
-    mostly = source.told_in_clear(roles.confidential, rules)
+    mostly = check_not_derivable(source, roles.confidential, rules)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     tell = progress or (lambda *_: None)
     fits = partial(api.check_fits, plan)
-    found = spark.protect_spark(
-        plan, source, roles, rules=rules, seed=seed, secret=key, sensitive=sensitive, check=fits, progress=tell
-    )
+    request = spark.SparkRequest(rules=rules, seed=seed, secret=key, sensitive=sensitive, check=fits, progress=tell)
+    found = spark.protect_spark(plan, source, roles, request)
     # The account is taken on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = _shown(found.intake.table, found.written)
     table = found.intake.table
@@ -341,15 +348,15 @@ def _check_kind(source: Path, target: Path) -> None:
         )
 
 
-def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Streams, tell: Progress) -> FarOutcome:
+def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Streams, tell: Progress) -> RemoteOutcome:
     """What to make of the rows."""
     table = intake.table
     if not isinstance(table, DiskTable):
         raise TypeError("rows in blocks go onto a disk")
     tell("looking for rules", 0.18)
-    dependence = dependence_of(plan, table, intake.look, intake.known)
-    places = places_of(sensitive, dependence, (), table.confidential_names)
-    found = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=tell)
+    found = run_out_of_core(
+        plan, table, intake.profile, streams, sensitive=sensitive, known=intake.known, progress=tell
+    )
     return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
 
 
@@ -370,7 +377,7 @@ def _shown(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.DataFra
     return first, second
 
 
-def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) -> Outcome:
+def outcome_of(plan: Plan, intake: Intake, found: RemoteOutcome, written: Written) -> Outcome:
     """What happened on the way, as of a table in memory; the released columns are made again where they are needed."""
     table, spectrum, dependence = intake.table, found.spectrum, found.dependence
     width = len(table.confidential_names)
@@ -382,7 +389,7 @@ def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) 
         rules=dependence.rules,
         spectrum=spectrum,
         altered=altered_variance(spectrum, dependence, width) * table.count,
-        variance=intake.look.moments.variance[table.public :] * table.count,
+        variance=intake.profile.moments.variance[table.public :] * table.count,
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,

@@ -198,7 +198,7 @@ def codes_in(original: Frame, names: Sequence[str], rules: Rules) -> dict[str, t
         values = original.numbers(name)
         present = values[~np.isnan(values)]
         if present.size:
-            found[name] = find_codes(values, float(present.min()), float(present.max()))
+            found[name] = find_codes(Matrix([values]), 0, float(present.min()), float(present.max()))
     return {name: codes for name, codes in found.items() if codes}
 
 

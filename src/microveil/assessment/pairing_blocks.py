@@ -31,7 +31,7 @@ from microveil.core.threads import in_threads
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.roles import Choice, named, regressed
 from microveil.io.blocks import BlockSource
-from microveil.io.dictionary import find_codes_far
+from microveil.io.dictionary import find_codes
 from microveil.io.frames.dataframes import open_frame
 from microveil.measures.base import scales
 from microveil.storage.disk_columns import BYTES, DiskColumn, Shelf
@@ -137,7 +137,7 @@ def _codes(
 
 
 def _codes_in(columns: Matrix, number: int) -> tuple[float, ...]:
-    return find_codes_far(columns, number, *_extremes(columns.columns[number]))
+    return find_codes(columns, number, *_extremes(columns.columns[number]))
 
 
 def _blank(column: DiskColumn, codes: Sequence[float]) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.linalg import RANK_TOLERANCE
+from microveil.core.tolerances import RANK_TOLERANCE, SUM_ROUND_OFF
 
 Factorisation = Literal["qr", "svd"]
 
@@ -104,7 +104,7 @@ def loading_signs(loadings: Array) -> Array:
     """The sign of the sum of each row, or of its largest entry where the sum is round-off."""
     sums = loadings.sum(axis=1)
     largest = np.take_along_axis(loadings, np.abs(loadings).argmax(axis=1)[:, None], axis=1)[:, 0]
-    undecided = np.abs(sums) <= 1e-12 * np.abs(loadings).sum(axis=1)
+    undecided = np.abs(sums) <= SUM_ROUND_OFF * np.abs(loadings).sum(axis=1)
     return np.where(np.where(undecided, largest, sums) < 0, -1.0, 1.0)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.threads import in_threads, segments
+from microveil.core.threads import Room, in_threads, segments
 
 Pieces = Callable[[slice], Array]
 """A table by pieces, whatever holds it: a slice of row numbers in, a *columns x rows* array out.
@@ -36,18 +36,6 @@ COLUMNS_AT_ONCE = 256
 def is_wide(count: int, columns: int) -> bool:
     """Are there so many columns, and so few rows, that the rows are the smaller description of all products?"""
     return columns >= WIDE and count < columns
-
-
-class Room:
-    """Memory for one piece, used again for the next: asking the system for it each time costs more than the sums."""
-
-    def __init__(self, columns: int, pieces: list[slice]) -> None:
-        longest = pieces[0].stop - pieces[0].start
-        self.values = np.empty((columns, longest))
-
-    def of(self, piece: slice) -> Array:
-        """As many rows of it as the piece has."""
-        return self.values[:, : piece.stop - piece.start]
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import Moments, Pieces, moments
+from microveil.core.profile import Profile, profile_of
 from microveil.core.sorted_columns import in_order
 from microveil.core.threads import in_threads, segments
 
@@ -22,6 +23,11 @@ RowMap = Callable[[Array, slice], Array]
 
 It depends on these rows only, so an engine may call it wherever they are, in any pieces, and again.
 """
+
+
+def as_they_are(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    """The row map of the cells themselves."""
+    return cells
 
 
 FIRST_ROWS = 1_000
@@ -68,9 +74,18 @@ class Matrix:
             return self
         return Matrix([self.columns[j] for j in columns])
 
+    def measure(self, of: RowMap = as_they_are, weights: Array | None = None) -> Moments:
+        """Moments of what is made of the rows."""
+        return moments(lambda piece: of(self.piece(piece), piece), self.shape[0], weights=weights)
+
+    def profile(self, weights: Array | None = None) -> Profile:
+        """Moments, extremes and a fingerprint of all rows."""
+        return profile_of(self.piece, *self.shape, weights)
+
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all pieces of what is made of some columns."""
-        return _added(self._made(of, columns))
+        total: Array = np.sum(self._made(of, columns), axis=0)
+        return total
 
     def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The largest over all pieces of what is made of some columns."""
@@ -178,19 +193,25 @@ class Microdata:
         """Public and confidential columns, piece by piece."""
         return self.values.piece
 
+    def profile(self) -> Profile:
+        """Moments, extremes and a fingerprint of all rows."""
+        return self.values.profile(self.weights)
+
     def measure(self, of: RowMap, first: int | None = None) -> Moments:
         """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
         values = self.values if first is None else self.values.select(range(first))
-        return moments(lambda piece: of(values.piece(piece), piece), self.count, weights=self.weights)
+        return values.measure(of, self.weights)
 
     def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
         """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""
         values = self.values if columns is None else self.values.select(columns)
 
         def sums(pieces: list[slice]) -> Array:
-            return _added([of(values.piece(piece), piece) for piece in pieces])
+            total: Array = np.sum([of(values.piece(piece), piece) for piece in pieces], axis=0)
+            return total
 
-        return _added(in_threads([partial(sums, run) for run in segments(self.count, values.shape[1])]))
+        parts = in_threads([partial(sums, run) for run in segments(self.count, values.shape[1])])
+        return np.asarray(np.sum(parts, axis=0))
 
     def keep(self, confidential: Sequence[int]) -> Microdata:
         """The table with only some of its confidential columns (numbered among themselves)."""
@@ -218,11 +239,6 @@ class Microdata:
         return Microdata(
             self.values.take(rows), self.names, self.public, weights, other=other, clustering=self.clustering.take(rows)
         )
-
-
-def _added(parts: Sequence[Array]) -> Array:
-    total: Array = np.sum(parts, axis=0)
-    return total
 
 
 def rows_by_group(groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:

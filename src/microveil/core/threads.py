@@ -11,10 +11,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 
 Result = TypeVar("Result")
@@ -87,3 +90,26 @@ def segments(count: int, columns: int) -> list[list[slice]]:
     pieces = [slice(start, min(start + rows, count)) for start in range(0, count, rows)]
     size = -(-len(pieces) // SEGMENTS) or 1
     return [pieces[start : start + size] for start in range(0, len(pieces), size)]
+
+
+class Room:
+    """Memory for one piece, used again for the next: asking the system for it each time costs more than the sums."""
+
+    def __init__(self, columns: int, pieces: list[slice]) -> None:
+        longest = pieces[0].stop - pieces[0].start
+        self.values = np.empty((columns, longest))
+
+    def of(self, piece: slice) -> Array:
+        """As many rows of it as the piece has."""
+        return self.values[:, : piece.stop - piece.start]
+
+
+def for_each_piece(do: Callable[[slice, Array], None], count: int, columns: int) -> None:
+    """Do something for each piece of the rows 0 ... count-1, in threads, with memory for it (columns x rows)."""
+
+    def segment(pieces: list[slice]) -> None:
+        room = Room(columns, pieces)
+        for piece in pieces:
+            do(piece, room.of(piece))
+
+    in_threads([partial(segment, pieces) for pieces in segments(count, columns)])

@@ -16,7 +16,7 @@ from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, draw_bucke
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import in_threads, rows_per_piece, worker_count
 from microveil.engines.out_of_core import RemoteTable
-from microveil.engines.scores import Told
+from microveil.engines.scores import ShareDone
 from microveil.storage.disk_columns import BYTES, DiskColumn, Shelf, on_disk
 
 Said = TypeVar("Said")
@@ -31,26 +31,21 @@ class DiskTable(RemoteTable):
 
     shelf: Shelf = field(kw_only=True)
 
-    def beside(self, other: DiskTable) -> DiskTable:
-        """The columns of both, for row maps that need both."""
-        values = Matrix([*self.values.columns, *other.values.columns])
-        return replace(self, values=values, names=(*self.names, *other.names))
-
-    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> DiskTable:
-        """The table with columns beside its own: what is made of the rows, each column of it in a random order."""
+    def permuted(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> DiskTable:
+        """The table with further columns: what is made of the rows, each column of it in a random order."""
         if self.count > SMALL:
-            return self.with_columns(self._permuted_in_buckets(of, streams, told))
-        columns = self.stored(of, len(streams), lambda share: told(share / 2))
+            return self.with_columns(self._permuted_in_buckets(of, streams, report))
+        columns = self.stored(of, len(streams), lambda share: report(share / 2))
         for column, stream in zip(columns, streams, strict=True):
             column.write(0, shuffled(column[:], stream))
         return self.with_columns(columns)
 
     def with_columns(self, columns: Sequence[DiskColumn]) -> DiskTable:
-        """The table with further columns beside its own."""
+        """The table with further columns."""
         values = Matrix([*self.values.columns, *on_disk(columns).columns])
         return replace(self, values=values, names=(*self.names, *("stored" for _ in columns)))
 
-    def stored(self, of: RowMap, width: int, told: Told) -> list[DiskColumn]:
+    def stored(self, of: RowMap, width: int, report: ShareDone) -> list[DiskColumn]:
         """What is made of the rows, so many columns, on the disk."""
         columns = [self.shelf.column(self.count) for _ in range(width)]
         for batch in self.batches(width):
@@ -58,7 +53,7 @@ class DiskTable(RemoteTable):
             self.made(of, batch, made)
             for column, values in zip(columns, made, strict=True):
                 column.write(batch.start, values)
-            told(batch.stop / self.count)
+            report(batch.stop / self.count)
         return columns
 
     def batches(self, width: int) -> Iterator[slice]:
@@ -98,7 +93,7 @@ class DiskTable(RemoteTable):
         parts = [range(start, min(start + step, batch.stop), rows) for start in range(batch.start, batch.stop, step)]
         return [said for part in in_threads([partial(fill, part) for part in parts]) for said in part]
 
-    def _permuted_in_buckets(self, of: RowMap, streams: Sequence[Stream], told: Told) -> list[DiskColumn]:
+    def _permuted_in_buckets(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> list[DiskColumn]:
         """The shuffle of `core.shuffle` with its buckets in files: rows to their buckets, then each bucket shuffled."""
         columns = [self.shelf.column(self.count) for _ in streams]
         shuffles = [BucketShuffle.drawn(column, stream) for column, stream in zip(columns, streams, strict=True)]
@@ -107,8 +102,8 @@ class DiskTable(RemoteTable):
             self.made(of, batch, made)
             pairs = zip(shuffles, made, strict=True)
             in_threads([partial(shuffle.scatter, batch, values) for shuffle, values in pairs])
-            told(0.7 * batch.stop / self.count)
-        in_threads([shuffle.settle for shuffle in shuffles], lambda done: told(0.7 + 0.3 * done / len(shuffles)))
+            report(0.7 * batch.stop / self.count)
+        in_threads([shuffle.settle for shuffle in shuffles], lambda done: report(0.7 + 0.3 * done / len(shuffles)))
         return columns
 
 

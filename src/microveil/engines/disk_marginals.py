@@ -14,9 +14,9 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.rng import Stream, Streams
+from microveil.engines.context import Progress
 from microveil.engines.disk import DiskTable
-from microveil.engines.out_of_core import FarOutcome, StoredColumns
-from microveil.engines.pipeline import Progress
+from microveil.engines.out_of_core import RemoteOutcome, StoredColumns
 from microveil.restore import Marginals
 from microveil.storage.disk_columns import BYTES, DiskColumn
 
@@ -28,8 +28,8 @@ DOUBT = 0.05
 
 
 def with_marginals(
-    step: Marginals, original: DiskTable, found: FarOutcome, streams: Streams, tell: Progress
-) -> FarOutcome:
+    step: Marginals, original: DiskTable, found: RemoteOutcome, streams: Streams, tell: Progress
+) -> RemoteOutcome:
     """The outcome with the values of the original columns in the order of the perturbed ones."""
     table, chosen = found.table, found.released.chosen
     if not isinstance(table, DiskTable):

@@ -147,44 +147,31 @@ def read_dictionary(rules: Mapping[str, Any] | str | Path) -> Dictionary:
     return checked(Dictionary, "rules", plain_data(content), HINT)
 
 
-def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ...]:
+def find_codes(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
     """Numbers that look like codes, by what they are, how often they occur and how far from the rest they stand.
 
-    Looked for only where an extreme of the column could be one, so a clean column costs nothing.
+    The column is looked at from both ends, a pass or two for each code, wherever its rows are. So a column of which no
+    extreme could be a code costs nothing. A column of codes only has no values to set apart from them.
     """
-    if not (_is_low_code(minimum) or _is_nines(maximum)):
+    low, least = _codes_from(values, column, minimum, _is_low_code, 1)
+    high, largest = _codes_from(values, column, maximum, _is_nines, -1)
+    if not (least <= largest):
         return ()
-    present, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    often = counts >= REPEATS
-    low = next((k for k in range(present.size) if not (often[k] and _is_low_code(present[k]))), present.size)
-    high = next((k for k in range(present.size) if not (often[-1 - k] and _is_nines(present[-1 - k]))), 0)
-    rest = present[low : present.size - high]
-    if rest.size == 0:
-        return ()  # a column of codes only has no values to set apart from them
-    # Below zero, codes are told by their sign; among other negative numbers, -9 is a number, and so is what is near.
-    far = FAR * float(np.abs(rest).max())
-    below = [code for code in present[:low].tolist() if rest[0] >= 0 or (code < -far and _is_nines(-code))]
-    above = [code for code in present[present.size - high :].tolist() if code > far]
+    # Below zero, codes are known by their sign; among other negative numbers, -9 is a number, and so is what is near.
+    far = FAR * max(abs(least), abs(largest))
+    below = [code for code in low if least >= 0 or (code < -far and _is_nines(-code))]
+    above = [code for code in reversed(high) if code > far]
     return (*below, *above)
 
 
-def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
-    """The same for a column that is not in memory: values are looked at from both ends, a pass or two for each."""
-    low, least = _codes_from(values, column, minimum, _is_low_code, 1)
-    high, largest = _codes_from(values, column, maximum, _is_nines, -1)
-    if not low and not high:
-        return ()
-    return find_codes(np.array([*(low + high) * REPEATS, least, largest]), minimum, maximum)
-
-
 def _codes_from(
-    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], way: int
+    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], direction: int
 ) -> tuple[list[float], float]:
     """Codes from an end of a column, going up (1) or down (-1), and the first value that is none, or NaN."""
     codes: list[float] = []
     while is_code(value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
         codes.append(value)
-        value = -way * float(values.largest(partial(_nearest_beyond, value, way), [column])[0])
+        value = -direction * float(values.largest(partial(_nearest_beyond, value, direction), [column])[0])
         value = value if np.isfinite(value) else float("nan")
     return codes, value
 
@@ -193,9 +180,9 @@ def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - 
     return np.array([float(np.count_nonzero(cells[0] == value))])
 
 
-def _nearest_beyond(value: float, way: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
-    turned = way * cells[0]
-    return np.array([np.max(-turned[turned > way * value], initial=-np.inf)])
+def _nearest_beyond(value: float, direction: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    ascending = direction * cells[0]
+    return np.array([np.max(-ascending[ascending > direction * value], initial=-np.inf)])
 
 
 def _is_low_code(value: float) -> bool:

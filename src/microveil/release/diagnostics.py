@@ -391,7 +391,7 @@ def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Map
 def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
     """Values the columns could not have before."""
     table = intake.table
-    minimum = intake.look.minimum[table.public :]
+    minimum = intake.profile.minimum[table.public :]
     negative, decimals = [], []
     for j, (name, before, after) in enumerate(
         zip(table.confidential_names, table.confidential.columns, outcome.columns, strict=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -14,14 +15,34 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
+from microveil.core.table import Microdata
 from microveil.core.threads import rows_per_piece
-from microveil.engines.out_of_core import FarOutcome
+from microveil.core.tolerances import TEXT_ROUND_OFF
+from microveil.engines.out_of_core import RemoteOutcome
 from microveil.engines.spark.rows import RECORD, FarColumn, Making, Packing, RecordLayout, Releasing
-from microveil.engines.spark.table import SparkMatrix, SparkRecords, SparkTable, far_columns, on_disks, on_workers
-from microveil.intake.derivable import Counts, codes_in, judged
-from microveil.intake.intake import Rules
+from microveil.engines.spark.table import (
+    SparkMatrix,
+    SparkRecords,
+    SparkTable,
+    far_columns,
+    forget,
+    on_disks,
+    on_workers,
+)
+from microveil.intake.roles import Roles
+from microveil.intake.sources import (
+    Cells,
+    CountRows,
+    ReadTable,
+    bad_weight,
+    check_count,
+    check_declares_sums,
+    check_simple_roles,
+)
+from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
-from microveil.rules.derivable import spread_rows
+from microveil.rules.column_rules import ColumnRules
+from microveil.rules.linear_rules import LinearRule
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,6 +67,10 @@ class SparkSource:
 
     frame: DataFrame
     from_files: bool = False
+    kept: list[DataFrame] = field(default_factory=list)
+    """What Spark keeps on its disks for records that were gathered here."""
+
+    in_memory = False
 
     @classmethod
     def opened(cls, source: Any, session: SparkSession | None = None) -> SparkSource:
@@ -87,26 +112,73 @@ class SparkSource:
 
         return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, FloatType)}
 
-    def told_in_clear(self, confidential: Sequence[str], rules: Rules) -> list[str]:
-        """Refuse confidential columns that follow from columns in clear; warnings of those that mostly do."""
-        clear = [name for name, is_number in self.numeric.items() if is_number and name not in set(confidential)]
-        if not clear:
-            return []
-        count, names = self.frame.count(), [*clear, *confidential]
-        wanted = spread_rows(count, len(clear)).size
-        share = min(2 * wanted / max(count, 1), 1.0)  # twice as many, as Spark draws rows one by one
-        some = self._cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(wanted).toArrow()
-        sample = {name: _numbers(some.column(f"cell{j}")) for j, name in enumerate(names)}
+    @cached_property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.frame.count()
 
-        def counted(of: Counts, own: Sequence[str]) -> Iterable[tuple[int, int]]:
-            counting = _Counting(of, tuple(own))
-            rows = self._cells(own).mapInArrow(counting, "broken long, rows long").collect()
-            return [(row["broken"], row["rows"]) for row in rows]
+    def is_numeric(self, name: str) -> bool:
+        """Does the column hold numbers?"""
+        return self.numeric[name]
 
-        return judged(sample, len(clear), codes_in(sample, rules, self.names), counted)
+    def forget(self) -> None:
+        """Give the workers' disks back; what is read later is made once more."""
+        forget(self.kept)
+
+    def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
+        """Cells of some columns of numbers, in as many random rows."""
+        share = min(2 * rows.size / max(self.count, 1), 1.0)  # twice as many, as Spark draws rows one by one
+        some = self._cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(rows.size).toArrow()
+        return {name: _numbers(some.column(f"cell{j}")) for j, name in enumerate(names)}
+
+    def counted(self, count: CountRows, names: Sequence[str]) -> Iterable[tuple[int, int]]:
+        """What is counted in some columns of numbers, on the workers."""
+        counting = _Counting(count, tuple(names))
+        rows = self._cells(names).mapInArrow(counting, "broken long, rows long").collect()
+        return [(row["broken"], row["rows"]) for row in rows]
+
+    def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
+        """Sums that were declared; what else a dictionary can declare needs whole columns."""
+        check_declares_sums(dictionary)
+        place = {name: j for j, name in enumerate(table.confidential_names)}
+        rules = []
+        for entry in dictionary.sums:
+            if not {entry.total, *entry.parts} <= place.keys():
+                raise ParameterError(
+                    f"rules: the sum for '{entry.total}' has columns that are not protected",
+                    "protect all of them, or none",
+                )
+            if entry.exceptions or not entry.enforce:
+                raise ParameterError(
+                    f"rules: on Spark, the sum for '{entry.total}' must hold in every row and be kept",
+                    "use engine='memory'",
+                )
+            coefficients = entry.coefficients or (1.0,) * len(entry.parts)
+            terms = {place[name]: factor for name, factor in zip(entry.parts, coefficients, strict=True)}
+            rule = LinearRule(place[entry.total], terms)
+            if rule.worst_miss(table.confidential) > TEXT_ROUND_OFF:
+                raise DataError(
+                    f"rules: '{entry.total}' is not the sum of its parts in every row", "correct the rows or the rules"
+                )
+            rules.append(rule)
+        return ColumnRules(sums=rules)
 
     def _cells(self, names: Sequence[str]) -> DataFrame:
         return self.frame.select(*(_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(names)))
+
+    def read(self, roles: Roles) -> ReadTable:
+        """The columns with a role, gathered on the workers."""
+        check_simple_roles(roles)
+        if any(product[0].labels for product in roles.public.products):
+            # Labels would be columns of 0 and 1, which the records do not have.
+            raise ParameterError(
+                "public: on Spark, only columns of numbers can be regressed on",
+                "use engine='memory', or add columns of 0 and 1 to the table",
+            )
+        public = roles.public.columns
+        table = self.table(roles.confidential, public, roles.weight)
+        check_count(table.count)
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
 
     def table(self, confidential: Sequence[str], public: Sequence[str] = (), weight: str | None = None) -> SparkTable:
         """The rows gathered into records on the workers' disks, as a table."""
@@ -125,7 +197,8 @@ class SparkSource:
             raise
         # Until now rows were handed over, and from now on records are, which are a thousand times as large.
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(RECORDS_AT_ONCE))
-        records = SparkRecords(frame, layout, len(columns), len(columns), [packed])
+        self.kept.append(packed)
+        records = SparkRecords(frame, layout, len(columns), len(columns), self.kept)
         names = (*public, *confidential)
         values = SparkMatrix(far_columns(range(len(names)), layout.count), records=records)
         table = SparkTable(values, names, len(public))
@@ -188,7 +261,7 @@ class SparkSource:
         starts = np.cumsum([0, *sizes.values()]).tolist()
         return dict(zip(sizes, starts, strict=False))
 
-    def released(self, table: SparkTable, outcome: FarOutcome) -> DataFrame:
+    def released(self, table: SparkTable, outcome: RemoteOutcome) -> DataFrame:
         """The rows as they are released: same columns, in the order in which Spark reads them."""
         from pyspark.sql.types import DoubleType, StructField, StructType
 
@@ -208,7 +281,7 @@ class SparkSource:
 class _Counting:
     """Counts on the workers, batch by batch."""
 
-    of: Counts
+    count: CountRows
     names: tuple[str, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
@@ -217,7 +290,7 @@ class _Counting:
 
         for batch in batches:
             cells = {name: _numbers(batch.column(j)) for j, name in enumerate(self.names)}
-            broken, rows = self.of(cells)
+            broken, rows = self.count(cells)
             yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
 
 
@@ -268,7 +341,7 @@ def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
     only = SparkMatrix(far_columns([place], table.count), records=table.far.here)
     bad, total = only.total(_weighed, [0]).tolist()
     if bad:
-        raise DataError(f"weight: column '{name}' has cells that are missing or not above 0", "give every row a weight")
+        raise bad_weight(name)
     return replace(table, weights=cast(Array, FarColumn(place, table.count, total / table.count)))
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.moments import Moments, merged, moments
-from microveil.core.profile import Scan, scan
-from microveil.core.table import Matrix, Microdata, RowMap
+from microveil.core.profile import Profile
+from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import single_threaded_blas
 
 if TYPE_CHECKING:
@@ -322,18 +322,12 @@ class Making:
         weights = None if self.weights is None else self.weights[piece.rows]
         return _as_summary(moments(lambda rows: made[:, rows], made.shape[1], weights=weights))
 
-    def look(self, piece: Piece) -> Summary:
+    def profile(self, piece: Piece) -> Summary:
         """Its moments, extremes and fingerprint."""
-        made = self.made(piece)
         weights = None if self.weights is None else self.weights[piece.rows]
-        found = scan(Microdata(Matrix(list(made)), ("",) * made.shape[0], weights=weights))
-        fingerprint = np.array(found.fingerprint, dtype=np.uint64)
-        return {
-            **_as_summary(found.moments),
-            "minimum": found.minimum,
-            "maximum": found.maximum,
-            "fingerprint": fingerprint,
-        }
+        found = Matrix(list(self.made(piece))).profile(weights)
+        extremes = {"minimum": found.minimum, "maximum": found.maximum}
+        return {**_as_summary(found.moments), **extremes, "fingerprint": np.array(found.fingerprint, dtype=np.uint64)}
 
 
 def _as_summary(found: Moments) -> Summary:
@@ -350,9 +344,9 @@ def as_moments(summary: Summary) -> Moments:
     return Moments(float(summary["weight"]), summary["shift"], summary["offset"], summary["comoment"])
 
 
-def as_scan(summary: Summary) -> Scan:
-    """The first look in a summary."""
-    return Scan(as_moments(summary), summary["minimum"], summary["maximum"], int(summary["fingerprint"]))
+def as_profile(summary: Summary) -> Profile:
+    """The profile in a summary."""
+    return Profile(as_moments(summary), summary["minimum"], summary["maximum"], int(summary["fingerprint"]))
 
 
 def fold_totals(parts: Sequence[Summary]) -> Summary:
@@ -370,7 +364,7 @@ def fold_moments(parts: Sequence[Summary]) -> Summary:
     return _as_summary(merged([as_moments(part) for part in parts]))
 
 
-def fold_looks(parts: Sequence[Summary]) -> Summary:
+def fold_profiles(parts: Sequence[Summary]) -> Summary:
     """Moments, extremes and the fingerprint of all rows together."""
     return {
         **fold_moments(parts),

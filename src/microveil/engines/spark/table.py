@@ -1,6 +1,6 @@
 """Tables whose rows are on the workers of a Spark cluster.
 
-Rows are gathered into records once (`engines.spark_rows`), which Spark keeps on the workers' disks. A lost record is
+Rows are gathered into records once (`engines.spark.rows`), which Spark keeps on the workers' disks. A lost record is
 made again from where the rows came from; its check sums say whether it is the same, so that a task may run twice, or
 on another worker, without a change in the result. Only summaries come to the driver.
 """
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from microveil.core import shuffle
 from microveil.core.arrays import Array
 from microveil.core.moments import Moments
-from microveil.core.profile import Scan
+from microveil.core.profile import Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Stream
-from microveil.core.table import Matrix, Microdata, RowMap
+from microveil.core.table import Matrix, Microdata, RowMap, as_they_are
 from microveil.engines.out_of_core import RemoteTable
-from microveil.engines.scores import Told
+from microveil.engines.scores import ShareDone
 from microveil.engines.spark.rows import (
     RECORD,
     SUMMARY,
@@ -37,10 +37,10 @@ from microveil.engines.spark.rows import (
     Reducing,
     Summary,
     as_moments,
-    as_scan,
+    as_profile,
     fold_largest,
-    fold_looks,
     fold_moments,
+    fold_profiles,
     fold_totals,
     unpacked,
 )
@@ -80,8 +80,7 @@ class SparkRecords:
 
     def forget(self) -> None:
         """Give the workers' disks back; what is read later is made once more."""
-        while self.kept:
-            self.kept.pop().unpersist()
+        forget(self.kept)
 
     def mapped(self, by: Callable[[Batches], Batches], schema: Any, *, whole: bool = False) -> DataFrame:
         """Records through a function on the workers; without the columns that are not numbers, unless `whole`."""
@@ -92,6 +91,12 @@ class SparkRecords:
         """All records to one summary, in their order."""
         reducing = Reducing(self.layout, self.checked, make, fold)
         return summed(self.mapped(reducing, SUMMARY), fold, self.layout.parts)
+
+
+def forget(kept: list[DataFrame]) -> None:
+    """Take what Spark keeps off its disks."""
+    while kept:
+        kept.pop().unpersist()
 
 
 def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
@@ -133,6 +138,14 @@ class SparkMatrix(Matrix):
         """Some of the columns, in the order given."""
         return replace(self, columns=[self.columns[j] for j in columns])
 
+    def profile(self, weights: Array | None = None) -> Profile:
+        """Moments, extremes and the fingerprint of all rows, in one pass."""
+        return as_profile(self.here.reduced(Making(as_they_are, self.places, weights).profile, fold_profiles))
+
+    def measure(self, of: RowMap = as_they_are, weights: Array | None = None) -> Moments:
+        """Moments of what is made of the rows."""
+        return as_moments(self.here.reduced(Making(of, self.places, weights).moments, fold_moments))
+
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all records of what is made of some columns."""
         return self.here.reduced(Making(of, self.select(columns).places).total, fold_totals)["made"]
@@ -142,7 +155,7 @@ class SparkMatrix(Matrix):
         return self.here.reduced(Making(of, self.select(columns).places).total, fold_largest)["made"]
 
     def varies(self, column: int) -> bool:  # noqa: ARG002 - it holds for every column
-        """Columns that are asked for are known to vary from the first look; another pass for each would be too much."""
+        """Whoever asks knows from the profile that the column varies; another pass for each would be too much."""
         return True
 
 
@@ -158,14 +171,6 @@ class SparkTable(RemoteTable):
     def far(self) -> SparkMatrix:
         """The columns."""
         return cast(SparkMatrix, self.values)
-
-    def look(self) -> Scan:
-        """Moments, extremes and the fingerprint of all rows, in one pass."""
-        return as_scan(self.far.here.reduced(Making(as_they_are, self.far.places, self.weights).look, fold_looks))
-
-    def measure(self, of: RowMap, first: int | None = None) -> Moments:  # noqa: ARG002 - records are read whole
-        """Moments of what is made of the rows."""
-        return as_moments(self.far.here.reduced(Making(of, self.far.places, self.weights).moments, fold_moments))
 
     def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
         """Sums over all records of what is made of each (of some columns only)."""
@@ -186,26 +191,21 @@ class SparkTable(RemoteTable):
         *cells, weights = self.sampled(partial(_with_weights, self.weights), rows)
         return Microdata(Matrix(cells), self.names, self.public, weights)
 
-    def beside(self, other: SparkTable) -> SparkTable:
+    def with_columns_of(self, other: SparkTable) -> SparkTable:
         """The columns of both. Records only ever grow, so the wider ones have all that the others have."""
         records = max(self.far.here, other.far.here, key=lambda records: records.width)
         values = SparkMatrix([*self.values.columns, *other.values.columns], records=records)
         return replace(self, values=values, names=(*self.names, *other.names))
 
-    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> SparkTable:
-        """The table with columns beside its own: what is made of the rows, each column of it in a random order."""
+    def permuted(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> SparkTable:
+        """The table with further columns: what is made of the rows, each column of it in a random order."""
         records = self.far.here
         shuffles = Shuffles(list(streams), 0 if self.count <= shuffle.SMALL else shuffle.bucket_count(self.count))
         wider = _shuffled(records, Making(of, self.far.places), shuffles)
-        told(1.0)
+        report(1.0)
         added = far_columns(range(records.width, wider.width), self.count)
         values = SparkMatrix([*self.values.columns, *added], records=wider)
         return replace(self, values=values, names=(*self.names, *("permuted" for _ in streams)))
-
-
-def as_they_are(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
-    """The cells themselves."""
-    return cells
 
 
 def _with_weights(weights: Array, cells: Array, rows: slice) -> Array:
