@@ -37,7 +37,7 @@ from microveil.engines.out_of_core import (
     shown_rows,
 )
 from microveil.engines.set_aside import altered_variance
-from microveil.engines.stream import BlockColumns, Written, write_blocks
+from microveil.engines.stream import FileSource, Written, write_blocks
 from microveil.intake.derivable import check_not_derivable
 from microveil.intake.intake import Intake, Rules, take_in
 from microveil.intake.roles import Choice, ColumnId, resolve_roles
@@ -174,7 +174,7 @@ def stream_file(
         if confidential is None:
             api.check_nothing_slips_through(head)
             api.check_no_hidden_numbers(file, roles.shown)
-        columns = BlockColumns(file, shelf, tell)
+        columns = FileSource(file, shelf, tell)
         intake = take_in(columns, roles, rules)
         mostly = check_not_derivable(columns, roles.confidential, rules)
         api.check_fits(plan, intake)

@@ -84,6 +84,16 @@ def regression_slopes(xx: Array, xy: Array) -> Array:
     return slopes
 
 
+def leverage(x: Array, inverse: Array, weight: Array | float, total: float) -> Array:
+    """The share of each record in its own fitted value, with an intercept.
+
+    `x` (columns x records) is centred, `inverse` is that of its weighted cross-products over all records, `weight` (of
+    each record) adds up to `total` over all of them.
+    """
+    found: Array = weight * (1 / total + (x * (inverse @ x)).sum(axis=0))
+    return found
+
+
 def nearest_correlation(matrix: Array) -> Array:
     """Correlations that need not fit together, made to: clip what is negative, restore the diagonal."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)

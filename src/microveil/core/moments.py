@@ -44,7 +44,7 @@ class Moments:
 
     The mean is kept as `shift + offset`: where it is a million standard deviations away from zero, the sum has lost
     six digits that the small offset still has. Of a wide table the `deviations` w^½ (x-mean) of the rows, columns x
-    rows, stand for the `products`, which are made of them where they are asked for.
+    rows, stand for the `products`, which are made of them where they are needed.
     """
 
     weight: float

@@ -95,7 +95,11 @@ class Matrix:
     def _made(self, of: RowMap, columns: Sequence[int]) -> list[Array]:
         chosen = self.select(columns)
         runs = segments(self.shape[0], len(columns)) or [[slice(0, 0)]]
-        return [of(chosen.piece(piece), piece) for run in runs for piece in run]
+
+        def made(pieces: list[slice]) -> list[Array]:
+            return [of(chosen.piece(piece), piece) for piece in pieces]
+
+        return [result for results in in_threads([partial(made, run) for run in runs]) for result in results]
 
     def varies(self, column: int) -> bool:
         """Is the column not constant? The first rows mostly tell."""
@@ -108,7 +112,7 @@ class Matrix:
         return Matrix([column[rows] for column in self.columns])
 
     def remember(self, what: Hashable, make: Callable[[], Answer]) -> Answer:  # noqa: ARG002 - kept by other tables
-        """What is made of all rows; a table for which that is a long way keeps it, by its name."""
+        """What is made of all rows; a table for which that takes long keeps it, by its name."""
         return make()
 
     def in_order(self, column: int) -> Array:
@@ -153,7 +157,7 @@ class Clustering:
 
 @dataclass(frozen=True, repr=False)
 class Microdata:
-    """What is to be protected, and what is known beside it.
+    """What is to be protected, and what else is known of the records.
 
     `values` has the public columns first, then the confidential ones: every step that needs both reads one piece.
     `other` has the confidential columns as another masker released them, for methods that start from these, and
@@ -204,14 +208,7 @@ class Microdata:
 
     def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
         """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""
-        values = self.values if columns is None else self.values.select(columns)
-
-        def sums(pieces: list[slice]) -> Array:
-            total: Array = np.sum([of(values.piece(piece), piece) for piece in pieces], axis=0)
-            return total
-
-        parts = in_threads([partial(sums, run) for run in segments(self.count, values.shape[1])])
-        return np.asarray(np.sum(parts, axis=0))
+        return self.values.total(of, range(self.values.shape[1]) if columns is None else columns)
 
     def keep(self, confidential: Sequence[int]) -> Microdata:
         """The table with only some of its confidential columns (numbered among themselves)."""

@@ -36,12 +36,12 @@ _limit: Any = None
 
 def worker_count() -> int:
     """Threads to use: `MICROVEIL_THREADS`, or the cores this process may run on."""
-    asked = os.environ.get("MICROVEIL_THREADS", "").strip()
-    if not asked:
+    wanted = os.environ.get("MICROVEIL_THREADS", "").strip()
+    if not wanted:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not (asked.isascii() and asked.isdecimal()) or int(asked) < 1:
+    if not (wanted.isascii() and wanted.isdecimal()) or int(wanted) < 1:
         raise ParameterError("MICROVEIL_THREADS must be a whole number of at least 1", "unset it to use all cores")
-    return int(asked)
+    return int(wanted)
 
 
 @contextmanager
@@ -63,18 +63,18 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def in_threads(
-    tasks: Sequence[Callable[[], Result]], told: Callable[[int], None] = lambda _: None, *, small: bool = False
+    tasks: Sequence[Callable[[], Result]], report: Callable[[int], None] = lambda _: None, *, small: bool = False
 ) -> list[Result]:
     """Run the tasks, as many at a time as there are workers; results in the order of the tasks.
 
-    `told` hears, in the thread of the caller, how many are done. Threads are not worth their start for `small` work.
+    `report` hears, in the thread of the caller, how many are done. Threads are not worth their start for `small` work.
     """
     workers = 1 if small else min(worker_count(), len(tasks))
     results = []
     with ThreadPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
         for result in (task() for task in tasks) if pool is None else pool.map(lambda task: task(), tasks):
             results.append(result)
-            told(len(results))
+            report(len(results))
     return results
 
 

@@ -88,33 +88,33 @@ def clustered(context: RunContext, table: Microdata) -> tuple[list[Array], Spect
 
 
 def _centred(columns: Array) -> tuple[Array, Array]:
-    """Columns without their means, and these: every cluster has a constant, and what is far from zero loses digits."""
+    """Columns without their means, and these: every cluster has a constant, and large means would cost digits."""
     means: Array = columns.mean(axis=0)
     return columns - means, means
 
 
 def _layers(layout: ClusterLayout, table: Microdata, context: RunContext) -> Layers:
     """The clusters and their regressions, as the layout says."""
-    told = table.clustering
-    groups = told.clusters or _found_clusters(layout, table, context)
-    pieces = None if told.pieces is None else told.pieces.numbers
+    clustering = table.clustering
+    groups = clustering.clusters or _found_clusters(layout, table, context)
+    pieces = None if clustering.pieces is None else clustering.pieces.numbers
     if layout.as_pieces:
         pieces, groups = groups.numbers, _one_cluster(table.count)
     regressors, _ = _centred(np.column_stack([np.empty((table.count, 0)), *table.regressors.columns]))
     if layout.public_is_local:
         local, across = regressors, np.empty((table.count, 0))
     else:
-        taken = {*told.local, *told.local_pieces, *told.grouped}
-        local = regressors[:, list(told.local)]
+        taken = {*clustering.local, *clustering.local_pieces, *clustering.grouped}
+        local = regressors[:, list(clustering.local)]
         across = regressors[:, [j for j in range(table.public) if j not in taken]]
-    if told.groups is not None:
-        _check_groups(groups, told.groups.numbers)
-        across = np.hstack([across, crossed(regressors[:, list(told.grouped)], told.groups.numbers)])
+    if clustering.groups is not None:
+        _check_groups(groups, clustering.groups.numbers)
+        across = np.hstack([across, crossed(regressors[:, list(clustering.grouped)], clustering.groups.numbers)])
     clusters = rows_by_group(groups.numbers)
     if pieces is None:
         return Layers(groups, groups.numbers, fit_levels(clusters, local, across))
     cut = np.unique(groups.numbers * (pieces.max() + 1) + pieces, return_inverse=True)[1]
-    levels = fit_levels(clusters, local, across, rows_by_group(cut), regressors[:, list(told.local_pieces)])
+    levels = fit_levels(clusters, local, across, rows_by_group(cut), regressors[:, list(clustering.local_pieces)])
     return Layers(groups, cut, levels)
 
 
@@ -137,10 +137,10 @@ def _found_clusters(layout: ClusterLayout, table: Microdata, context: RunContext
     """Clusters that no column makes: similar records, ordinary and outlying ones, or all records in one."""
     if layout.outlier_quantile is not None:
         values = np.column_stack(table.confidential.columns)
-        far = outlying(values, layout.outlier_quantile, context.stream("outliers"))
-        if far.all() or not far.any():
+        outliers = outlying(values, layout.outlier_quantile, context.stream("outliers"))
+        if outliers.all() or not outliers.any():
             return _one_cluster(table.count)
-        return Groups(far.astype(np.intp), ("ordinary records", "outlying records"))
+        return Groups(outliers.astype(np.intp), ("ordinary records", "outlying records"))
     if layout.similar is None:
         return _one_cluster(table.count)
     if layout.similar > table.count:
@@ -187,7 +187,7 @@ def _check(layers: Layers, layout: ClusterLayout, own: Parts, table: Microdata, 
 
 
 def _check_solved(layers: Layers, layout: ClusterLayout, new: NewResiduals) -> None:
-    """Were there residuals with the covariances asked for, in every cluster?"""
+    """Were there residuals with the covariances that are wanted, in every cluster?"""
     if new.short:
         raise DataError(
             f"clusters: {len(new.short)}, {layers.sizes(new.short)}, have too few for their covariances",

@@ -19,10 +19,20 @@ from microveil.engines.out_of_core import RemoteTable
 from microveil.engines.scores import ShareDone
 from microveil.storage.disk_columns import BYTES, DiskColumn, Shelf, on_disk
 
-Said = TypeVar("Said")
+Seen = TypeVar("Seen")
 
 SHARE = 4
 """Of the memory allowed, one part in so many is for the rows at hand; the rest is for readers, writers and threads."""
+
+
+MOST_ROWS = 2**20
+"""Rows of a batch at most: more would make no difference to anything but the memory."""
+
+
+def batch_rows(width: int, memory: int) -> int:
+    """Rows of a batch of so many columns: whole blocks, as the memory (in bytes) allows."""
+    rows = memory // SHARE // (BYTES * max(width, 1)) // 2
+    return int(min(max(rows // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK, MOST_ROWS))
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,8 +68,7 @@ class DiskTable(RemoteTable):
 
     def batches(self, width: int) -> Iterator[slice]:
         """The rows in batches of whole blocks, as many as the memory allows for so many columns."""
-        rows = self.shelf.memory // SHARE // (BYTES * max(width, 1)) // ROWS_PER_BLOCK * ROWS_PER_BLOCK
-        rows = max(rows, ROWS_PER_BLOCK)
+        rows = batch_rows(width, self.shelf.memory)
         for start in range(0, self.count, rows):
             yield slice(start, min(start + rows, self.count))
 
@@ -68,19 +77,19 @@ class DiskTable(RemoteTable):
         of: RowMap,
         batch: slice,
         out: Array,
-        watch: Callable[[Array, slice], Said] | None = None,
+        watch: Callable[[Array, slice], Seen] | None = None,
         *,
         first: int | None = None,
-    ) -> list[Said]:
-        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` says of each.
+    ) -> list[Seen]:
+        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` makes of each.
 
         If it needs no more than the `first` columns, no others are read.
         """
         rows = rows_per_piece(self.values.shape[1])
         read = self.values if first is None else self.values.select(range(first))
 
-        def fill(starts: range) -> list[Said]:
-            seen: list[Said] = []
+        def fill(starts: range) -> list[Seen]:
+            seen: list[Seen] = []
             for start in starts:
                 piece = slice(start, min(start + rows, batch.stop))
                 values = of(read.piece(piece), piece)
@@ -91,7 +100,7 @@ class DiskTable(RemoteTable):
 
         step = -(-(batch.stop - batch.start) // worker_count() // rows) * rows or rows
         parts = [range(start, min(start + step, batch.stop), rows) for start in range(batch.start, batch.stop, step)]
-        return [said for part in in_threads([partial(fill, part) for part in parts]) for said in part]
+        return [seen for part in in_threads([partial(fill, part) for part in parts]) for seen in part]
 
     def _permuted_in_buckets(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> list[DiskColumn]:
         """The shuffle of `core.shuffle` with its buckets in files: rows to their buckets, then each bucket shuffled."""
@@ -109,7 +118,7 @@ class DiskTable(RemoteTable):
 
 @dataclass(frozen=True, repr=False)
 class BucketShuffle:
-    """A column on its way into a random order: the borders of its buckets, and where the next row of each goes."""
+    """A column that is brought into a random order: the borders of its buckets, and where the next row of each goes."""
 
     column: DiskColumn
     stream: Stream

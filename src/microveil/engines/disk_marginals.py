@@ -2,7 +2,7 @@
 
 A column that fits into the memory is put in order there, by the very step that tables in memory go through. One that
 does not is mapped by the quantiles of a sample, whose error is known: the share of values below any value is off by no
-more than a bound of Dvoretzky, Kiefer, Wolfowitz and Massart, which is told.
+more than a bound of Dvoretzky, Kiefer, Wolfowitz and Massart, which a remark states.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COPIES = 6
 """Columns of the size of one that sorting and smoothing it take."""
 
 DOUBT = 0.05
-"""Probability that the error of a sample is larger than told."""
+"""Probability that the error of a sample is larger than stated."""
 
 
 def with_marginals(

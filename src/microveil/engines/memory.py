@@ -37,7 +37,7 @@ from microveil.rules.ratios import RatioRule
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """Released columns and what happened on the way; numbers count the confidential columns.
+    """Released columns, and how they came about; numbers count the confidential columns.
 
     `altered` and `variance` are, per column, the variance in perturbed components and the whole (sums over rows).
     `untouched` is the number of components left as they are, `single` tells of records that have one component only.

@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class RemoteTable(Microdata):
 
 
 class Remembered(Stream):
-    """A stream that keeps the block it drew last, as rows are asked for in pieces that are smaller than a block."""
+    """A stream that keeps the block it drew last, as rows are read in pieces that are smaller than a block."""
 
     def __init__(self, entropy: int, key: tuple[int, ...]) -> None:
         super().__init__(entropy, key)
@@ -166,7 +166,7 @@ def _powers(pipeline: RowPipeline, cells: Array, rows: slice) -> Array:
 
 
 class LazyScores(Scores):
-    """Scores that are made of the rows whenever they are asked for; of these, only permuted ones are stored."""
+    """Scores that are made of the rows whenever they are needed; of these, only permuted ones are stored."""
 
     def __init__(self, task: ColumnTask) -> None:
         if not isinstance(task.table, RemoteTable):
@@ -281,8 +281,23 @@ class Released:
         return np.array([new[j] for j in sorted(new)])
 
 
+@dataclass(frozen=True, repr=False)
+class StoredDigits:
+    """Released columns with the digits that they are stored with: `kinds` has the type of each that has fewer."""
+
+    released: RowMap
+    kinds: Mapping[int, Any]
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The released columns of some rows."""
+        values = self.released(cells, rows)
+        for number, kind in self.kinds.items():
+            values[number] = values[number].astype(kind)
+        return values
+
+
 class MadeColumn:
-    """A released column that is made of the rows again when some of it is asked for."""
+    """A released column that is made of the rows again when some of it is read."""
 
     def __init__(self, made: MadeRows, number: int) -> None:
         self.made, self.number = made, number
@@ -298,7 +313,7 @@ class MadeColumn:
 
 
 class MadeRows:
-    """Released rows; those that were made last are kept, as columns are asked for one after the other."""
+    """Released rows; those that were made last are kept, as columns are read one after the other."""
 
     def __init__(self, table: RemoteTable, released: RowMap) -> None:
         self.table, self.released = table, released

@@ -1,6 +1,6 @@
 """centre -> decompose -> perturb -> restore -> join, for columns that vary, have no holes and stand for themselves.
 
-Every engine goes this way: what it does to rows is asked of the table (`measure`, `total`) and of the scores
+Every engine runs these steps: what is done to rows is up to the table (`measure`, `total`) and to the scores
 (`engines.scores`), which know where the rows are.
 """
 
@@ -101,9 +101,9 @@ class Spectrum:
     pieces: NDArray[np.intp] | None = None
     """The piece of a cluster that each record is in, which keeps its means; the clusters, where they have no pieces."""
 
-    def with_remark(self, said: str) -> Spectrum:
+    def with_remark(self, more: str) -> Spectrum:
         """The same, with more to say of the axes."""
-        remark = "; ".join(text for text in (self.axes.remark, said) if text)
+        remark = "; ".join(text for text in (self.axes.remark, more) if text)
         return replace(self, axes=replace(self.axes, remark=remark))
 
     @property
@@ -247,7 +247,7 @@ def _near_returns(plan: Plan, task: ColumnTask, scores: Array) -> float | None:
 def _offer(
     table: Microdata, centre: Centre, axes: Axes, shares: Array, sensitive: list[int], put_back: PutBack
 ) -> Offer:
-    """What the selection chooses from, with a look at the columns without some components, rebuilt ones among them."""
+    """What the selection chooses from, and the columns as they are without some components, rebuilt ones among them."""
 
     def without(components: list[int]) -> Matrix:
         taken_out = np.ascontiguousarray((axes.projection[:, components] @ axes.loadings[components]).T)
@@ -278,7 +278,7 @@ def _axes(plan: Plan, table: Microdata, centre: Centre, stream: Stream) -> Axes:
 
 
 def _source(task: ColumnTask, stream: Stream) -> Source:
-    """Where the scores come from: the columns, and beside them noise where the axes ask for it.
+    """Where the scores come from: the columns, and noise with them where the axes need it.
 
     Noise joins the table as columns of its own, and its moments with the others are measured. To make it uncorrelated
     with the data and itself, at unit variance, is then a matter of small matrices, which go into the projection.

@@ -37,17 +37,17 @@ def evidence(original: Microdata, released: Sequence[Array], present: Mask | Non
     `before` has the moments of the original; where cells are missing (`present`) they are found anew. With strata,
     the moments are those of each stratum, and the errors the worst of all.
     """
-    whole = _evidence(original, released, present, before)
+    overall = _evidence(original, released, present, before)
     if original.strata is None:
-        return whole
+        return overall
     parts = []
     for rows in rows_by_group(original.strata):
         holes = None if present is None else present[rows]
         part = original.take(rows)
-        look = moments(part.pieces, part.count, weights=part.weights)
-        parts.append(_evidence(part, [column[rows] for column in released], holes, look))
+        of_part = moments(part.pieces, part.count, weights=part.weights)
+        parts.append(_evidence(part, [column[rows] for column in released], holes, of_part))
     return replace(
-        whole,
+        overall,
         mean_error=max(part.mean_error for part in parts),
         covariance_error=max(part.covariance_error for part in parts),
     )

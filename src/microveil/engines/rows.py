@@ -177,11 +177,11 @@ def with_public(task: ColumnTask, scores: Array) -> Pieces:
     regressors = table.regressors
 
     def pieces(piece: slice) -> Array:
-        beside = np.empty((public + scores.shape[0], piece.stop - piece.start))
-        regressors.less(piece, shift, beside[:public])
-        beside[:public] -= offset
-        beside[public:] = scores[:, piece]
-        return beside
+        both = np.empty((public + scores.shape[0], piece.stop - piece.start))
+        regressors.less(piece, shift, both[:public])
+        both[:public] -= offset
+        both[public:] = scores[:, piece]
+        return both
 
     return pieces
 

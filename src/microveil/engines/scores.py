@@ -1,7 +1,7 @@
-"""The scores of a table on their way through a pipeline: where they are, and what can be done with them there.
+"""The scores of a table in a pipeline: where they are, and what can be done with them there.
 
 The pipeline says what happens, and the scores know how: held in one buffer (here), or made of the rows again whenever
-they are asked for (`engines.out_of_core`), for rows that are too many to be held.
+they are needed (`engines.out_of_core`), for rows that are too many to be held.
 """
 
 from __future__ import annotations

@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.rng import ROWS_PER_BLOCK
 from microveil.core.table import Microdata
 from microveil.engines.context import Progress
-from microveil.engines.disk import SHARE, DiskTable
-from microveil.engines.out_of_core import RemoteOutcome
+from microveil.engines.disk import DiskTable, batch_rows
+from microveil.engines.out_of_core import RemoteOutcome, StoredDigits
 from microveil.engines.release_check import Evidence, RemoteComparison
 from microveil.intake.intake import Intake
 from microveil.intake.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.intake.roles import Roles
 from microveil.intake.sources import (
-    BatchedColumns,
+    BatchedSource,
     Cells,
     ReadTable,
     check_count,
@@ -35,42 +34,24 @@ from microveil.io.blocks import BlockSource, Labels
 from microveil.io.dictionary import Dictionary, declared_rules, watched_rules
 from microveil.io.frames.dataframes import SAMPLE
 from microveil.rules.column_rules import ColumnRules
-from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
+from microveil.storage.disk_columns import DiskColumn, LabelColumn, Shelf, on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_ROWS = 2**20
-"""Rows of a batch at most: more would make no difference to anything but the memory."""
-
 
 @dataclass(frozen=True, repr=False)
-class BlockColumns(BatchedColumns):
+class FileSource(BatchedSource[BlockSource]):
     """A file that is read block by block; the columns that are needed go onto a disk."""
 
-    source: BlockSource
     shelf: Shelf
     progress: Progress = lambda *_: None
     in_memory = False
 
-    @property
-    def names(self) -> list[str]:
-        """The columns."""
-        return self.source.names
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return self.source.count
-
-    def is_numeric(self, name: str) -> bool:
-        """Does the column hold numbers?"""
-        return self.source.is_numeric(name)
-
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """Some columns of numbers, as many rows at a time as the memory allows."""
-        for batch in self.source.batches(list(names), batch_rows(len(self.names), self.shelf.memory)):
-            yield {name: self.source.numbers(name, batch.column(name))[0] for name in names}
+        for batch in self.opened.batches(list(names), batch_rows(len(self.names), self.shelf.memory)):
+            yield {name: self.opened.numbers(name, batch.column(name))[0] for name in names}
 
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role on a disk, but for public ones that are constant."""
@@ -104,7 +85,7 @@ class BlockColumns(BatchedColumns):
         self, names: Sequence[str], labels: Sequence[str]
     ) -> tuple[dict[str, DiskColumn], set[str], dict[str, Labels]]:
         """Columns on a disk (labels by their numbers), the names of those that vary, and the labels."""
-        source, columns = self.source, {name: self.shelf.column() for name in (*names, *labels)}
+        source, columns = self.opened, {name: self.shelf.column() for name in (*names, *labels)}
         first: dict[str, float] = {}
         varying: set[str] = set()
         found = {name: Labels() for name in labels}
@@ -130,12 +111,6 @@ class BlockColumns(BatchedColumns):
         return ColumnRules(sums=declared_rules(dictionary, columns), watched=watched_rules(dictionary, columns))
 
 
-def batch_rows(width: int, memory: int) -> int:
-    """Rows of a batch of so many columns: whole blocks, as the memory allows."""
-    rows = memory // SHARE // (BYTES * max(width, 1)) // 2
-    return int(min(max(rows // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK, MOST_ROWS))
-
-
 @dataclass(frozen=True, repr=False)
 class Written:
     """What was seen while the rows were written: how they compare with the original, and a sample of both."""
@@ -155,31 +130,26 @@ class Written:
 
 
 def write_blocks(
-    columns: BlockColumns, intake: Intake, outcome: RemoteOutcome, sampled: NDArray[np.intp], file: IO[bytes]
+    columns: FileSource, intake: Intake, outcome: RemoteOutcome, sampled: NDArray[np.intp], file: IO[bytes]
 ) -> Written:
     """Write the released rows, with the columns that stay as they are, batch by batch.
 
     While a batch is written the next is made and compared with the original, and rows that are `sampled` are kept.
     """
-    source, table, released = columns.source, intake.table, outcome.table
+    source, table, released = columns.opened, intake.table, outcome.table
     if not (isinstance(table, DiskTable) and isinstance(released, DiskTable)):
         raise TypeError("this engine writes tables on a disk")
     names = table.confidential_names
     kept = [name for name in source.names if name not in set(names)]
-    rows = batch_rows(2 * len(source.names), table.shelf.memory)
-    batches = [slice(start, min(start + rows, table.count)) for start in range(0, table.count, rows)]
+    batches = list(table.batches(2 * len(source.names)))
+    rows = batches[0].stop
     unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
     sink = source.sink(file, names)
     comparison = RemoteComparison(table, intake.profile.moments)
     watching = Watching(table, comparison, np.arange(table.count) if comparison.of_rows else sampled)
 
     short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
-
-    def stored(cells: Array, rows: slice) -> Array:
-        values = outcome.released(cells, rows)
-        for number, kind in short.items():
-            values[number] = values[number].astype(kind)
-        return values
+    stored = StoredDigits(outcome.released, short)
 
     def made(batch: slice) -> tuple[Array, list[Seen]]:
         values = np.empty((len(names), batch.stop - batch.start))
@@ -192,8 +162,8 @@ def write_blocks(
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(made, batches[0])
         for number, batch in enumerate(batches):
-            values, said = coming.result()
-            seen += said
+            values, seen_in_batch = coming.result()
+            seen += seen_in_batch
             if number + 1 < len(batches):
                 coming = ahead.submit(made, batches[number + 1])
             others = next(unchanged)

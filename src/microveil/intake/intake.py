@@ -17,7 +17,7 @@ from microveil.core.profile import Profile
 from microveil.core.table import Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
-from microveil.intake.sources import ColumnSource, ReadTable, group_numbers, has_missing
+from microveil.intake.sources import ReadTable, TableSource, group_numbers, has_missing
 from microveil.io.dictionary import Dictionary, find_codes, read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE, check_values
@@ -60,7 +60,7 @@ def with_values(frame: Frame, roles: Roles) -> Roles:
     return replace(roles, confidential=full or roles.confidential)
 
 
-def take_in(source: ColumnSource, roles: Roles, rules: Rules) -> Intake:
+def take_in(source: TableSource, roles: Roles, rules: Rules) -> Intake:
     """Read the columns, check them, find or read the special codes and the rules, and build the table."""
     read = source.read(roles)
     table, profile = read.table, read.table.profile()

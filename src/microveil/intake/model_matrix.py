@@ -1,4 +1,4 @@
-"""The model matrix: the columns that confidential ones are regressed on, beside the intercept.
+"""The model matrix: the columns that confidential ones are regressed on, with an intercept.
 
 A product of numbers is one column. With labels it is a column for each combination of them, which is 0 in all other
 rows. The combinations of some columns say all that fewer of them say. So a term is taken apart into what each set of
@@ -106,7 +106,7 @@ def _labels(frame: Frame, role: str, name: str) -> NDArray[np.intp]:
 
 
 def _varies(values: Array) -> bool:
-    """Is the column not constant? The first cells mostly tell; what is missing is told of later."""
+    """Is the column not constant? The first cells mostly tell; what is missing is reported later."""
     return bool((values[:FIRST_ROWS] != values[0]).any() or (values != values[0]).any())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from microveil.core.fewest_records import pooled, pulled_in
 from microveil.core.table import Clustering, Groups, Matrix, Microdata
 from microveil.intake.model_matrix import model_matrix
 from microveil.intake.roles import Roles
+from microveil.io.blocks import BlockSource
 from microveil.io.dictionary import (
     Dictionary,
     declared_domain,
@@ -32,6 +33,8 @@ from microveil.rules.domain import Domain
 
 Cells = Mapping[str, Array]
 """Cells of some columns of the same rows, by the columns' names."""
+
+Opened = TypeVar("Opened", Frame, BlockSource)
 
 CountRows = Callable[[Cells], tuple[int, int]]
 """Two numbers of rows, counted in some cells."""
@@ -52,7 +55,7 @@ class ReadTable:
     """How many labels, combinations or strata were pooled, because few records have them; see `Intake`."""
 
 
-class ColumnSource(Protocol):
+class TableSource(Protocol):
     """A table before it is taken in."""
 
     @property
@@ -71,7 +74,7 @@ class ColumnSource(Protocol):
         """Does the column hold numbers?"""
 
     def read(self, roles: Roles) -> ReadTable:
-        """The columns that have a role, as a table; everything is checked that can be before a look at all rows."""
+        """The columns that have a role, as a table; everything is checked that can be before all rows are profiled."""
 
     def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
         """What a dictionary says of the confidential columns, after checking that it holds."""
@@ -83,12 +86,29 @@ class ColumnSource(Protocol):
         """What is counted in some columns of numbers, over all rows in parts."""
 
 
-class BatchedColumns(ABC):
-    """A source that gives its rows in batches, in order."""
+@dataclass(frozen=True, repr=False)
+class BatchedSource(ABC, Generic[Opened]):
+    """A frame, or a file that is read in blocks: its rows come in batches, in order."""
+
+    opened: Opened
 
     @abstractmethod
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """Some columns of numbers, some rows at a time."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return self.opened.names
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.opened.count
+
+    def is_numeric(self, name: str) -> bool:
+        """Does the column hold numbers?"""
+        return self.opened.is_numeric(name)
 
     def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
         """Cells of some columns of numbers in these rows, which are in ascending order."""
@@ -106,38 +126,23 @@ class BatchedColumns(ABC):
 
 
 @dataclass(frozen=True, repr=False)
-class FrameSource(BatchedColumns):
+class FrameSource(BatchedSource[Frame]):
     """A frame in memory.
 
     With `pull_in`, records far out in public columns are pulled in: a method that keeps moments exactly promises those
     with the columns as they are.
     """
 
-    frame: Frame
     pull_in: bool = False
     in_memory = True
 
-    @property
-    def names(self) -> list[str]:
-        """The columns."""
-        return self.frame.names
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return self.frame.count
-
-    def is_numeric(self, name: str) -> bool:
-        """Does the column hold numbers?"""
-        return self.frame.is_numeric(name)
-
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """All rows at once."""
-        yield {name: self.frame.numbers(name) for name in names}
+        yield {name: self.opened.numbers(name) for name in names}
 
     def read(self, roles: Roles) -> ReadTable:
         """The table, with labels and strata of few records pooled."""
-        frame = self.frame
+        frame = self.opened
         check_count(frame.count)
         for name in roles.confidential:
             check_held(name, frame.is_held(name))

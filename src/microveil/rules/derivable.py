@@ -98,20 +98,20 @@ def _linear(sample: Matrix, holes: Mask, group: list[int], columns: list[int]) -
     """Those of some columns, with holes in the same rows, that are linear combinations of a group in clear."""
     chosen = fullest([*group, columns[0]], holes, [LinearRule(columns[0], {})])
     clear = [j for j in chosen if j != columns[0]]
-    whole = sample.take(np.flatnonzero(~holes[:, chosen].any(axis=1)))
-    clear = [j for j in clear if _varies(whole.columns[j])]
-    columns = [j for j in columns if _varies(whole.columns[j])]
+    complete = sample.take(np.flatnonzero(~holes[:, chosen].any(axis=1)))
+    clear = [j for j in clear if _varies(complete.columns[j])]
+    columns = [j for j in columns if _varies(complete.columns[j])]
     if not clear or not columns:
         return []
-    design, targets = (_standard(whole, those) for those in (clear, columns))
+    design, targets = (_standard(complete, those) for those in (clear, columns))
     fitted = np.linalg.lstsq(design, targets, rcond=RANK_TOLERANCE)[0]
     left = np.square(targets - design @ fitted).mean(axis=0)
     found = []
     for j, share, slopes in zip(columns, left.tolist(), fitted.T, strict=True):
         if share <= TRIFLE:
-            found.append(_follows(whole, clear, j, slopes))
+            found.append(_follows(complete, clear, j, slopes))
         elif len(clear) <= MANY:
-            rule = near_sum(np.array(whole.columns)[:, :: max(whole.shape[0] // NEAR_ROWS, 1)], clear, j)
+            rule = near_sum(np.array(complete.columns)[:, :: max(complete.shape[0] // NEAR_ROWS, 1)], clear, j)
             found += [] if rule is None else [DerivableColumn(j, tuple(rule.terms), rule)]
     return found
 
@@ -123,21 +123,21 @@ def _standard(values: Matrix, columns: Sequence[int]) -> Array:
     return standard
 
 
-def _follows(whole: Matrix, clear: list[int], column: int, slopes: Array) -> DerivableColumn:
+def _follows(complete: Matrix, clear: list[int], column: int, slopes: Array) -> DerivableColumn:
     """The rule for a column: exact, by the rank rule, to the step that it is rounded to, or but for a trifle."""
-    cells = whole.columns[column]
+    cells = complete.columns[column]
     spread = float(cells.std())
-    rules = dependence_among(whole, [*clear, column], ordered=True).rules
+    rules = dependence_among(complete, [*clear, column], ordered=True).rules
     rule = next((rule for rule in rules if rule.column == column), None)
     if rule is not None:
         return DerivableColumn(column, tuple(rule.terms), rule, 0.0 if rule.exact else 10 * RANK_TOLERANCE * spread)
-    scales = [spread / float(whole.columns[j].std()) for j in clear]
+    scales = [spread / float(complete.columns[j].std()) for j in clear]
     terms = {j: float(c) * scale for j, c, scale in zip(clear, slopes, scales, strict=True) if abs(c) > TRIFLE}
-    constant = float(cells.mean()) - sum(c * float(whole.columns[j].mean()) for j, c in terms.items())
+    constant = float(cells.mean()) - sum(c * float(complete.columns[j].mean()) for j, c in terms.items())
     rule = LinearRule(column, terms, constant, exact=False)
     step = step_of(cells) or 0.0
     rounded = 0 < PLENTY * step <= np.subtract(*np.quantile(cells, [0.9, 0.1]))
-    rounded &= np.abs(cells - rule.rebuilt(whole.columns)).max() <= step
+    rounded &= np.abs(cells - rule.rebuilt(complete.columns)).max() <= step
     return DerivableColumn(
         column, tuple(terms), rule, step if rounded else 3 * TRIFLE**0.5 * spread, closely=not rounded
     )

@@ -1,6 +1,6 @@
 """The domain of a column: which values it can have at all, learnt from those it has.
 
-Only what can be told to everyone is learnt: a sign, a step, a share of zeros. The extremes of a column are not its
+Only what everyone may know is learnt: a sign, a step, a share of zeros. The extremes of a column are not its
 bounds, as they are values of single records.
 """
 
@@ -24,7 +24,7 @@ With a share of the value alone, one of a billion steps would always be near eno
 """
 
 OWN_STEP = 5
-"""Values beside zero from which on a step of more than 1 is a custom; the divisor of fewer is nearly one of them."""
+"""Values other than zero from which on a step above 1 is a custom; the divisor of fewer is nearly one of them."""
 
 FIRST_ROWS = 64
 """Rows on which most columns without a step are seen to have none."""

@@ -126,10 +126,10 @@ class Dependence:
 
 def in_order(rules: Sequence[LinearRule], known: Collection[int]) -> tuple[list[LinearRule], list[LinearRule]]:
     """The rules so that none comes before its terms (a total may be the sum of totals), and those in a circle."""
-    told, ordered, pending = set(known), [], list(rules)
-    while ready := [rule for rule in pending if rule.terms.keys() <= told]:
+    available, ordered, pending = set(known), [], list(rules)
+    while ready := [rule for rule in pending if rule.terms.keys() <= available]:
         ordered += ready
-        told |= {rule.column for rule in ready}
+        available |= {rule.column for rule in ready}
         pending = [rule for rule in pending if rule not in ready]
     return ordered, pending
 
@@ -170,7 +170,7 @@ def dependence_among(
 
 
 def fullest(among: Sequence[int], holes: Mask, declared: Sequence[LinearRule] = ()) -> list[int]:
-    """Columns to look for rules among: those with the fewest holes, as long as enough rows are whole in all of them."""
+    """Columns to search for rules: those with the fewest holes, as long as enough rows are complete in all of them."""
     chosen = sorted({j for rule in declared for j in (rule.column, *rule.terms)} & set(among))
     broken = holes[:, chosen].any(axis=1)
     for j in sorted(among, key=lambda j: int(holes[:, j].sum())):
@@ -180,11 +180,11 @@ def fullest(among: Sequence[int], holes: Mask, declared: Sequence[LinearRule] = 
     return sorted(chosen)
 
 
-def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int], *, ordered: bool) -> list[LinearRule]:
+def _search(values: Matrix, complete: Matrix, summary: Moments, among: list[int], *, ordered: bool) -> list[LinearRule]:
     trusted: set[int] = set()  # suspicious columns that turned out to be independent
     while True:
         basis, suspects = _split(summary, among, trusted, ordered=ordered)
-        rules = [rule for j in suspects if (rule := _confirmed(values, whole, summary, basis, j))]
+        rules = [rule for j in suspects if (rule := _confirmed(values, complete, summary, basis, j))]
         refuted = set(suspects) - {rule.column for rule in rules}
         if not refuted:
             return rules
@@ -211,7 +211,7 @@ def _split(summary: Moments, among: list[int], trusted: set[int], *, ordered: bo
     return basis, suspects
 
 
-def _confirmed(values: Matrix, whole: Matrix, summary: Moments, basis: list[int], column: int) -> LinearRule | None:
+def _confirmed(values: Matrix, complete: Matrix, summary: Moments, basis: list[int], column: int) -> LinearRule | None:
     """The rule for a suspicious column, if it holds on the rows: with whole coefficients first, then as fitted.
 
     A fit only sees terms down to a millionth of the largest; what it leaves is fitted again, so that a small part
@@ -219,7 +219,7 @@ def _confirmed(values: Matrix, whole: Matrix, summary: Moments, basis: list[int]
     """
     coefficients = np.zeros(len(basis))
     for _ in range(REFITS):
-        coefficients = coefficients + _fitted(whole, summary, basis, column, coefficients)
+        coefficients = coefficients + _fitted(complete, summary, basis, column, coefficients)
         for candidate in (np.round(coefficients), coefficients):
             for rule in _rules(column, basis, candidate, summary):
                 if rule.terms and rule.worst_miss(values) <= SUM_ROUND_OFF:
@@ -229,14 +229,14 @@ def _confirmed(values: Matrix, whole: Matrix, summary: Moments, basis: list[int]
     return replace(rule, exact=False) if rule.terms and rule.residual_norm(values) <= tolerance else None
 
 
-def _fitted(whole: Matrix, summary: Moments, basis: list[int], column: int, so_far: Array) -> Array:
+def _fitted(complete: Matrix, summary: Moments, basis: list[int], column: int, so_far: Array) -> Array:
     """Coefficients of what `so_far` leaves of the column, without those that are round-off of the fit."""
     sd = summary.sd[basis]
     correlations = summary.covariance[np.ix_(basis, basis)] / np.outer(sd, sd)
     left = LinearRule(column, dict(zip(basis, so_far.tolist(), strict=True)))
     own = left.renumbered({j: at for at, j in enumerate([column, *basis])})
     constant = float(summary.mean[column] - so_far @ summary.mean[basis])
-    sums = whole.total(partial(_explained, own, summary.mean[basis], sd, constant), [column, *basis])
+    sums = complete.total(partial(_explained, own, summary.mean[basis], sd, constant), [column, *basis])
     cross, spread, round_off = sums[2:], float(sums[0]), float(sums[1])
     if spread <= round_off:
         return np.zeros(len(basis))

@@ -90,7 +90,7 @@ def find_near_sums(values: Matrix, among: Sequence[int], holes: Mask | None, str
     rules = find_near_rules(chosen, chosen.measure(), stream)
     back = dict(enumerate(searched))
     counted = [_counted(values, rule.renumbered(back)) for rule in rules if is_sum(rule)]
-    # What holds in most rows only to the rounding of the columns has too many exceptions to be told as a rule.
+    # What holds in most rows only to the rounding of the columns has too many exceptions to be reported as a rule.
     return [near for near in counted if near.exceptions <= (1 - HOLDS) * near.rows]
 
 

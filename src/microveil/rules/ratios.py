@@ -116,10 +116,10 @@ def _possible(few: Array, quotients: Array) -> list[int]:
 def _candidates(head: Array, quotients: Array, column: int) -> list[tuple[int, int]]:
     """Pairs whose quotient the first rows do not refute as the column; undefined quotients refute nothing."""
     value = head[column]
-    told = value[~np.isnan(value)]
-    if np.unique(told).size < FIRST_ROWS // 5:
+    present = value[~np.isnan(value)]
+    if np.unique(present).size < FIRST_ROWS // 5:
         return []  # few different values: too easily met by chance
-    step = step_of(told)
+    step = step_of(present)
     if step is not None and step >= 1:
         return []  # whole numbers are counts or amounts; a rounded quotient would fit by accident
     with np.errstate(invalid="ignore"):
@@ -130,7 +130,7 @@ def _candidates(head: Array, quotients: Array, column: int) -> list[tuple[int, i
 
 
 def ratio_rule(columns: Sequence[Array], column: int, numerator: int, denominator: int) -> RatioRule:
-    """The rule for three columns, whether it holds or not: rounded as the column is, and with its way out."""
+    """The rule for three columns, whether it holds or not: rounded as the column is."""
     value = columns[column]
     # Where the ratio is undefined, the first such cell stands for all (checking the rule checks the others), unless
     # they are so few that it would tell of a record.
@@ -159,6 +159,6 @@ def _refuted(value: Array, numerator: Array, denominator: Array) -> bool:
 
 def _says_much(values: Matrix, rule: RatioRule) -> bool:
     """Most rows must speak for the rule: a column of holes and zeros refutes nothing."""
-    told = ~np.isnan(values.columns[rule.column]) & (values.columns[rule.denominator] != 0)
+    telling = ~np.isnan(values.columns[rule.column]) & (values.columns[rule.denominator] != 0)
     varies = np.nanmin(values.columns[rule.denominator]) < np.nanmax(values.columns[rule.denominator])
-    return bool(varies and np.count_nonzero(told) * 2 > told.size)
+    return bool(varies and np.count_nonzero(telling) * 2 > telling.size)

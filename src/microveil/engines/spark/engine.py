@@ -17,7 +17,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import RowMap
 from microveil.core.threads import single_threaded_blas
 from microveil.engines.context import Progress
-from microveil.engines.out_of_core import RemoteOutcome, check_eligible, run_out_of_core, shown_rows
+from microveil.engines.out_of_core import RemoteOutcome, StoredDigits, check_eligible, run_out_of_core, shown_rows
 from microveil.engines.release_check import RemoteComparison
 from microveil.engines.spark.frames import SparkSource
 from microveil.engines.spark.table import SparkTable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class SparkRelease:
-    """A release on Spark. Its rows are made when they are asked for, from records that Spark keeps on its disks."""
+    """A release on Spark. Its rows are made when they are read, from records that Spark keeps on its disks."""
 
     data: DataFrame
     intake: Intake
@@ -42,12 +42,12 @@ class SparkRelease:
 
     def close(self) -> None:
         """Give the workers' disks back. The data can still be read, but everything is then done once more."""
-        spark_table(self.intake).far.here.forget()
+        spark_table(self.intake).cells.records.forget()
 
 
 @dataclass(frozen=True, repr=False)
 class SparkRequest:
-    """How a table on Spark is to be protected, beside the plan and the roles."""
+    """How a table on Spark is to be protected, with a plan and roles."""
 
     rules: Rules = "infer"
     seed: int | None = None
@@ -102,27 +102,12 @@ def spark_table(intake: Intake) -> SparkTable:
     return intake.table
 
 
-@dataclass(frozen=True, repr=False)
-class StoredDigits:
-    """Released columns with the digits that they are stored with."""
-
-    released: RowMap
-    single: Sequence[int]
-
-    def __call__(self, cells: Array, rows: slice) -> Array:
-        """The released columns of some rows."""
-        values = self.released(cells, rows)
-        for number in self.single:
-            values[number] = values[number].astype(np.float32)
-        return values
-
-
 def compared(source: SparkSource, intake: Intake, outcome: RemoteOutcome, sampled: NDArray[np.intp]) -> Written:
     """The released rows compared with the original ones, in a pass of its own; of both, rows that are `sampled`."""
     table, released = spark_table(intake), outcome.table
     if not isinstance(released, SparkTable):
         raise TypeError("this engine releases tables on Spark")
-    single = [j for j, name in enumerate(table.confidential_names) if name in source.single]
+    single = {j: np.float32 for j, name in enumerate(table.confidential_names) if name in source.single}
     both, stored = table.with_columns_of(released), StoredDigits(outcome.released, single)
     comparison = RemoteComparison(table, intake.profile.moments)
     proof, odd = comparison.conclusion(both.total(partial(_compared_sums, comparison, stored, len(table.names))))

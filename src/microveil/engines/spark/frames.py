@@ -19,12 +19,12 @@ from microveil.core.table import Microdata
 from microveil.core.threads import rows_per_piece
 from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.engines.out_of_core import RemoteOutcome
-from microveil.engines.spark.rows import RECORD, FarColumn, Making, Packing, RecordLayout, Releasing
+from microveil.engines.spark.rows import RECORD, Making, Packing, RecordLayout, Releasing, RemoteColumn
 from microveil.engines.spark.table import (
     SparkMatrix,
     SparkRecords,
     SparkTable,
-    far_columns,
+    columns_at,
     forget,
     on_disks,
     on_workers,
@@ -191,16 +191,16 @@ class SparkSource:
         frame = _in_own_session(packed)
         packed.persist(on_disks())
         try:
-            layout = self._layout(frame)
+            layout = self._layout(frame, len(columns))
         except BaseException:
             packed.unpersist()
             raise
         # Until now rows were handed over, and from now on records are, which are a thousand times as large.
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(RECORDS_AT_ONCE))
         self.kept.append(packed)
-        records = SparkRecords(frame, layout, len(columns), len(columns), self.kept)
+        records = SparkRecords(frame, layout, len(columns), self.kept)
         names = (*public, *confidential)
-        values = SparkMatrix(far_columns(range(len(names)), layout.count), records=records)
+        values = SparkMatrix(columns_at(range(len(names)), layout.count), records=records)
         table = SparkTable(values, names, len(public))
         return table if weight is None else _weighted(table, weight, len(names))
 
@@ -236,14 +236,14 @@ class SparkSource:
         others = [_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
         return self.frame.select(*found, *cells, *others)
 
-    def _layout(self, frame: DataFrame) -> RecordLayout:
-        """All records: one small row of each comes to the driver."""
+    def _layout(self, frame: DataFrame, columns: int) -> RecordLayout:
+        """All records, with so many columns of numbers: one small row of each comes to the driver."""
         known = ["part", "at", "place", "start", "rows", "cells_check", "rest_check"]
         found = np.array(sorted(map(tuple, frame.select(*known).collect())), dtype=np.int64).reshape(-1, len(known))
         part, at, place, start, rows = found[:, :5].T
         begins = self._begins(place, rows)
         first = start + np.array([begins[where] for where in place.tolist()], dtype=np.int64)
-        layout = RecordLayout(part, at, first, rows, found[:, 5:])
+        layout = RecordLayout(part, at, first, rows, found[:, 5:], columns)
         in_order = rows[layout.by_row]
         if not np.array_equal(np.cumsum(in_order) - in_order, first[layout.by_row]):
             raise DataError("data: rows of the files are missing or came twice", "write the dataset anew")
@@ -265,16 +265,16 @@ class SparkSource:
         """The rows as they are released: same columns, in the order in which Spark reads them."""
         from pyspark.sql.types import DoubleType, StructField, StructType
 
-        far = cast(SparkTable, outcome.table).far
+        cells = cast(SparkTable, outcome.table).cells
         new, single = set(table.confidential_names), self.single
         fields = [
             StructField(field.name, DoubleType()) if field.name in new - single else field
             for field in self.frame.schema.fields
         ]
         spots = {self.names.index(name): name in single for name in table.confidential_names}
-        made = Making(outcome.released, far.places)
-        releasing = Releasing(far.here.layout, far.here.checked, made, spots, self.names)
-        return far.here.mapped(releasing, StructType(fields), whole=True)
+        made = Making(outcome.released, cells.places)
+        releasing = Releasing(cells.records.layout, made, spots, self.names)
+        return cells.records.mapped(releasing, StructType(fields), with_rest=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,13 +306,13 @@ def write_dataset(frame: DataFrame, target: str) -> None:
     files = goal.getFileSystem(session._jsc.hadoopConfiguration())
     if files.exists(goal):
         raise FileError(f"'{target}' exists already", "choose another name, or remove it first")
-    beside = hadoop.Path(goal.getParent() or hadoop.Path("."), f".{goal.getName()}.{uuid4().hex}")
+    temporary = hadoop.Path(goal.getParent() or hadoop.Path("."), f".{goal.getName()}.{uuid4().hex}")
     try:
-        frame.write.parquet(beside.toString())
-        if not files.rename(beside, goal):
+        frame.write.parquet(temporary.toString())
+        if not files.rename(temporary, goal):
             raise FileError(f"'{target}' cannot be written", "is there a folder to put it in?")
     finally:
-        files.delete(beside, True)
+        files.delete(temporary, True)
 
 
 def _session() -> SparkSession:
@@ -338,11 +338,11 @@ def _column(name: str) -> Column:
 
 def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
     """The table with survey weights, at a mean of one."""
-    only = SparkMatrix(far_columns([place], table.count), records=table.far.here)
+    only = SparkMatrix(columns_at([place], table.count), records=table.cells.records)
     bad, total = only.total(_weighed, [0]).tolist()
     if bad:
         raise bad_weight(name)
-    return replace(table, weights=cast(Array, FarColumn(place, table.count, total / table.count)))
+    return replace(table, weights=cast(Array, RemoteColumn(place, table.count, total / table.count)))
 
 
 def _weighed(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
 from microveil.core.shuffle import FIRST_BUCKET, draw_buckets, shuffle_bucket, shuffled
-from microveil.engines.spark.rows import RECORD, SUMMARY, Batches, Making, RecordLayout, batch_of, packed, pieces
+from microveil.engines.spark.rows import RECORD, SUMMARY, Batches, Making, RecordLayout, batch_of, packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,6 @@ class Scattering:
     """What is made of the rows, to buckets."""
 
     layout: RecordLayout
-    width: int
     made: Making
     shuffles: Shuffles
 
@@ -106,7 +105,7 @@ class Scattering:
         """For each component and bucket the values of a run of rows, in row order."""
         held: list[Array] = []
         first = stop = 0
-        for piece in pieces(batches, self.layout, self.width):
+        for piece in self.layout.pieces(batches):
             if held and (piece.rows.start != stop or stop - first >= GATHERED):
                 yield from self._scattered(first, held)
                 held = []
@@ -178,7 +177,7 @@ class Merging:
     columns: int
 
     def __call__(self, batches: Batches) -> Batches:
-        """The same records, wider."""
+        """The records with their new columns."""
         rows = (row for batch in batches for row in batch.to_pylist())
         for _, members in groupby(rows, lambda row: (row["part"], row["at"])):
             yield self._merged(members)

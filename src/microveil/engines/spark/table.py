@@ -8,7 +8,7 @@ on another worker, without a change in the result. Only summaries come to the dr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,7 +27,6 @@ from microveil.engines.spark.rows import (
     RECORD,
     SUMMARY,
     Batches,
-    FarColumn,
     Fold,
     Folding,
     Make,
@@ -35,6 +34,7 @@ from microveil.engines.spark.rows import (
     Picking,
     RecordLayout,
     Reducing,
+    RemoteColumn,
     Summary,
     as_moments,
     as_profile,
@@ -69,9 +69,6 @@ class SparkRecords:
 
     frame: DataFrame
     layout: RecordLayout
-    checked: int
-    """Columns of numbers that the records had at first: those that their check sums are of."""
-
     width: int
     """Columns of numbers that they have."""
 
@@ -82,14 +79,14 @@ class SparkRecords:
         """Give the workers' disks back; what is read later is made once more."""
         forget(self.kept)
 
-    def mapped(self, by: Callable[[Batches], Batches], schema: Any, *, whole: bool = False) -> DataFrame:
-        """Records through a function on the workers; without the columns that are not numbers, unless `whole`."""
-        columns = ["part", "at", "cells", *(["rest"] if whole else [])]
+    def mapped(self, by: Callable[[Batches], Batches], schema: Any, *, with_rest: bool = False) -> DataFrame:
+        """Records through a function on the workers; without the columns that are not numbers, unless `with_rest`."""
+        columns = ["part", "at", "cells", *(["rest"] if with_rest else [])]
         return on_workers(self.frame.select(*columns), by, schema)
 
     def reduced(self, make: Make, fold: Fold) -> Summary:
         """All records to one summary, in their order."""
-        reducing = Reducing(self.layout, self.checked, make, fold)
+        reducing = Reducing(self.layout, make, fold)
         return summed(self.mapped(reducing, SUMMARY), fold, self.layout.parts)
 
 
@@ -116,23 +113,16 @@ def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
 class SparkMatrix(Matrix):
     """Columns whose cells are in records."""
 
-    records: SparkRecords | None = None
+    records: SparkRecords = field(kw_only=True)
 
     def __reduce__(self) -> tuple[type[Matrix], tuple[Any, ...]]:
         """A worker gets the places of the columns; its rows are those before it."""
         return Matrix, (self.columns,)
 
     @property
-    def here(self) -> SparkRecords:
-        """The records."""
-        if self.records is None:
-            raise TypeError("columns without records")
-        return self.records
-
-    @property
     def places(self) -> list[int]:
         """Where the columns are in a record."""
-        return [cast(FarColumn, column).place for column in self.columns]
+        return [cast(RemoteColumn, column).place for column in self.columns]
 
     def select(self, columns: Sequence[int]) -> SparkMatrix:
         """Some of the columns, in the order given."""
@@ -140,19 +130,19 @@ class SparkMatrix(Matrix):
 
     def profile(self, weights: Array | None = None) -> Profile:
         """Moments, extremes and the fingerprint of all rows, in one pass."""
-        return as_profile(self.here.reduced(Making(as_they_are, self.places, weights).profile, fold_profiles))
+        return as_profile(self.records.reduced(Making(as_they_are, self.places, weights).profile, fold_profiles))
 
     def measure(self, of: RowMap = as_they_are, weights: Array | None = None) -> Moments:
         """Moments of what is made of the rows."""
-        return as_moments(self.here.reduced(Making(of, self.places, weights).moments, fold_moments))
+        return as_moments(self.records.reduced(Making(of, self.places, weights).moments, fold_moments))
 
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all records of what is made of some columns."""
-        return self.here.reduced(Making(of, self.select(columns).places).total, fold_totals)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_totals)["made"]
 
     def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The largest over all records of what is made of some columns."""
-        return self.here.reduced(Making(of, self.select(columns).places).total, fold_largest)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_largest)["made"]
 
     def varies(self, column: int) -> bool:  # noqa: ARG002 - it holds for every column
         """Whoever asks knows from the profile that the column varies; another pass for each would be too much."""
@@ -168,19 +158,15 @@ class SparkTable(RemoteTable):
         return Microdata, (self.values, self.names, self.public, self.weights)
 
     @property
-    def far(self) -> SparkMatrix:
+    def cells(self) -> SparkMatrix:
         """The columns."""
         return cast(SparkMatrix, self.values)
-
-    def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
-        """Sums over all records of what is made of each (of some columns only)."""
-        return self.far.total(of, range(len(self.far.columns)) if columns is None else columns)
 
     def sampled(self, of: RowMap, rows: NDArray[np.intp]) -> Array:
         """What is made of some rows, brought to the driver."""
         wanted, back = np.unique(rows, return_inverse=True)
-        records = self.far.here
-        picking = Picking(records.layout, records.checked, Making(of, self.far.places), wanted)
+        records = self.cells.records
+        picking = Picking(records.layout, Making(of, self.cells.places), wanted)
         found = sorted(records.mapped(picking, SUMMARY).collect(), key=lambda row: row["number"])
         return np.hstack([unpacked(row["summary"])["made"] for row in found])[:, back]
 
@@ -193,17 +179,17 @@ class SparkTable(RemoteTable):
 
     def with_columns_of(self, other: SparkTable) -> SparkTable:
         """The columns of both. Records only ever grow, so the wider ones have all that the others have."""
-        records = max(self.far.here, other.far.here, key=lambda records: records.width)
+        records = max(self.cells.records, other.cells.records, key=lambda records: records.width)
         values = SparkMatrix([*self.values.columns, *other.values.columns], records=records)
         return replace(self, values=values, names=(*self.names, *other.names))
 
     def permuted(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> SparkTable:
         """The table with further columns: what is made of the rows, each column of it in a random order."""
-        records = self.far.here
+        records = self.cells.records
         shuffles = Shuffles(list(streams), 0 if self.count <= shuffle.SMALL else shuffle.bucket_count(self.count))
-        wider = _shuffled(records, Making(of, self.far.places), shuffles)
+        wider = _shuffled(records, Making(of, self.cells.places), shuffles)
         report(1.0)
-        added = far_columns(range(records.width, wider.width), self.count)
+        added = columns_at(range(records.width, wider.width), self.count)
         values = SparkMatrix([*self.values.columns, *added], records=wider)
         return replace(self, values=values, names=(*self.names, *("permuted" for _ in streams)))
 
@@ -212,9 +198,9 @@ def _with_weights(weights: Array, cells: Array, rows: slice) -> Array:
     return np.vstack([cells, weights[rows]])
 
 
-def far_columns(places: Iterable[int], rows: int) -> list[Array]:
+def columns_at(places: Iterable[int], rows: int) -> list[Array]:
     """Columns at these places of a record."""
-    return [cast(Array, FarColumn(place, rows)) for place in places]
+    return [cast(Array, RemoteColumn(place, rows)) for place in places]
 
 
 def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkRecords:
@@ -225,7 +211,7 @@ def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkR
     session, tasks = records.frame.sparkSession, max(layout.parts, 1)
     starts = _bucket_starts(session, shuffles, layout.count, tasks)
     targets = _targets(session, tasks)
-    scattered = records.mapped(Scattering(layout, records.checked, made, shuffles), SCATTERED)
+    scattered = records.mapped(Scattering(layout, made, shuffles), SCATTERED)
     buckets = scattered.repartition(min(tasks, starts.size), "component", "bucket")
     in_order = buckets.sortWithinPartitions("component", "bucket", "first")
     settled = on_workers(in_order, Settling(layout, shuffles, starts, targets), MOVED)
