@@ -171,17 +171,3 @@ def _relative_size(whole: Array, part: Array) -> float:
     own, others = (np.linalg.norm(loadings, axis=0) for loadings in (whole, part))
     size = float(np.divide(others, own, out=np.zeros_like(own), where=own > 0).max(initial=0.0))
     return size if size > 0 else 1.0
-
-
-__all__ = [
-    "Completion",
-    "Factorisation",
-    "Factors",
-    "completion",
-    "factorised",
-    "generalised_qr",
-    "generalised_svd",
-    "largest_share",
-    "loading_signs",
-    "without_round_off",
-]

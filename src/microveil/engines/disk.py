@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
-from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, draw_buckets, shuffle_bucket, shuffled
+from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, drawn_buckets, shuffle_bucket, shuffled
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import in_threads, rows_per_piece, worker_count
 from microveil.engines.out_of_core import RemoteTable
@@ -131,8 +131,8 @@ class BucketShuffle:
         from microveil.core import _shuffle_kernels as kernels
 
         sizes = np.zeros(bucket_count(column.size), dtype=np.uint64)
-        for block, rows in row_blocks(column.size):
-            kernels.count(_digits(stream, block, rows.stop - rows.start, sizes.size), sizes)
+        for _, rows in row_blocks(column.size):
+            kernels.count(drawn_buckets(stream, sizes.size, rows), sizes)
         ends = np.cumsum(sizes)
         return cls(column, stream, ends, ends - sizes)
 
@@ -140,11 +140,8 @@ class BucketShuffle:
         """Rows to the ends of their buckets, in row order: sorted by bucket here, then a run to each."""
         from microveil.core import _shuffle_kernels as kernels
 
-        buckets, first = self.ends.size, batch.start // ROWS_PER_BLOCK
-        digits = np.empty(values.size, dtype=np.uint16)
-        for block, rows in row_blocks(values.size):
-            digits[rows] = _digits(self.stream, first + block, rows.stop - rows.start, buckets)
-        sizes = np.zeros(buckets, dtype=np.uint64)
+        digits = drawn_buckets(self.stream, self.ends.size, batch)
+        sizes = np.zeros(self.ends.size, dtype=np.uint64)
         kernels.count(digits, sizes)
         stops = np.cumsum(sizes)
         by_bucket = np.empty(values.size)
@@ -164,10 +161,3 @@ class BucketShuffle:
             shuffle_bucket(values, self.stream.generator(FIRST_BUCKET + bucket))
             self.column.write(start, values)
             start = end
-
-
-def _digits(stream: Stream, block: int, rows: int, buckets: int) -> NDArray[np.uint16]:
-    """The buckets of a block of rows."""
-    digits = np.empty(rows, dtype=np.uint16)
-    draw_buckets(stream.generator(block), buckets, out=digits)
-    return digits

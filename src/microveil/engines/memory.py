@@ -199,7 +199,8 @@ def _run_stratum(
     totals = None if holes is None else Totals.with_holes(table, dependence, holes)
     columns = _with_moments(plan, core, present, columns, totals, mapped=mapping is not None)
     if plan.rounded:
-        gridded = gridding(core, summary, *_extremes(core))
+        extremes = core.profile()
+        gridded = gridding(core, summary, extremes.minimum, extremes.maximum)
         columns, spectrum = gridded.of_columns(core, columns), spectrum.with_remark(gridded.remark)
     domains = _domains(table, chosen, rules, mapped=mapping is not None)
     place = {j: at for at, j in enumerate(chosen)}
@@ -283,13 +284,6 @@ def _with_moments(
     else:
         restored = with_means(released, known, target, core.weights)
     return list(np.ascontiguousarray(restored[:, core.public :].T))
-
-
-def _extremes(core: Microdata) -> tuple[Array, Array]:
-    """The least and the largest value of each column."""
-    both = [(column.min(), column.max()) for column in core.values.columns]
-    lowest, highest = np.array(both).T
-    return lowest, highest
 
 
 def _calibrated(core: Microdata, columns: list[Array]) -> list[Array]:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.table import Microdata
 from microveil.engines.context import Progress
 from microveil.engines.disk import DiskTable, batch_rows
 from microveil.engines.out_of_core import RemoteOutcome, StoredDigits
@@ -25,15 +24,12 @@ from microveil.intake.sources import (
     Cells,
     ReadTable,
     check_count,
-    check_declares_sums,
     check_simple_roles,
     has_missing,
     scaled_weights,
 )
 from microveil.io.blocks import BlockSource, Labels
-from microveil.io.dictionary import Dictionary, declared_rules, watched_rules
 from microveil.io.frames.dataframes import SAMPLE
-from microveil.rules.column_rules import ColumnRules
 from microveil.storage.disk_columns import DiskColumn, LabelColumn, Shelf, on_disk
 
 if TYPE_CHECKING:
@@ -46,7 +42,7 @@ class FileSource(BatchedSource[BlockSource]):
 
     shelf: Shelf
     progress: Progress = lambda *_: None
-    in_memory = False
+    in_memory: ClassVar[bool] = False
 
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """Some columns of numbers, as many rows at a time as the memory allows."""
@@ -103,12 +99,6 @@ class FileSource(BatchedSource[BlockSource]):
                     check_levels("public", [name], len(found[name].rows))
             self.progress("reading the file", 0.15 * min(columns[names[0]].size / source.count, 1.0))
         return columns, varying, found
-
-    def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
-        """Sums that were declared; what else a dictionary can declare needs whole columns."""
-        check_declares_sums(dictionary)
-        columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
-        return ColumnRules(sums=declared_rules(dictionary, columns), watched=watched_rules(dictionary, columns))
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ from microveil.core.profile import Profile
 from microveil.core.table import Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
-from microveil.intake.sources import ReadTable, TableSource, group_numbers, has_missing
+from microveil.intake.sources import ReadTable, TableSource, has_missing
 from microveil.io.dictionary import Dictionary, find_codes, read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE, check_values
@@ -178,6 +178,3 @@ def _without_codes(table: Microdata, codes: Codes) -> Microdata:
             values = columns[number]
             columns[number] = np.where(np.isin(values, codes[table.names[number]]), np.nan, values)
     return replace(table, values=Matrix(columns))
-
-
-__all__ = ["Intake", "Rules", "dictionary_for", "group_numbers", "take_in", "with_values"]

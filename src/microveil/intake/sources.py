@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,7 @@ class BatchedSource(ABC, Generic[Opened]):
     """A frame, or a file that is read in blocks: its rows come in batches, in order."""
 
     opened: Opened
+    in_memory: ClassVar[bool]
 
     @abstractmethod
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
@@ -124,6 +125,20 @@ class BatchedSource(ABC, Generic[Opened]):
         """What is counted in some columns of numbers, batch by batch."""
         return map(count, self.number_batches(names))
 
+    def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
+        """Rules and domains, as the dictionary says; of rows that are not in memory, it can declare sums only."""
+        if not self.in_memory and dictionary != Dictionary(sums=dictionary.sums):
+            raise only_sums()
+        columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
+        declared = [declared_domain(name, dictionary.columns.get(name), column) for name, column in columns.items()]
+        return ColumnRules(
+            sums=declared_rules(dictionary, columns),
+            ratios=declared_ratios(dictionary, columns),
+            declared=declared if any(domain != Domain() for domain in declared) else (),
+            orders=declared_orders(dictionary, columns),
+            watched=watched_rules(dictionary, columns),
+        )
+
 
 @dataclass(frozen=True, repr=False)
 class FrameSource(BatchedSource[Frame]):
@@ -134,7 +149,7 @@ class FrameSource(BatchedSource[Frame]):
     """
 
     pull_in: bool = False
-    in_memory = True
+    in_memory: ClassVar[bool] = True
 
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """All rows at once."""
@@ -184,18 +199,6 @@ class FrameSource(BatchedSource[Frame]):
         _check_strata(table, roles)
         return ReadTable(table, plain, crossed, rare)
 
-    def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
-        """Rules and domains, as the dictionary says."""
-        columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
-        declared = [declared_domain(name, dictionary.columns.get(name), column) for name, column in columns.items()]
-        return ColumnRules(
-            sums=declared_rules(dictionary, columns),
-            ratios=declared_ratios(dictionary, columns),
-            declared=declared if any(domain != Domain() for domain in declared) else (),
-            orders=declared_orders(dictionary, columns),
-            watched=watched_rules(dictionary, columns),
-        )
-
 
 def check_count(rows: int) -> None:
     """Refuse a table with too few rows to hide one among others."""
@@ -212,13 +215,12 @@ def check_simple_roles(roles: Roles) -> None:
         raise ParameterError("public: products of columns go with engine='memory' only", "add them to the data")
 
 
-def check_declares_sums(dictionary: Dictionary) -> None:
-    """Refuse what else a dictionary can declare, for rows that are not in memory: it needs whole columns."""
-    if dictionary != Dictionary(sums=dictionary.sums):
-        raise ParameterError(
-            "rules: for rows that are not in memory, a dictionary of the columns can declare sums only",
-            "use engine='memory'",
-        )
+def only_sums() -> ParameterError:
+    """The error for rules that need whole columns, of rows that are not in memory."""
+    return ParameterError(
+        "rules: for rows that are not in memory, a dictionary of the columns can declare sums only",
+        "use engine='memory'",
+    )
 
 
 def has_missing(name: str) -> DataError:

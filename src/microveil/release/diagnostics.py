@@ -15,8 +15,9 @@ from microveil.engines import Outcome
 from microveil.engines.pipeline import DOMINATED
 from microveil.engines.release_check import Evidence, covariance_error_within, mean_error_within
 from microveil.intake.identifiers import identifier_reason
-from microveil.intake.intake import Intake, group_numbers
+from microveil.intake.intake import Intake
 from microveil.intake.roles import Roles
+from microveil.intake.sources import group_numbers
 from microveil.io.frames.dataframes import Frame
 from microveil.measures.risk import leakage_distribution
 from microveil.measures.utility import ks, rank_correlation_difference

@@ -150,11 +150,9 @@ def dependence_among(
     without holes and confirmed on all. `summary` has the moments of these columns over all rows, each counted once,
     where they are known already.
     """
-    searched = list(among) if holes is None else fullest(among, holes, declared)
+    searched, chosen, complete = searched_columns(values, among, holes, declared)
     place = {j: at for at, j in enumerate(searched)}
     rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
-    chosen = values.select(searched)
-    complete = chosen if holes is None else chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
     count, width = complete.shape
     # With no more complete rows than columns every column would depend on others by accident.
     if count > width:
@@ -167,6 +165,17 @@ def dependence_among(
     found = [rule.renumbered(dict(enumerate(searched))) for rule in rules]
     rebuilt = {rule.column for rule in found}
     return Dependence([j for j in among if j not in rebuilt], found)
+
+
+def searched_columns(
+    values: Matrix, among: Sequence[int], holes: Mask | None, declared: Sequence[LinearRule] = ()
+) -> tuple[list[int], Matrix, Matrix]:
+    """Which columns are searched for rules (the fullest, with `holes`): numbers, all rows, and rows without holes."""
+    if holes is None:
+        return list(among), values.select(among), values.select(among)
+    searched = fullest(among, holes, declared)
+    chosen = values.select(searched)
+    return searched, chosen, chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
 
 
 def fullest(among: Sequence[int], holes: Mask, declared: Sequence[LinearRule] = ()) -> list[int]:

@@ -19,7 +19,7 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix
 from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.rules.domain import step_of
-from microveil.rules.linear_rules import Columns, LinearRule, fullest
+from microveil.rules.linear_rules import Columns, LinearRule, searched_columns
 
 HOLDS = 0.5
 """Share of rows from which on a sum is a rule with exceptions, and not a coincidence."""
@@ -81,13 +81,10 @@ class NearSum:
 
 def find_near_sums(values: Matrix, among: Sequence[int], holes: Mask | None, stream: Stream) -> list[NearSum]:
     """Sums that hold in most rows of some columns, not in all; with holes, of the fullest of them."""
-    searched = list(among) if holes is None else fullest(among, holes)
-    chosen = values.select(searched)
-    if holes is not None:
-        chosen = chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
-    if chosen.shape[0] <= 2 * len(searched):
+    searched, _, complete = searched_columns(values, among, holes)
+    if complete.shape[0] <= 2 * len(searched):
         return []
-    rules = find_near_rules(chosen, chosen.measure(), stream)
+    rules = find_near_rules(complete, complete.measure(), stream)
     back = dict(enumerate(searched))
     counted = [_counted(values, rule.renumbered(back)) for rule in rules if is_sum(rule)]
     # What holds in most rows only to the rounding of the columns has too many exceptions to be reported as a rule.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
 import numpy as np
@@ -36,8 +36,8 @@ from microveil.intake.sources import (
     ReadTable,
     bad_weight,
     check_count,
-    check_declares_sums,
     check_simple_roles,
+    only_sums,
 )
 from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
@@ -70,7 +70,7 @@ class SparkSource:
     kept: list[DataFrame] = field(default_factory=list)
     """What Spark keeps on its disks for records that were gathered here."""
 
-    in_memory = False
+    in_memory: ClassVar[bool] = False
 
     @classmethod
     def opened(cls, source: Any, session: SparkSession | None = None) -> SparkSource:
@@ -139,7 +139,8 @@ class SparkSource:
 
     def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
         """Sums that were declared; what else a dictionary can declare needs whole columns."""
-        check_declares_sums(dictionary)
+        if dictionary != Dictionary(sums=dictionary.sums):
+            raise only_sums()
         place = {name: j for j, name in enumerate(table.confidential_names)}
         rules = []
         for entry in dictionary.sums:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
-from microveil.core.shuffle import FIRST_BUCKET, draw_buckets, shuffle_bucket, shuffled
+from microveil.core.rng import ROWS_PER_BLOCK, Stream
+from microveil.core.shuffle import FIRST_BUCKET, drawn_buckets, shuffle_bucket, shuffled
 from microveil.engines.spark.rows import RECORD, SUMMARY, Batches, Making, RecordLayout, batch_of, packed
 
 if TYPE_CHECKING:
@@ -44,15 +43,9 @@ class Shuffles:
 
     def digits(self, component: int, rows: slice) -> NDArray[np.uint16]:
         """The bucket of each row."""
-        size = rows.stop - rows.start
         if self.buckets == 0:
-            return np.zeros(size, dtype=np.uint16)
-        stream = self.streams[component]
-        found = [
-            _digits_of_block(stream, block, self.buckets)[_inside(rows, block)]
-            for block, _ in row_blocks(size, first=rows.start)
-        ]
-        return np.concatenate(found)
+            return np.zeros(rows.stop - rows.start, dtype=np.uint16)
+        return drawn_buckets(self.streams[component], self.buckets, rows)
 
     def settled(self, component: int, bucket: int, values: Array) -> Array:
         """A bucket in random order."""
@@ -60,19 +53,6 @@ class Shuffles:
             return shuffled(values, self.streams[component])
         shuffle_bucket(values, self.streams[component].generator(FIRST_BUCKET + bucket))
         return values
-
-
-@lru_cache(maxsize=64)
-def _digits_of_block(stream: Stream, block: int, buckets: int) -> NDArray[np.uint16]:
-    """The buckets of a whole block; that the last one has fewer rows changes nothing before its end."""
-    digits = np.empty(ROWS_PER_BLOCK, dtype=np.uint16)
-    draw_buckets(stream.generator(block), buckets, out=digits)
-    return digits
-
-
-def _inside(rows: slice, block: int) -> slice:
-    begin = block * ROWS_PER_BLOCK
-    return slice(max(rows.start - begin, 0), min(rows.stop - begin, ROWS_PER_BLOCK))
 
 
 @dataclass(frozen=True, repr=False)
