@@ -74,9 +74,10 @@ class Matrix:
             return self
         return Matrix([self.columns[j] for j in columns])
 
-    def measure(self, of: RowMap = as_they_are, weights: Array | None = None) -> Moments:
-        """Moments of what is made of the rows."""
-        return moments(lambda piece: of(self.piece(piece), piece), self.shape[0], weights=weights)
+    def measure(self, of: RowMap = as_they_are, weights: Array | None = None, first: int | None = None) -> Moments:
+        """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
+        read = self if first is None else self.select(range(first))
+        return moments(lambda piece: of(read.piece(piece), piece), self.shape[0], weights=weights)
 
     def profile(self, weights: Array | None = None) -> Profile:
         """Moments, extremes and a fingerprint of all rows."""
@@ -203,8 +204,7 @@ class Microdata:
 
     def measure(self, of: RowMap, first: int | None = None) -> Moments:
         """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
-        values = self.values if first is None else self.values.select(range(first))
-        return values.measure(of, self.weights)
+        return self.values.measure(of, self.weights, first)
 
     def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
         """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""

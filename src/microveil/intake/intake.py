@@ -18,11 +18,20 @@ from microveil.core.table import Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import ReadTable, TableSource, has_missing
-from microveil.io.dictionary import Dictionary, find_codes, read_dictionary
+from microveil.io.dictionary import (
+    Dictionary,
+    declared_domain,
+    declared_orders,
+    declared_ratios,
+    declared_rules,
+    find_codes,
+    read_dictionary,
+    watched_rules,
+)
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE, check_values
 from microveil.rules.column_rules import ColumnRules
-from microveil.rules.domain import learnt_domain
+from microveil.rules.domain import Domain, learnt_domain
 from microveil.rules.ratios import find_ratios
 
 Rules = str | Path | Mapping[str, Any] | None
@@ -67,6 +76,7 @@ def take_in(source: TableSource, roles: Roles, rules: Rules) -> Intake:
     confidential = {number: ("confidential", table.names[number]) for number in range(table.public, len(table.names))}
     _check_columns(table, profile, {**read.plain, **confidential}, in_memory=source.in_memory)
     dictionary, inferred = dictionary_for(rules, source.names)
+    source.check_dictionary(dictionary)
     for role, name in (*read.plain.values(), *read.crossed):
         if dictionary.codes(name):
             raise ParameterError(
@@ -78,9 +88,9 @@ def take_in(source: TableSource, roles: Roles, rules: Rules) -> Intake:
         found = _codes_of(table, profile, number) if inferred else dictionary.codes(name)
         if found:
             codes[name] = found
-    if codes and not source.in_memory and inferred:
+    if codes and not source.in_memory:
         raise _has_codes(codes)
-    if codes and source.in_memory:
+    if codes:
         table = _without_codes(table, codes)
         profile = table.profile()
     missing = set(profile.missing())
@@ -89,8 +99,7 @@ def take_in(source: TableSource, roles: Roles, rules: Rules) -> Intake:
         for number, (_, name) in confidential.items()
     }
     _check_answers(holes, table.strata)
-    found_in_data = inferred and source.in_memory
-    known = _found_rules(table, profile) if found_in_data else source.declared_rules(dictionary, table)
+    known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
     return Intake(table, profile, codes, public_codes, holes, known, read.rare)
 
 
@@ -115,6 +124,20 @@ def _found_rules(table: Microdata, profile: Profile) -> ColumnRules:
     columns = table.confidential.columns
     learnt = [learnt_domain(column, *profile.extremes(table.public + j)) for j, column in enumerate(columns)]
     return ColumnRules(found_ratios=find_ratios(Matrix(columns)), learnt=learnt)
+
+
+def _declared_rules(dictionary: Dictionary, table: Microdata) -> ColumnRules:
+    """Rules and domains, as the dictionary says, after checking that they hold."""
+    names, values = table.confidential_names, table.confidential
+    columns = zip(names, values.columns, strict=True)
+    declared = [declared_domain(name, dictionary.columns.get(name), column) for name, column in columns]
+    return ColumnRules(
+        sums=declared_rules(dictionary, names, values),
+        ratios=declared_ratios(dictionary, names, values),
+        declared=declared if any(domain != Domain() for domain in declared) else (),
+        orders=declared_orders(dictionary, names, values),
+        watched=watched_rules(dictionary, names, values),
+    )
 
 
 def _check_answers(holes: Mapping[str, Mask | None], strata: NDArray[np.intp] | None) -> None:

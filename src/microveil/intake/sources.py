@@ -17,19 +17,10 @@ from microveil.core.table import Clustering, Groups, Matrix, Microdata
 from microveil.intake.model_matrix import model_matrix
 from microveil.intake.roles import Roles
 from microveil.io.blocks import BlockSource
-from microveil.io.dictionary import (
-    Dictionary,
-    declared_domain,
-    declared_orders,
-    declared_ratios,
-    declared_rules,
-    watched_rules,
-)
+from microveil.io.dictionary import Dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.number_types import check_held
 from microveil.io.frames.validation import SMALLEST_TABLE
-from microveil.rules.column_rules import ColumnRules
-from microveil.rules.domain import Domain
 
 Cells = Mapping[str, Array]
 """Cells of some columns of the same rows, by the columns' names."""
@@ -76,8 +67,8 @@ class TableSource(Protocol):
     def read(self, roles: Roles) -> ReadTable:
         """The columns that have a role, as a table; everything is checked that can be before all rows are profiled."""
 
-    def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
-        """What a dictionary says of the confidential columns, after checking that it holds."""
+    def check_dictionary(self, dictionary: Dictionary) -> None:
+        """Refuse a dictionary that declares what cannot be checked or kept where the rows are."""
 
     def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
         """Cells of some columns of numbers in these rows, or in as many others where rows have no order."""
@@ -125,19 +116,10 @@ class BatchedSource(ABC, Generic[Opened]):
         """What is counted in some columns of numbers, batch by batch."""
         return map(count, self.number_batches(names))
 
-    def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
-        """Rules and domains, as the dictionary says; of rows that are not in memory, it can declare sums only."""
-        if not self.in_memory and dictionary != Dictionary(sums=dictionary.sums):
-            raise only_sums()
-        columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
-        declared = [declared_domain(name, dictionary.columns.get(name), column) for name, column in columns.items()]
-        return ColumnRules(
-            sums=declared_rules(dictionary, columns),
-            ratios=declared_ratios(dictionary, columns),
-            declared=declared if any(domain != Domain() for domain in declared) else (),
-            orders=declared_orders(dictionary, columns),
-            watched=watched_rules(dictionary, columns),
-        )
+    def check_dictionary(self, dictionary: Dictionary) -> None:
+        """Refuse what needs whole columns, of rows that are not in memory."""
+        if not self.in_memory:
+            check_declares_sums(dictionary)
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,12 +197,13 @@ def check_simple_roles(roles: Roles) -> None:
         raise ParameterError("public: products of columns go with engine='memory' only", "add them to the data")
 
 
-def only_sums() -> ParameterError:
-    """The error for rules that need whole columns, of rows that are not in memory."""
-    return ParameterError(
-        "rules: for rows that are not in memory, a dictionary of the columns can declare sums only",
-        "use engine='memory'",
-    )
+def check_declares_sums(dictionary: Dictionary) -> None:
+    """Refuse what else a dictionary can declare, for rows that are not in memory: it needs whole columns."""
+    if dictionary != Dictionary(sums=dictionary.sums):
+        raise ParameterError(
+            "rules: for rows that are not in memory, a dictionary of the columns can declare sums only",
+            "use engine='memory'",
+        )
 
 
 def has_missing(name: str) -> DataError:

@@ -70,17 +70,16 @@ class LinearRule:
         broken: Mask = np.abs(misses) > TEXT_ROUND_OFF * sizes
         return broken
 
-    def broken(self, columns: Sequence[Array]) -> int:
-        """In how many rows it does not hold."""
-        return int(self._over_rows(Matrix(columns).total, _count_broken))
+    def broken(self, columns: Sequence[Array] | Matrix) -> int:
+        """In how many rows it does not hold, wherever the rows are."""
+        return int(self._over_rows(_as_matrix(columns).total, _count_broken))
 
-    def worst_error(self, columns: Sequence[Array]) -> float:
-        """The largest violation over the size of its terms in that row, among rows where all are present."""
-        return self.worst_miss(Matrix(columns))
+    def worst_error(self, columns: Sequence[Array] | Matrix) -> float:
+        """The largest violation over the size of its terms in that row, among rows where all are present.
 
-    def worst_miss(self, values: Matrix) -> float:
-        """The same wherever the rows are. A slip in a small record counts as much as in a large one."""
-        return self._over_rows(values.largest, _worst_share)
+        A slip in a small record counts as much as in a large one.
+        """
+        return self._over_rows(_as_matrix(columns).largest, _worst_share)
 
     def residual_norm(self, values: Matrix) -> float:
         """The root of the sum of squares of what it leaves, over rows where all are present."""
@@ -231,7 +230,7 @@ def _confirmed(values: Matrix, complete: Matrix, summary: Moments, basis: list[i
         coefficients = coefficients + _fitted(complete, summary, basis, column, coefficients)
         for candidate in (np.round(coefficients), coefficients):
             for rule in _rules(column, basis, candidate, summary):
-                if rule.terms and rule.worst_miss(values) <= SUM_ROUND_OFF:
+                if rule.terms and rule.worst_error(values) <= SUM_ROUND_OFF:
                     return rule
     _, rule = _rules(column, basis, coefficients, summary)
     tolerance = RANK_TOLERANCE * summary.sd[column] * np.sqrt(values.shape[0])
@@ -272,6 +271,10 @@ def _rules(column: int, basis: list[int], coefficients: Array, summary: Moments)
     terms = {j: c for j, c in pairs if abs(c) * summary.sd[j] > least}
     constant = summary.mean[column] - sum(c * summary.mean[j] for j, c in terms.items())
     return [LinearRule(column, terms), LinearRule(column, terms, float(constant))]
+
+
+def _as_matrix(columns: Sequence[Array] | Matrix) -> Matrix:
+    return columns if isinstance(columns, Matrix) else Matrix(columns)
 
 
 def _count_broken(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.core.table import Microdata
 from microveil.core.threads import rows_per_piece
-from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.engines.out_of_core import RemoteOutcome
 from microveil.engines.spark.rows import RECORD, Making, Packing, RecordLayout, Releasing, RemoteColumn
 from microveil.engines.spark.table import (
@@ -36,13 +34,11 @@ from microveil.intake.sources import (
     ReadTable,
     bad_weight,
     check_count,
+    check_declares_sums,
     check_simple_roles,
-    only_sums,
 )
 from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
-from microveil.rules.column_rules import ColumnRules
-from microveil.rules.linear_rules import LinearRule
 
 if TYPE_CHECKING:
     import polars as pl
@@ -137,38 +133,21 @@ class SparkSource:
         rows = self._cells(names).mapInArrow(counting, "broken long, rows long").collect()
         return [(row["broken"], row["rows"]) for row in rows]
 
-    def declared_rules(self, dictionary: Dictionary, table: Microdata) -> ColumnRules:
-        """Sums that were declared; what else a dictionary can declare needs whole columns."""
-        if dictionary != Dictionary(sums=dictionary.sums):
-            raise only_sums()
-        place = {name: j for j, name in enumerate(table.confidential_names)}
-        rules = []
+    def check_dictionary(self, dictionary: Dictionary) -> None:
+        """Refuse all but sums that hold in every row: others are counted in whole columns."""
+        check_declares_sums(dictionary)
         for entry in dictionary.sums:
-            if not {entry.total, *entry.parts} <= place.keys():
-                raise ParameterError(
-                    f"rules: the sum for '{entry.total}' has columns that are not protected",
-                    "protect all of them, or none",
-                )
             if entry.exceptions or not entry.enforce:
                 raise ParameterError(
                     f"rules: on Spark, the sum for '{entry.total}' must hold in every row and be kept",
                     "use engine='memory'",
                 )
-            coefficients = entry.coefficients or (1.0,) * len(entry.parts)
-            terms = {place[name]: factor for name, factor in zip(entry.parts, coefficients, strict=True)}
-            rule = LinearRule(place[entry.total], terms)
-            if rule.worst_miss(table.confidential) > TEXT_ROUND_OFF:
-                raise DataError(
-                    f"rules: '{entry.total}' is not the sum of its parts in every row", "correct the rows or the rules"
-                )
-            rules.append(rule)
-        return ColumnRules(sums=rules)
 
     def _cells(self, names: Sequence[str]) -> DataFrame:
         return self.frame.select(*(_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(names)))
 
     def read(self, roles: Roles) -> ReadTable:
-        """The columns with a role, gathered on the workers."""
+        """The columns with a role, gathered into records on the workers' disks."""
         check_simple_roles(roles)
         if any(product[0].labels for product in roles.public.products):
             # Labels would be columns of 0 and 1, which the records do not have.
@@ -176,15 +155,9 @@ class SparkSource:
                 "public: on Spark, only columns of numbers can be regressed on",
                 "use engine='memory', or add columns of 0 and 1 to the table",
             )
-        public = roles.public.columns
-        table = self.table(roles.confidential, public, roles.weight)
-        check_count(table.count)
-        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
-
-    def table(self, confidential: Sequence[str], public: Sequence[str] = (), weight: str | None = None) -> SparkTable:
-        """The rows gathered into records on the workers' disks, as a table."""
         if len({name.lower() for name in self.names}) < len(self.names):
             raise DataError("data: several columns have the same name, capitals aside", "rename them")
+        public, confidential, weight = roles.public.columns, roles.confidential, roles.weight
         self._check_held(confidential)
         columns = [*public, *confidential, *([] if weight is None else [weight])]
         packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files)
@@ -203,7 +176,9 @@ class SparkSource:
         names = (*public, *confidential)
         values = SparkMatrix(columns_at(range(len(names)), layout.count), records=records)
         table = SparkTable(values, names, len(public))
-        return table if weight is None else _weighted(table, weight, len(names))
+        check_count(table.count)
+        table = table if weight is None else _weighted(table, weight, len(names))
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
 
     def _check_held(self, confidential: Sequence[str]) -> None:
         """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""

@@ -132,9 +132,9 @@ class SparkMatrix(Matrix):
         """Moments, extremes and the fingerprint of all rows, in one pass."""
         return as_profile(self.records.reduced(Making(as_they_are, self.places, weights).profile, fold_profiles))
 
-    def measure(self, of: RowMap = as_they_are, weights: Array | None = None) -> Moments:
-        """Moments of what is made of the rows."""
-        return as_moments(self.records.reduced(Making(of, self.places, weights).moments, fold_moments))
+    def measure(self, of: RowMap = as_they_are, weights: Array | None = None, first: int | None = None) -> Moments:
+        """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
+        return as_moments(self.records.reduced(Making(of, self.places[:first], weights).moments, fold_moments))
 
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all records of what is made of some columns."""
