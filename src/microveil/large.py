@@ -175,7 +175,7 @@ def stream_file(
             api.check_nothing_slips_through(head)
             api.check_no_hidden_numbers(file, roles.shown)
         columns = FileSource(file, shelf, tell)
-        intake = take_in(columns, roles, rules)
+        intake = take_in(columns, roles, rules, tell)
         mostly = check_not_derivable(columns, roles.confidential, rules)
         api.check_fits(plan, intake)
         streams = Streams.from_seed(None if seed is None else int(seed), intake.profile.fingerprint, key)

@@ -74,7 +74,6 @@ class FileSource(BatchedSource[BlockSource]):
             None if roles.weight is None else scaled_weights(roles.weight, columns[roles.weight][:]),
             shelf=self.shelf,
         )
-        self.progress("measuring", 0.15)
         return ReadTable(table, {number: ("public", name) for number, name in enumerate(numbers)})
 
     def _read(

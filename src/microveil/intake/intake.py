@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -69,9 +69,15 @@ def with_values(frame: Frame, roles: Roles) -> Roles:
     return replace(roles, confidential=full or roles.confidential)
 
 
-def take_in(source: TableSource, roles: Roles, rules: Rules) -> Intake:
-    """Read the columns, check them, find or read the special codes and the rules, and build the table."""
+def take_in(
+    source: TableSource, roles: Roles, rules: Rules, progress: Callable[[str, float], None] = lambda *_: None
+) -> Intake:
+    """Read the columns, check them, find or read the special codes and the rules, and build the table.
+
+    `progress` hears the name of the step at hand and the share of the work that is done.
+    """
     read = source.read(roles)
+    progress("measuring", 0.15)
     table, profile = read.table, read.table.profile()
     confidential = {number: ("confidential", table.names[number]) for number in range(table.public, len(table.names))}
     _check_columns(table, profile, {**read.plain, **confidential}, in_memory=source.in_memory)

@@ -20,7 +20,7 @@ from microveil.engines.context import Progress
 from microveil.engines.out_of_core import RemoteOutcome, StoredDigits, check_eligible, run_out_of_core, shown_rows
 from microveil.engines.release_check import RemoteComparison
 from microveil.engines.spark.frames import SparkSource
-from microveil.engines.spark.table import SparkTable
+from microveil.engines.spark.table import SparkTable, forget
 from microveil.engines.stream import Written
 from microveil.intake.intake import Intake, Rules, take_in
 from microveil.intake.roles import Roles
@@ -42,7 +42,7 @@ class SparkRelease:
 
     def close(self) -> None:
         """Give the workers' disks back. The data can still be read, but everything is then done once more."""
-        spark_table(self.intake).cells.records.forget()
+        forget(spark_table(self.intake).cells.records.kept)
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +68,7 @@ def protect_spark(plan: Plan, source: SparkSource, roles: Roles, request: SparkR
     progress = request.progress
     with single_threaded_blas(), _forgotten_if_it_fails(source):
         progress("gathering rows", 0.0)
-        intake = take_in(source, roles, request.rules)
+        intake = take_in(source, roles, request.rules, progress)
         table = spark_table(intake)
         request.check(intake)
         streams = Streams.from_seed(request.seed, intake.profile.fingerprint, request.secret)
@@ -91,7 +91,7 @@ def _forgotten_if_it_fails(source: SparkSource) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        source.forget()
+        forget(source.kept)
         raise
 
 

@@ -23,7 +23,6 @@ from microveil.engines.spark.table import (
     SparkRecords,
     SparkTable,
     columns_at,
-    forget,
     on_disks,
     on_workers,
 )
@@ -116,10 +115,6 @@ class SparkSource:
     def is_numeric(self, name: str) -> bool:
         """Does the column hold numbers?"""
         return self.numeric[name]
-
-    def forget(self) -> None:
-        """Give the workers' disks back; what is read later is made once more."""
-        forget(self.kept)
 
     def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
         """Cells of some columns of numbers, in as many random rows."""

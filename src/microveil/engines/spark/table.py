@@ -75,10 +75,6 @@ class SparkRecords:
     kept: list[DataFrame]
     """What Spark keeps on its disks, for these records and those that were made of them."""
 
-    def forget(self) -> None:
-        """Give the workers' disks back; what is read later is made once more."""
-        forget(self.kept)
-
     def mapped(self, by: Callable[[Batches], Batches], schema: Any, *, with_rest: bool = False) -> DataFrame:
         """Records through a function on the workers; without the columns that are not numbers, unless `with_rest`."""
         columns = ["part", "at", "cells", *(["rest"] if with_rest else [])]
@@ -91,7 +87,7 @@ class SparkRecords:
 
 
 def forget(kept: list[DataFrame]) -> None:
-    """Take what Spark keeps off its disks."""
+    """Give the workers' disks back; what is read later is made once more."""
     while kept:
         kept.pop().unpersist()
 
