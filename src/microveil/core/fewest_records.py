@@ -70,4 +70,4 @@ def _leverage(x: Array, weight: Array) -> Array:
     """The leverage of each record in a regression on the columns of `x` (records x columns)."""
     centred = x - weight @ x / weight.sum()
     inverse = regression_slopes((centred.T * weight) @ centred, np.eye(x.shape[1]))
-    return leverage(centred.T, inverse, weight, float(weight.sum()))
+    return leverage(np.einsum("ij,jk,ik->i", centred, inverse, centred), weight, weight.sum())

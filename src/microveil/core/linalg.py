@@ -84,14 +84,13 @@ def regression_slopes(xx: Array, xy: Array) -> Array:
     return slopes
 
 
-def leverage(x: Array, inverse: Array, weight: Array | float, total: float) -> Array:
+def leverage(distance: Array, weight: Array | float, total: float) -> Array:
     """The share of each record in its own fitted value, with an intercept.
 
-    `x` (columns x records) is centred, `inverse` is that of its weighted cross-products over all records, `weight` (of
-    each record) adds up to `total` over all of them.
+    `distance` is x' (X'WX)^-1 x of each record x, off the means; its `weight` is one of a `total` over all records.
     """
-    found: Array = weight * (1 / total + (x * (inverse @ x)).sum(axis=0))
-    return found
+    share: Array = weight * (1 / total + distance)
+    return share
 
 
 def nearest_correlation(matrix: Array) -> Array:

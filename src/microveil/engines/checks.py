@@ -96,7 +96,7 @@ def high_leverage(table: Microdata, centre: Centre, summary: Moments) -> int:
     def standing_out(cells: Array, rows: slice) -> Array:
         x = cells - shift - offset
         weight = 1.0 if table.weights is None else table.weights[rows]
-        own = leverage(x, inverse, weight, summary.weight)
+        own = leverage((x * (inverse @ x)).sum(axis=0), weight, summary.weight)
         return np.array([np.count_nonzero(own > HIGH_LEVERAGE), np.count_nonzero(own > ALONE)])
 
     high, alone = table.total(standing_out, range(public)).tolist()
