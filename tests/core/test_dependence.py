@@ -11,16 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.core.moments import moments
 from microveil.core.table import Matrix
-from microveil.rules.linear_rules import Dependence, LinearRule, find_dependence
+from microveil.rules.linear_rules import Dependence, LinearRule, dependence_among
 
 Array = NDArray[np.float64]
 
 
 def dependence(*columns: Array, declared: tuple[LinearRule, ...] = ()) -> Dependence:
     matrix = Matrix([np.asarray(column, dtype=float) for column in columns])
-    return find_dependence(matrix, moments(matrix.piece, matrix.shape[0]), declared)
+    return dependence_among(matrix, range(len(columns)), declared=declared)
 
 
 def sentences(**columns: Array) -> list[str]:
@@ -196,7 +195,7 @@ def test_declared_rule_is_kept_and_not_found_twice() -> None:
     a, b, c = amounts(17, 3)
     declared = LinearRule(3, {0: 1.0, 1: 1.0})
     found = dependence(a, b, c, a + b, a + b + c, declared=(declared,))
-    assert found.rules[0] is declared
+    assert found.rules[0] == declared
     assert [rule.column for rule in found.rules] == [3, 4]
     assert found.independent == [0, 1, 2]
 

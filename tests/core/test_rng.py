@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.core.profile import scan
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams, row_blocks
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import rows_per_piece
@@ -31,7 +30,7 @@ def table(seed: int = 0, rows: int = 50, columns: int = 4) -> Array:
 
 
 def fingerprint(values: Array) -> int:
-    return scan(Microdata(Matrix.from_array(values), tuple(str(j) for j in range(values.shape[1])))).fingerprint
+    return Matrix.from_array(values).profile().fingerprint
 
 
 def permutations_of(original: Array, released: Array, weights: Array) -> list[list[int]]:
@@ -214,7 +213,7 @@ def test_changing_the_signs_of_two_cells_of_a_record_changes_the_fingerprint() -
 def test_fingerprint_follows_from_the_values_and_not_from_their_memory() -> None:
     data = table(3, rows=2 * rows_per_piece(4) + 7)
     separate = Microdata(Matrix([column.copy() for column in data.T]), tuple("abcd"))
-    assert fingerprint(data) == fingerprint(np.asfortranarray(data)) == scan(separate).fingerprint
+    assert fingerprint(data) == fingerprint(np.asfortranarray(data)) == separate.profile().fingerprint
 
 
 def test_all_bits_of_the_fingerprint_vary() -> None:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from microveil.engines.spark.engine import protect_spark, spark_table
+from microveil.engines.spark.engine import SparkRequest, protect_spark, spark_table
 from microveil.engines.spark.frames import SparkSource, write_dataset
 from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named
@@ -39,7 +39,7 @@ def main(folder):
     spark = session(os.environ["MICROVEIL_SPARK_MASTER"], folder / "driver", **memory)
     source = SparkSource.opened(folder / "in", spark)
     roles = resolve_roles(source.numeric, confidential=["a.b", "b", "c"], public=None, strata=None, weight=None)
-    release = protect_spark(method_named("pca").plan({}), source, roles, rules=None, seed=7)
+    release = protect_spark(method_named("pca").plan({}), source, roles, SparkRequest(rules=None, seed=7))
     by_value = parent_of.__code__
     dying = killing_executor(release.outcome.released, folder / "killed", type(parent_of)(by_value, {"Path": Path}))
     data = source.released(spark_table(release.intake), replace(release.outcome, released=dying))

@@ -19,7 +19,7 @@ from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.moments import merged, moments
 from microveil.core.rng import Streams
 from microveil.engines.out_of_core import check_eligible
-from microveil.engines.spark.engine import protect_spark, spark_table
+from microveil.engines.spark.engine import SparkRequest, protect_spark, spark_table
 from microveil.engines.spark.frames import SparkSource, write_dataset
 from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named
@@ -74,7 +74,8 @@ def protected(data, method, params, *, public=(), weight=None, seed=7, **more):
     source = SparkSource.opened(data)
     chosen = more.pop("confidential", list(CONFIDENTIAL))
     roles = resolve_roles(source.numeric, confidential=chosen, public=list(public), strata=None, weight=weight)
-    return protect_spark(method_named(method).plan(params), source, roles, seed=seed, **{"rules": None, **more})
+    request = SparkRequest(seed=seed, **{"rules": None, **more})
+    return protect_spark(method_named(method).plan(params), source, roles, request)
 
 
 def in_memory(frame, method, params, *, public=(), weight=None, confidential=CONFIDENTIAL):

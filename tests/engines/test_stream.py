@@ -307,7 +307,7 @@ def test_the_order_and_types_of_the_columns_come_back(tmp_path: Path) -> None:
     [
         ({"sales": [1.0, None, 3.0, 4.0]}, "column 'sales' has missing cells"),
         ({"sales": [1.0, float("nan"), 3.0, 4.0]}, "column 'sales' has missing cells"),
-        ({"sales": [1.0, float("inf"), 3.0, 4.0]}, "column 'sales' has infinite cells"),
+        ({"sales": [1.0, float("inf"), 3.0, 4.0]}, "column 'sales' has 50 infinite cells"),
         ({"sales": [2.0, 2.0, 2.0, 2.0], "costs": [1.0, 1.0, 1.0, 1.0]}, "every column is constant"),
         ({"sales": [1e200, 2.0, 3.0, 4.0]}, "too large or too small in its unit"),
         ({"sales": ["1,5", "2,5", "3,5", "4,5"]}, "is text, but most of its cells look like numbers"),

@@ -21,7 +21,7 @@ from microveil.core.threads import in_threads
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.roles import Choice, named, regressed
 from microveil.io.blocks import BlockSource
-from microveil.io.dictionary import find_codes_far
+from microveil.io.dictionary import find_codes
 from microveil.io.frames.dataframes import Frame, NumpyFrame, open_frame
 from microveil.io.frames.validation import LARGEST
 from microveil.measures.base import scales
@@ -250,7 +250,7 @@ def codes_in(columns: Mapping[str, Array], rules: Rules, names: Sequence[str]) -
     if inferred:
         table = Matrix(list(columns.values()))
         tasks = [
-            partial(lambda j, column: find_codes_far(table, j, *_extremes(column)), j, column)
+            partial(lambda j, column: find_codes(table, j, *_extremes(column)), j, column)
             for j, column in enumerate(table.columns)
         ]
         found = in_threads(tasks, small=table.shape[0] < MOST_ROWS)

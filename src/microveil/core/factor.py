@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.linalg import RANK_TOLERANCE
+from microveil.core.tolerances import RANK_TOLERANCE, SUM_ROUND_OFF
 
 Factorisation = Literal["qr", "svd"]
 
@@ -94,17 +94,17 @@ def generalised_svd(matrix: Array) -> Factors:
     digits. Each row of V' has a positive sum, or a positive largest entry where the sum vanishes.
     """
     triangular = generalised_qr(matrix)
-    turn, _, _ = np.linalg.svd(triangular.loadings, full_matrices=False)
-    loadings = turn.T @ triangular.loadings
+    rotation, _, _ = np.linalg.svd(triangular.loadings, full_matrices=False)
+    loadings = rotation.T @ triangular.loadings
     signs = loading_signs(loadings)
-    return Factors(triangular.scores @ turn * signs, signs[:, None] * loadings)
+    return Factors(triangular.scores @ rotation * signs, signs[:, None] * loadings)
 
 
 def loading_signs(loadings: Array) -> Array:
     """The sign of the sum of each row, or of its largest entry where the sum is round-off."""
     sums = loadings.sum(axis=1)
     largest = np.take_along_axis(loadings, np.abs(loadings).argmax(axis=1)[:, None], axis=1)[:, 0]
-    undecided = np.abs(sums) <= 1e-12 * np.abs(loadings).sum(axis=1)
+    undecided = np.abs(sums) <= SUM_ROUND_OFF * np.abs(loadings).sum(axis=1)
     return np.where(np.where(undecided, largest, sums) < 0, -1.0, 1.0)
 
 
@@ -158,30 +158,16 @@ def _stacked(whole: Array, part: Array) -> tuple[Array, Array, Array, float]:
     left, lengths, right = np.linalg.svd(both / units, full_matrices=False)
     rank = int(np.count_nonzero(lengths > RANK_TOLERANCE * lengths[:1])) if lengths.size else 0
     left, right = left[:, :rank], lengths[:rank, None] * right[:rank] * units
-    _, cosines, turned = np.linalg.svd(left[: whole.shape[0]])
+    _, cosines, directions = np.linalg.svd(left[: whole.shape[0]])
     cosines = np.concatenate([cosines, np.zeros(rank - cosines.size)])
-    sines = np.linalg.norm(left[whole.shape[0] :] @ turned.T, axis=0)
+    sines = np.linalg.norm(left[whole.shape[0] :] @ directions.T, axis=0)
     bounds = cosines[sines > NO_SHARE] / sines[sines > NO_SHARE]
     limit = float(bounds.min()) if bounds.size else np.inf
-    return cosines, scale * sines, turned @ right, 0.0 if limit < NO_SHARE else limit / scale
+    return cosines, scale * sines, directions @ right, 0.0 if limit < NO_SHARE else limit / scale
 
 
 def _relative_size(whole: Array, part: Array) -> float:
-    """How many times larger the part is than the whole, in the column where it is largest beside it."""
+    """How many times larger the part is than the whole, in the column where it is largest against it."""
     own, others = (np.linalg.norm(loadings, axis=0) for loadings in (whole, part))
     size = float(np.divide(others, own, out=np.zeros_like(own), where=own > 0).max(initial=0.0))
     return size if size > 0 else 1.0
-
-
-__all__ = [
-    "Completion",
-    "Factorisation",
-    "Factors",
-    "completion",
-    "factorised",
-    "generalised_qr",
-    "generalised_svd",
-    "largest_share",
-    "loading_signs",
-    "without_round_off",
-]

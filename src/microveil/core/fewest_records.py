@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.linalg import regression_slopes
+from microveil.core.linalg import leverage, regression_slopes
 
 FEWEST_RECORDS = 10
 """Sets of up to five records came back as a set where they were fitted to; of ten, records are as far off as others."""
@@ -55,11 +55,11 @@ def pulled_in(columns: list[Array], weights: Array | None) -> tuple[list[Array],
     limit = max(MOST_LEVERAGE, TIMES_AVERAGE * (x.shape[1] + 1) / len(x))
     moved = np.zeros(len(x), dtype=bool)
     for _ in range(PULLS):
-        leverage = _leverage(x, weight)
-        far = leverage > limit
+        own = _leverage(x, weight)
+        far = own > limit
         if not far.any():
             break
-        x[far] *= A_BIT_FURTHER * np.sqrt(limit / leverage[far])[:, None]
+        x[far] *= A_BIT_FURTHER * np.sqrt(limit / own[far])[:, None]
         moved |= far
     if not moved.any():
         return columns, 0
@@ -67,8 +67,7 @@ def pulled_in(columns: list[Array], weights: Array | None) -> tuple[list[Array],
 
 
 def _leverage(x: Array, weight: Array) -> Array:
-    """The share of each record in its own fitted value, with an intercept."""
+    """The leverage of each record in a regression on the columns of `x` (records x columns)."""
     centred = x - weight @ x / weight.sum()
-    slopes = regression_slopes((centred.T * weight) @ centred, np.eye(x.shape[1]))
-    leverage: Array = weight * (1 / weight.sum() + np.einsum("ij,jk,ik->i", centred, slopes, centred))
-    return leverage
+    inverse = regression_slopes((centred.T * weight) @ centred, np.eye(x.shape[1]))
+    return leverage(np.einsum("ij,jk,ik->i", centred, inverse, centred), weight, weight.sum())

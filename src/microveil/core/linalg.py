@@ -7,13 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.tolerances import DETERMINED_SHARE
-
-RANK_TOLERANCE = 1e-7
-"""A column that others explain up to this share of its own norm is a linear combination of them (as in RegSDC).
-
-It applies to columns brought to unit norm first: a rule on raw data would drop every column in small units.
-"""
+from microveil.core.tolerances import DETERMINED_SHARE, RANK_TOLERANCE, SUM_ROUND_OFF
 
 
 def sorted_eigen(symmetric: Array) -> tuple[Array, Array]:
@@ -90,10 +84,19 @@ def regression_slopes(xx: Array, xy: Array) -> Array:
     return slopes
 
 
+def leverage(distance: Array, weight: Array | float, total: float) -> Array:
+    """The share of each record in its own fitted value, with an intercept.
+
+    `distance` is x' (X'WX)^-1 x of each record x, off the means; its `weight` is one of a `total` over all records.
+    """
+    share: Array = weight * (1 / total + distance)
+    return share
+
+
 def nearest_correlation(matrix: Array) -> Array:
     """Correlations that need not fit together, made to: clip what is negative, restore the diagonal."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    clipped = (vectors * np.clip(values, 1e-12, None)) @ vectors.T
+    clipped = (vectors * np.clip(values, SUM_ROUND_OFF, None)) @ vectors.T
     scale = np.sqrt(np.diagonal(clipped))
     nearest: Array = clipped / np.outer(scale, scale)
     return nearest

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.threads import in_threads, segments
+from microveil.core.threads import Room, in_threads, segments
 
 Pieces = Callable[[slice], Array]
 """A table by pieces, whatever holds it: a slice of row numbers in, a *columns x rows* array out.
@@ -38,25 +38,13 @@ def is_wide(count: int, columns: int) -> bool:
     return columns >= WIDE and count < columns
 
 
-class Room:
-    """Memory for one piece, used again for the next: asking the system for it each time costs more than the sums."""
-
-    def __init__(self, columns: int, pieces: list[slice]) -> None:
-        longest = pieces[0].stop - pieces[0].start
-        self.values = np.empty((columns, longest))
-
-    def of(self, piece: slice) -> Array:
-        """As many rows of it as the piece has."""
-        return self.values[:, : piece.stop - piece.start]
-
-
 @dataclass(frozen=True, repr=False)
 class Moments:
     """Total weight (the number of rows when unweighted), mean, and co-moment: the sum of w (x-mean)(x-mean)'.
 
     The mean is kept as `shift + offset`: where it is a million standard deviations away from zero, the sum has lost
     six digits that the small offset still has. Of a wide table the `deviations` w^½ (x-mean) of the rows, columns x
-    rows, stand for the `products`, which are made of them where they are asked for.
+    rows, stand for the `products`, which are made of them where they are needed.
     """
 
     weight: float

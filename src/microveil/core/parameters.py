@@ -55,7 +55,7 @@ class Parameter:
     default: Any
     for_tests: bool = False
     is_data: bool = False
-    """True for a table beside the data, which no recipe holds; a recipe can hold the path of one."""
+    """True for a table that comes with the data, which no recipe holds; a recipe can hold the path of one."""
 
     is_path: bool = False
     """True where a text is the path of a file, which a recipe tells from where it lies itself."""

@@ -1,4 +1,4 @@
-"""The first look at the rows: moments, extremes and a fingerprint, in one pass."""
+"""The profile of a table: moments, extremes and a fingerprint, in one pass over the rows."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.moments import Moments, Pieces, first_mean, moments
-from microveil.core.table import Microdata
 from microveil.core.threads import rows_per_piece
 
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, the usual odd constant for mixing
 
 
 @dataclass(frozen=True, repr=False)
-class Scan:
+class Profile:
     """What one pass over the rows tells. Moments are NaN in columns with missing cells, extremes pass them over."""
 
     moments: Moments
     minimum: Array
     maximum: Array
     fingerprint: int
+
+    def extremes(self, column: int) -> tuple[float, float]:
+        """The least and the largest value of a column."""
+        return float(self.minimum[column]), float(self.maximum[column])
 
     def missing(self) -> list[int]:
         """Columns with missing cells."""
@@ -33,8 +36,8 @@ class Scan:
         return np.flatnonzero(self.maximum > self.minimum).tolist()
 
 
-class _Watched:
-    """Pieces on their way to somewhere else, looked at as they pass."""
+class _Profiler:
+    """Pieces of a table, of which extremes and hashes are taken as they are read."""
 
     def __init__(self, pieces_of: Pieces, count: int, columns: int) -> None:
         self.rows = rows_per_piece(columns)
@@ -72,11 +75,11 @@ class _Watched:
         return total
 
 
-def scan(table: Microdata) -> Scan:
-    """Look at all rows once."""
-    watched = _Watched(table.pieces, table.count, len(table.names))
+def profile_of(pieces_of: Pieces, count: int, columns: int, weights: Array | None = None) -> Profile:
+    """The profile of so many rows and columns, which are read in one pass; `weights` (rows) are for the moments."""
+    profiler = _Profiler(pieces_of, count, columns)
     with np.errstate(over="ignore", invalid="ignore"):
-        shift = first_mean(table.pieces, table.count)
-        summary = moments(watched, table.count, weights=table.weights, shift=shift)
-        minimum, maximum = np.fmin.reduce(watched.minimum), np.fmax.reduce(watched.maximum)
-    return Scan(summary, minimum, maximum, int(np.add.reduce(watched.hashes)))
+        shift = first_mean(pieces_of, count)
+        summary = moments(profiler, count, weights=weights, shift=shift)
+        minimum, maximum = np.fmin.reduce(profiler.minimum), np.fmax.reduce(profiler.maximum)
+    return Profile(summary, minimum, maximum, int(np.add.reduce(profiler.hashes)))

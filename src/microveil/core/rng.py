@@ -62,7 +62,7 @@ class Stream:
     key: tuple[int, ...]
 
     def child(self, name: str) -> Stream:
-        """A stream beside this one, for a step that needs two kinds of draws."""
+        """A stream derived from this one, for a step that needs two kinds of draws."""
         return Stream(self.entropy, (*self.key, *_words(hashlib.blake2b(name.encode(), digest_size=16).digest())))
 
     def generator(self, block: int = 0) -> np.random.Generator:
@@ -92,9 +92,9 @@ class Stream:
         for block, rows in row_blocks(size, first=start):
             skipped = max(start - block * ROWS_PER_BLOCK, 0)
             if skipped:
-                whole = np.empty(skipped + rows.stop - rows.start)
-                fill(block, whole)
-                out[rows] = whole[skipped:]
+                from_start = np.empty(skipped + rows.stop - rows.start)
+                fill(block, from_start)
+                out[rows] = from_start[skipped:]
             else:
                 fill(block, out[rows])
         return out

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.rng import Stream, row_blocks
+from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
 
 SMALL = 2**21
 """Up to this many rows, numpy's own shuffle. Part of the meaning of a seed, like the other numbers here.
@@ -91,6 +91,17 @@ def draw_buckets(generator: np.random.Generator, buckets: int, out: NDArray[np.u
     np.bitwise_and(pieces[: len(out)], np.uint16(buckets - 1), out=out)
 
 
+def drawn_buckets(stream: Stream, buckets: int, rows: slice) -> NDArray[np.uint16]:
+    """The random bucket of each of some rows, which may begin and end inside a block of rows."""
+    digits = np.empty(rows.stop - rows.start, dtype=np.uint16)
+    for block, part in row_blocks(digits.size, first=rows.start):
+        skipped = max(rows.start - block * ROWS_PER_BLOCK, 0)
+        from_start = np.empty(skipped + part.stop - part.start, dtype=np.uint16)
+        draw_buckets(stream.generator(block), buckets, out=from_start)
+        digits[part] = from_start[skipped:]
+    return digits
+
+
 def shuffle_bucket(values: NDArray[np.float64], generator: np.random.Generator) -> None:
     """Shuffle one bucket in place (Fisher-Yates)."""
     from microveil.core import _shuffle_kernels as kernels
@@ -100,11 +111,6 @@ def shuffle_bucket(values: NDArray[np.float64], generator: np.random.Generator) 
         words = _random_words(generator, unplaced // 2)  # two draws a word; the first value needs none
         _bring_into_cache(values[:unplaced])
         unplaced = kernels.fisher_yates(values, words.view(np.uint32), unplaced)
-
-
-def warm_up() -> None:
-    """Compile the loops for large columns, or load them if they are compiled already."""
-    from microveil.core import _shuffle_kernels  # noqa: F401 - importing compiles
 
 
 def _random_words(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:

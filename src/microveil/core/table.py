@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import Moments, Pieces, moments
+from microveil.core.profile import Profile, profile_of
 from microveil.core.sorted_columns import in_order
 from microveil.core.threads import in_threads, segments
 
@@ -22,6 +23,11 @@ RowMap = Callable[[Array, slice], Array]
 
 It depends on these rows only, so an engine may call it wherever they are, in any pieces, and again.
 """
+
+
+def as_they_are(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    """The row map of the cells themselves."""
+    return cells
 
 
 FIRST_ROWS = 1_000
@@ -68,9 +74,19 @@ class Matrix:
             return self
         return Matrix([self.columns[j] for j in columns])
 
+    def measure(self, of: RowMap = as_they_are, weights: Array | None = None, first: int | None = None) -> Moments:
+        """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
+        read = self if first is None else self.select(range(first))
+        return moments(lambda piece: of(read.piece(piece), piece), self.shape[0], weights=weights)
+
+    def profile(self, weights: Array | None = None) -> Profile:
+        """Moments, extremes and a fingerprint of all rows."""
+        return profile_of(self.piece, *self.shape, weights)
+
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all pieces of what is made of some columns."""
-        return _added(self._made(of, columns))
+        total: Array = np.sum(self._made(of, columns), axis=0)
+        return total
 
     def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The largest over all pieces of what is made of some columns."""
@@ -80,7 +96,11 @@ class Matrix:
     def _made(self, of: RowMap, columns: Sequence[int]) -> list[Array]:
         chosen = self.select(columns)
         runs = segments(self.shape[0], len(columns)) or [[slice(0, 0)]]
-        return [of(chosen.piece(piece), piece) for run in runs for piece in run]
+
+        def made(pieces: list[slice]) -> list[Array]:
+            return [of(chosen.piece(piece), piece) for piece in pieces]
+
+        return [result for results in in_threads([partial(made, run) for run in runs]) for result in results]
 
     def varies(self, column: int) -> bool:
         """Is the column not constant? The first rows mostly tell."""
@@ -93,7 +113,7 @@ class Matrix:
         return Matrix([column[rows] for column in self.columns])
 
     def remember(self, what: Hashable, make: Callable[[], Answer]) -> Answer:  # noqa: ARG002 - kept by other tables
-        """What is made of all rows; a table for which that is a long way keeps it, by its name."""
+        """What is made of all rows; a table for which that takes long keeps it, by its name."""
         return make()
 
     def in_order(self, column: int) -> Array:
@@ -138,7 +158,7 @@ class Clustering:
 
 @dataclass(frozen=True, repr=False)
 class Microdata:
-    """What is to be protected, and what is known beside it.
+    """What is to be protected, and what else is known of the records.
 
     `values` has the public columns first, then the confidential ones: every step that needs both reads one piece.
     `other` has the confidential columns as another masker released them, for methods that start from these, and
@@ -178,19 +198,17 @@ class Microdata:
         """Public and confidential columns, piece by piece."""
         return self.values.piece
 
+    def profile(self) -> Profile:
+        """Moments, extremes and a fingerprint of all rows."""
+        return self.values.profile(self.weights)
+
     def measure(self, of: RowMap, first: int | None = None) -> Moments:
         """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
-        values = self.values if first is None else self.values.select(range(first))
-        return moments(lambda piece: of(values.piece(piece), piece), self.count, weights=self.weights)
+        return self.values.measure(of, self.weights, first)
 
     def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
         """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""
-        values = self.values if columns is None else self.values.select(columns)
-
-        def sums(pieces: list[slice]) -> Array:
-            return _added([of(values.piece(piece), piece) for piece in pieces])
-
-        return _added(in_threads([partial(sums, run) for run in segments(self.count, values.shape[1])]))
+        return self.values.total(of, range(self.values.shape[1]) if columns is None else columns)
 
     def keep(self, confidential: Sequence[int]) -> Microdata:
         """The table with only some of its confidential columns (numbered among themselves)."""
@@ -218,11 +236,6 @@ class Microdata:
         return Microdata(
             self.values.take(rows), self.names, self.public, weights, other=other, clustering=self.clustering.take(rows)
         )
-
-
-def _added(parts: Sequence[Array]) -> Array:
-    total: Array = np.sum(parts, axis=0)
-    return total
 
 
 def rows_by_group(groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:

@@ -11,10 +11,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 
 Result = TypeVar("Result")
@@ -33,12 +36,12 @@ _limit: Any = None
 
 def worker_count() -> int:
     """Threads to use: `MICROVEIL_THREADS`, or the cores this process may run on."""
-    asked = os.environ.get("MICROVEIL_THREADS", "").strip()
-    if not asked:
+    wanted = os.environ.get("MICROVEIL_THREADS", "").strip()
+    if not wanted:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not (asked.isascii() and asked.isdecimal()) or int(asked) < 1:
+    if not (wanted.isascii() and wanted.isdecimal()) or int(wanted) < 1:
         raise ParameterError("MICROVEIL_THREADS must be a whole number of at least 1", "unset it to use all cores")
-    return int(asked)
+    return int(wanted)
 
 
 @contextmanager
@@ -60,18 +63,18 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def in_threads(
-    tasks: Sequence[Callable[[], Result]], told: Callable[[int], None] = lambda _: None, *, small: bool = False
+    tasks: Sequence[Callable[[], Result]], report: Callable[[int], None] = lambda _: None, *, small: bool = False
 ) -> list[Result]:
     """Run the tasks, as many at a time as there are workers; results in the order of the tasks.
 
-    `told` hears, in the thread of the caller, how many are done. Threads are not worth their start for `small` work.
+    `report` hears, in the thread of the caller, how many are done. Threads are not worth their start for `small` work.
     """
     workers = 1 if small else min(worker_count(), len(tasks))
     results = []
     with ThreadPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
         for result in (task() for task in tasks) if pool is None else pool.map(lambda task: task(), tasks):
             results.append(result)
-            told(len(results))
+            report(len(results))
     return results
 
 
@@ -87,3 +90,26 @@ def segments(count: int, columns: int) -> list[list[slice]]:
     pieces = [slice(start, min(start + rows, count)) for start in range(0, count, rows)]
     size = -(-len(pieces) // SEGMENTS) or 1
     return [pieces[start : start + size] for start in range(0, len(pieces), size)]
+
+
+class Room:
+    """Memory for one piece, used again for the next: asking the system for it each time costs more than the sums."""
+
+    def __init__(self, columns: int, pieces: list[slice]) -> None:
+        longest = pieces[0].stop - pieces[0].start
+        self.values = np.empty((columns, longest))
+
+    def of(self, piece: slice) -> Array:
+        """As many rows of it as the piece has."""
+        return self.values[:, : piece.stop - piece.start]
+
+
+def for_each_piece(do: Callable[[slice, Array], None], count: int, columns: int) -> None:
+    """Do something for each piece of the rows 0 ... count-1, in threads, with memory for it (columns x rows)."""
+
+    def segment(pieces: list[slice]) -> None:
+        room = Room(columns, pieces)
+        for piece in pieces:
+            do(piece, room.of(piece))
+
+    in_threads([partial(segment, pieces) for pieces in segments(count, columns)])

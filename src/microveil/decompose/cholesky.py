@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.linalg import RANK_TOLERANCE
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
+from microveil.core.tolerances import RANK_TOLERANCE
 from microveil.decompose.base import Axes, Decomposition, Sample
 
 

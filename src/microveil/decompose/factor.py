@@ -11,9 +11,10 @@ from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.linalg import RANK_TOLERANCE, sorted_eigen, square_root
+from microveil.core.linalg import sorted_eigen, square_root
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
+from microveil.core.tolerances import RANK_TOLERANCE
 from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
 from microveil.decompose.cholesky import axes_of_factor, generalised_cholesky
 

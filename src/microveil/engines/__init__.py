@@ -1,7 +1,8 @@
 """Engines: where the rows are while the pipeline runs."""
 
+from microveil.engines.context import Progress
 from microveil.engines.memory import Outcome, run
-from microveil.engines.pipeline import Progress, Spectrum
+from microveil.engines.pipeline import Spectrum
 
 ENGINES = ("auto", "memory", "stream", "spark")
 

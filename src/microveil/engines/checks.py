@@ -6,7 +6,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import regression_slopes
+from microveil.core.linalg import leverage, regression_slopes
 from microveil.core.moments import Moments, is_wide
 from microveil.core.table import Microdata
 from microveil.decompose import Centre
@@ -96,8 +96,8 @@ def high_leverage(table: Microdata, centre: Centre, summary: Moments) -> int:
     def standing_out(cells: Array, rows: slice) -> Array:
         x = cells - shift - offset
         weight = 1.0 if table.weights is None else table.weights[rows]
-        leverage = weight * (1 / summary.weight + (x * (inverse @ x)).sum(axis=0))
-        return np.array([np.count_nonzero(leverage > HIGH_LEVERAGE), np.count_nonzero(leverage > ALONE)])
+        own = leverage((x * (inverse @ x)).sum(axis=0), weight, summary.weight)
+        return np.array([np.count_nonzero(own > HIGH_LEVERAGE), np.count_nonzero(own > ALONE)])
 
     high, alone = table.total(standing_out, range(public)).tolist()
     if alone:

@@ -1,4 +1,4 @@
-"""The way of clusters: fits inside clusters and across them stay, and what they leave is drawn anew in each.
+"""Clusters: fits inside clusters and across them stay, and what they leave is drawn anew in each.
 
 Langsrud (2019), §6. The same split into four parts is made of the data and of drawn values; the scores of the one get
 the loadings of the other, in each cluster and over all of them.
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import moments
-from microveil.core.rng import Streams
 from microveil.core.table import Groups, Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered, ClusterLayout, Levels, Parts, crossed, fit_levels, outlying
 from microveil.engines.checks import ALONE, HIGH_LEVERAGE
-from microveil.engines.pipeline import Progress, Spectrum
+from microveil.engines.context import RunContext
+from microveil.engines.pipeline import Spectrum
 from microveil.methods import Plan
 from microveil.perturb import NormalPerturbation, check_draws, similar_records
 from microveil.restore import NewResiduals, new_residuals
@@ -44,25 +44,24 @@ class Layers:
         return f"of {low:,} records" if low == high else f"of {low:,} to {high:,} records"
 
 
-def clustered(
-    plan: Plan, table: Microdata, streams: Streams, stratum: int, progress: Progress
-) -> tuple[list[Array], Spectrum]:
+def clustered(context: RunContext, table: Microdata) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components of what was replaced."""
+    plan = context.plan
     if not isinstance(plan.decompose, Clustered):
         raise TypeError(f"{type(plan.decompose).__name__} makes no clusters")
     layout = plan.decompose.layout
     if table.weights is not None:
         raise ParameterError("weight: plays no part inside clusters", "leave it out, or use ipso with strata")
-    progress("finding clusters", 0.2)
-    layers = _layers(layout, table, streams, stratum)
+    context.progress("finding clusters", 0.2)
+    layers = _layers(layout, table, context)
     given = plan.perturb.draws if isinstance(plan.perturb, NormalPerturbation) else None
     values, means = _centred(np.column_stack(table.confidential.columns))
     own = layers.levels.split(values)
     high = _check(layers, layout, own, table, given is not None)
-    progress("redrawing clusters", 0.4)
+    context.progress("redrawing clusters", 0.4)
     if isinstance(plan.perturb, NormalPerturbation):
         check_draws(given, table.count, values.shape[1])
-        draws = _drawn(values.shape, streams, stratum) if given is None else given[:, : values.shape[1]]
+        draws = _drawn(values.shape, context) if given is None else given[:, : values.shape[1]]
         drawn = layers.levels.split(draws)
         new = new_residuals(
             layers.levels.clusters,
@@ -77,7 +76,7 @@ def clustered(
         released = own.fit + new.between + new.within
     else:
         new, released = None, own.fit
-    spectrum = _spectrum(plan, table, own, streams.stream("decompose", stratum))
+    spectrum = _spectrum(plan, table, own, context.stream("decompose"))
     return list(np.ascontiguousarray((released + means).T)), replace(
         spectrum,
         leverage=high,
@@ -89,33 +88,33 @@ def clustered(
 
 
 def _centred(columns: Array) -> tuple[Array, Array]:
-    """Columns without their means, and these: every cluster has a constant, and what is far from zero loses digits."""
+    """Columns without their means, and these: every cluster has a constant, and large means would cost digits."""
     means: Array = columns.mean(axis=0)
     return columns - means, means
 
 
-def _layers(layout: ClusterLayout, table: Microdata, streams: Streams, stratum: int) -> Layers:
+def _layers(layout: ClusterLayout, table: Microdata, context: RunContext) -> Layers:
     """The clusters and their regressions, as the layout says."""
-    told = table.clustering
-    groups = told.clusters or _found_clusters(layout, table, streams, stratum)
-    pieces = None if told.pieces is None else told.pieces.numbers
+    clustering = table.clustering
+    groups = clustering.clusters or _found_clusters(layout, table, context)
+    pieces = None if clustering.pieces is None else clustering.pieces.numbers
     if layout.as_pieces:
         pieces, groups = groups.numbers, _one_cluster(table.count)
     regressors, _ = _centred(np.column_stack([np.empty((table.count, 0)), *table.regressors.columns]))
     if layout.public_is_local:
         local, across = regressors, np.empty((table.count, 0))
     else:
-        taken = {*told.local, *told.local_pieces, *told.grouped}
-        local = regressors[:, list(told.local)]
+        taken = {*clustering.local, *clustering.local_pieces, *clustering.grouped}
+        local = regressors[:, list(clustering.local)]
         across = regressors[:, [j for j in range(table.public) if j not in taken]]
-    if told.groups is not None:
-        _check_groups(groups, told.groups.numbers)
-        across = np.hstack([across, crossed(regressors[:, list(told.grouped)], told.groups.numbers)])
+    if clustering.groups is not None:
+        _check_groups(groups, clustering.groups.numbers)
+        across = np.hstack([across, crossed(regressors[:, list(clustering.grouped)], clustering.groups.numbers)])
     clusters = rows_by_group(groups.numbers)
     if pieces is None:
         return Layers(groups, groups.numbers, fit_levels(clusters, local, across))
     cut = np.unique(groups.numbers * (pieces.max() + 1) + pieces, return_inverse=True)[1]
-    levels = fit_levels(clusters, local, across, rows_by_group(cut), regressors[:, list(told.local_pieces)])
+    levels = fit_levels(clusters, local, across, rows_by_group(cut), regressors[:, list(clustering.local_pieces)])
     return Layers(groups, cut, levels)
 
 
@@ -134,14 +133,14 @@ def _one_cluster(count: int) -> Groups:
     return Groups(np.zeros(count, dtype=np.intp), ("all records",))
 
 
-def _found_clusters(layout: ClusterLayout, table: Microdata, streams: Streams, stratum: int) -> Groups:
+def _found_clusters(layout: ClusterLayout, table: Microdata, context: RunContext) -> Groups:
     """Clusters that no column makes: similar records, ordinary and outlying ones, or all records in one."""
     if layout.outlier_quantile is not None:
         values = np.column_stack(table.confidential.columns)
-        far = outlying(values, layout.outlier_quantile, streams.stream("outliers", stratum))
-        if far.all() or not far.any():
+        outliers = outlying(values, layout.outlier_quantile, context.stream("outliers"))
+        if outliers.all() or not outliers.any():
             return _one_cluster(table.count)
-        return Groups(far.astype(np.intp), ("ordinary records", "outlying records"))
+        return Groups(outliers.astype(np.intp), ("ordinary records", "outlying records"))
     if layout.similar is None:
         return _one_cluster(table.count)
     if layout.similar > table.count:
@@ -153,9 +152,9 @@ def _found_clusters(layout: ClusterLayout, table: Microdata, streams: Streams, s
     return Groups(numbers, tuple(f"cluster {number + 1}" for number in range(int(numbers.max()) + 1)))
 
 
-def _drawn(shape: tuple[int, int], streams: Streams, stratum: int) -> Array:
+def _drawn(shape: tuple[int, int], context: RunContext) -> Array:
     """Normal deviates for every cell, a stream for each column."""
-    return np.column_stack([streams.stream("clusters", stratum, j).normal(shape[0]) for j in range(shape[1])])
+    return np.column_stack([context.stream("clusters", j).normal(shape[0]) for j in range(shape[1])])
 
 
 def _check(layers: Layers, layout: ClusterLayout, own: Parts, table: Microdata, given: bool) -> int:
@@ -188,7 +187,7 @@ def _check(layers: Layers, layout: ClusterLayout, own: Parts, table: Microdata, 
 
 
 def _check_solved(layers: Layers, layout: ClusterLayout, new: NewResiduals) -> None:
-    """Were there residuals with the covariances asked for, in every cluster?"""
+    """Were there residuals with the covariances that are wanted, in every cluster?"""
     if new.short:
         raise DataError(
             f"clusters: {len(new.short)}, {layers.sizes(new.short)}, have too few for their covariances",

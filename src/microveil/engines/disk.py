@@ -12,17 +12,27 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
-from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, draw_buckets, shuffle_bucket, shuffled
+from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, drawn_buckets, shuffle_bucket, shuffled
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import in_threads, rows_per_piece, worker_count
 from microveil.engines.out_of_core import RemoteTable
-from microveil.engines.scores import Told
+from microveil.engines.scores import ShareDone
 from microveil.storage.disk_columns import BYTES, DiskColumn, Shelf, on_disk
 
-Said = TypeVar("Said")
+Seen = TypeVar("Seen")
 
 SHARE = 4
 """Of the memory allowed, one part in so many is for the rows at hand; the rest is for readers, writers and threads."""
+
+
+MOST_ROWS = 2**20
+"""Rows of a batch at most: more would make no difference to anything but the memory."""
+
+
+def batch_rows(width: int, memory: int) -> int:
+    """Rows of a batch of so many columns: whole blocks, as the memory (in bytes) allows."""
+    rows = memory // SHARE // (BYTES * max(width, 1)) // 2
+    return int(min(max(rows // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK, MOST_ROWS))
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,26 +41,21 @@ class DiskTable(RemoteTable):
 
     shelf: Shelf = field(kw_only=True)
 
-    def beside(self, other: DiskTable) -> DiskTable:
-        """The columns of both, for row maps that need both."""
-        values = Matrix([*self.values.columns, *other.values.columns])
-        return replace(self, values=values, names=(*self.names, *other.names))
-
-    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> DiskTable:
-        """The table with columns beside its own: what is made of the rows, each column of it in a random order."""
+    def permuted(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> DiskTable:
+        """The table with further columns: what is made of the rows, each column of it in a random order."""
         if self.count > SMALL:
-            return self.with_columns(self._permuted_in_buckets(of, streams, told))
-        columns = self.stored(of, len(streams), lambda share: told(share / 2))
+            return self.with_columns(self._permuted_in_buckets(of, streams, report))
+        columns = self.stored(of, len(streams), lambda share: report(share / 2))
         for column, stream in zip(columns, streams, strict=True):
             column.write(0, shuffled(column[:], stream))
         return self.with_columns(columns)
 
     def with_columns(self, columns: Sequence[DiskColumn]) -> DiskTable:
-        """The table with further columns beside its own."""
+        """The table with further columns."""
         values = Matrix([*self.values.columns, *on_disk(columns).columns])
         return replace(self, values=values, names=(*self.names, *("stored" for _ in columns)))
 
-    def stored(self, of: RowMap, width: int, told: Told) -> list[DiskColumn]:
+    def stored(self, of: RowMap, width: int, report: ShareDone) -> list[DiskColumn]:
         """What is made of the rows, so many columns, on the disk."""
         columns = [self.shelf.column(self.count) for _ in range(width)]
         for batch in self.batches(width):
@@ -58,13 +63,12 @@ class DiskTable(RemoteTable):
             self.made(of, batch, made)
             for column, values in zip(columns, made, strict=True):
                 column.write(batch.start, values)
-            told(batch.stop / self.count)
+            report(batch.stop / self.count)
         return columns
 
     def batches(self, width: int) -> Iterator[slice]:
         """The rows in batches of whole blocks, as many as the memory allows for so many columns."""
-        rows = self.shelf.memory // SHARE // (BYTES * max(width, 1)) // ROWS_PER_BLOCK * ROWS_PER_BLOCK
-        rows = max(rows, ROWS_PER_BLOCK)
+        rows = batch_rows(width, self.shelf.memory)
         for start in range(0, self.count, rows):
             yield slice(start, min(start + rows, self.count))
 
@@ -73,19 +77,19 @@ class DiskTable(RemoteTable):
         of: RowMap,
         batch: slice,
         out: Array,
-        watch: Callable[[Array, slice], Said] | None = None,
+        watch: Callable[[Array, slice], Seen] | None = None,
         *,
         first: int | None = None,
-    ) -> list[Said]:
-        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` says of each.
+    ) -> list[Seen]:
+        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` makes of each.
 
         If it needs no more than the `first` columns, no others are read.
         """
         rows = rows_per_piece(self.values.shape[1])
         read = self.values if first is None else self.values.select(range(first))
 
-        def fill(starts: range) -> list[Said]:
-            seen: list[Said] = []
+        def fill(starts: range) -> list[Seen]:
+            seen: list[Seen] = []
             for start in starts:
                 piece = slice(start, min(start + rows, batch.stop))
                 values = of(read.piece(piece), piece)
@@ -96,9 +100,9 @@ class DiskTable(RemoteTable):
 
         step = -(-(batch.stop - batch.start) // worker_count() // rows) * rows or rows
         parts = [range(start, min(start + step, batch.stop), rows) for start in range(batch.start, batch.stop, step)]
-        return [said for part in in_threads([partial(fill, part) for part in parts]) for said in part]
+        return [seen for part in in_threads([partial(fill, part) for part in parts]) for seen in part]
 
-    def _permuted_in_buckets(self, of: RowMap, streams: Sequence[Stream], told: Told) -> list[DiskColumn]:
+    def _permuted_in_buckets(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> list[DiskColumn]:
         """The shuffle of `core.shuffle` with its buckets in files: rows to their buckets, then each bucket shuffled."""
         columns = [self.shelf.column(self.count) for _ in streams]
         shuffles = [BucketShuffle.drawn(column, stream) for column, stream in zip(columns, streams, strict=True)]
@@ -107,14 +111,14 @@ class DiskTable(RemoteTable):
             self.made(of, batch, made)
             pairs = zip(shuffles, made, strict=True)
             in_threads([partial(shuffle.scatter, batch, values) for shuffle, values in pairs])
-            told(0.7 * batch.stop / self.count)
-        in_threads([shuffle.settle for shuffle in shuffles], lambda done: told(0.7 + 0.3 * done / len(shuffles)))
+            report(0.7 * batch.stop / self.count)
+        in_threads([shuffle.settle for shuffle in shuffles], lambda done: report(0.7 + 0.3 * done / len(shuffles)))
         return columns
 
 
 @dataclass(frozen=True, repr=False)
 class BucketShuffle:
-    """A column on its way into a random order: the borders of its buckets, and where the next row of each goes."""
+    """A column that is brought into a random order: the borders of its buckets, and where the next row of each goes."""
 
     column: DiskColumn
     stream: Stream
@@ -127,8 +131,8 @@ class BucketShuffle:
         from microveil.core import _shuffle_kernels as kernels
 
         sizes = np.zeros(bucket_count(column.size), dtype=np.uint64)
-        for block, rows in row_blocks(column.size):
-            kernels.count(_digits(stream, block, rows.stop - rows.start, sizes.size), sizes)
+        for _, rows in row_blocks(column.size):
+            kernels.count(drawn_buckets(stream, sizes.size, rows), sizes)
         ends = np.cumsum(sizes)
         return cls(column, stream, ends, ends - sizes)
 
@@ -136,11 +140,8 @@ class BucketShuffle:
         """Rows to the ends of their buckets, in row order: sorted by bucket here, then a run to each."""
         from microveil.core import _shuffle_kernels as kernels
 
-        buckets, first = self.ends.size, batch.start // ROWS_PER_BLOCK
-        digits = np.empty(values.size, dtype=np.uint16)
-        for block, rows in row_blocks(values.size):
-            digits[rows] = _digits(self.stream, first + block, rows.stop - rows.start, buckets)
-        sizes = np.zeros(buckets, dtype=np.uint64)
+        digits = drawn_buckets(self.stream, self.ends.size, batch)
+        sizes = np.zeros(self.ends.size, dtype=np.uint64)
         kernels.count(digits, sizes)
         stops = np.cumsum(sizes)
         by_bucket = np.empty(values.size)
@@ -160,10 +161,3 @@ class BucketShuffle:
             shuffle_bucket(values, self.stream.generator(FIRST_BUCKET + bucket))
             self.column.write(start, values)
             start = end
-
-
-def _digits(stream: Stream, block: int, rows: int, buckets: int) -> NDArray[np.uint16]:
-    """The buckets of a block of rows."""
-    digits = np.empty(rows, dtype=np.uint16)
-    draw_buckets(stream.generator(block), buckets, out=digits)
-    return digits

@@ -2,7 +2,7 @@
 
 A column that fits into the memory is put in order there, by the very step that tables in memory go through. One that
 does not is mapped by the quantiles of a sample, whose error is known: the share of values below any value is off by no
-more than a bound of Dvoretzky, Kiefer, Wolfowitz and Massart, which is told.
+more than a bound of Dvoretzky, Kiefer, Wolfowitz and Massart, which a remark states.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.rng import Stream, Streams
+from microveil.engines.context import Progress
 from microveil.engines.disk import DiskTable
-from microveil.engines.out_of_core import FarOutcome, StoredColumns
-from microveil.engines.pipeline import Progress
+from microveil.engines.out_of_core import RemoteOutcome, StoredColumns
 from microveil.restore import Marginals
 from microveil.storage.disk_columns import BYTES, DiskColumn
 
@@ -24,12 +24,12 @@ COPIES = 6
 """Columns of the size of one that sorting and smoothing it take."""
 
 DOUBT = 0.05
-"""Probability that the error of a sample is larger than told."""
+"""Probability that the error of a sample is larger than stated."""
 
 
 def with_marginals(
-    step: Marginals, original: DiskTable, found: FarOutcome, streams: Streams, tell: Progress
-) -> FarOutcome:
+    step: Marginals, original: DiskTable, found: RemoteOutcome, streams: Streams, tell: Progress
+) -> RemoteOutcome:
     """The outcome with the values of the original columns in the order of the perturbed ones."""
     table, chosen = found.table, found.released.chosen
     if not isinstance(table, DiskTable):

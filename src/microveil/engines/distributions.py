@@ -1,7 +1,7 @@
 """Each column its own distribution again, and the relations between them too: what can be done is tried and measured.
 
 Columns are mapped one by one, which breaks a sum that holds in most rows but not in all. Where there is such a sum,
-the gap is mapped in the place of the total. Which way is better depends on the data: how well a logistic regression
+the gap is mapped in the place of the total. Which is better depends on the data: how well a logistic regression
 tells the results from the original, and how much of its statistics is lost, decides, and not the name of the data.
 """
 
@@ -23,7 +23,7 @@ from microveil.rules.linear_rules import LinearRule
 from microveil.rules.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
 
 UNSETTLED = 0.1
-"""Difference of correlations from which on it is asked whether the columns would be better left free."""
+"""Difference of correlations from which on the columns may be better left free, which is then measured."""
 
 OWED = 0.9
 """Share of rows from which on a sum is a rule with errors, and its users must find it again; below, it is a relation
@@ -54,9 +54,9 @@ def restored(
     present: Mask | None,
     stream: Stream,
 ) -> Restored | None:
-    """The best of the ways to give the columns their distributions back; None if they are better left free.
+    """The columns with their distributions given back, as well as it can be done; None if they are better left free.
 
-    `perturbed` gives the perturbed columns, the same whenever asked: each way uses them up. `allowed` gives columns
+    `perturbed` gives the perturbed columns, the same at each call: each attempt uses them up. `allowed` gives columns
     that are left free the values they can have.
     """
     if step.marginals == "smoothed" and not step.smooths(table.count):
@@ -72,9 +72,9 @@ def restored(
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
     owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]
-    ways = [plain, *([_mapped(step, table, perturbed, present, stream, rules)] if rules else [])]
-    losses = [_loss(table, way.columns, owed) for way in ways]
-    best = ways[int(np.argmin(losses))]
+    attempts = [plain, *([_mapped(step, table, perturbed, present, stream, rules)] if rules else [])]
+    losses = [_loss(table, attempt.columns, owed) for attempt in attempts]
+    best = attempts[int(np.argmin(losses))]
     # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
     if table.weights is None and min(losses) > _loss(table, allowed(perturbed()), owed):
         return None
@@ -105,16 +105,16 @@ def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: 
     ]
 
 
-def _unsettled(way: Restored) -> bool:
-    return way.settled is not None and max(way.settled.correlation, way.settled.rank_correlation) > UNSETTLED
+def _unsettled(mapped: Restored) -> bool:
+    return mapped.settled is not None and max(mapped.settled.correlation, mapped.settled.rank_correlation) > UNSETTLED
 
 
 def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
-    """What can be told from the original, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
+    """How well the files can be told apart, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
     original, released = table.confidential, Matrix(columns)
-    told, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
+    propensity, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
     shares = (_shares_met(table, columns, rule) for rule in owed)
-    return told + lost + max((before - after for before, after in shares), default=0.0)
+    return propensity + lost + max((before - after for before, after in shares), default=0.0)
 
 
 def _shares_met(table: Microdata, columns: Sequence[Array], rule: LinearRule) -> tuple[float, float]:

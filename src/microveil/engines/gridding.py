@@ -10,7 +10,7 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Moments
 from microveil.core.table import Matrix, Microdata
-from microveil.engines.rows import map_rows
+from microveil.core.threads import for_each_piece
 from microveil.restore import correction, on_grid
 
 
@@ -26,19 +26,19 @@ class Gridding:
 
     def of_columns(self, table: Microdata, columns: list[Array]) -> list[Array]:
         """Columns that are held."""
-        beside = Matrix([*table.values.columns[: self.public], *columns])
+        public, released = table.regressors, Matrix(columns)
         new = np.empty((len(columns), table.count))
 
-        def off_centre(piece: slice) -> Array:
-            return beside.less(piece, self.means, np.empty((self.means.size, piece.stop - piece.start)))
+        def fill(piece: slice, room: Array) -> None:  # noqa: ARG001 - a grid needs no room of its own
+            new[:, piece] = self.of_rows(public.piece(piece), released.piece(piece))
 
-        map_rows(off_centre, new, self.matrix, self.constant, self.means[self.public :])
+        for_each_piece(fill, table.count, len(columns))
         return list(new)
 
     def of_rows(self, cells: Array, released: Array) -> Array:
         """Some rows: their cells, of which public columns are the first, and the confidential ones to be released."""
-        beside = np.vstack([cells[: self.public], released]) - self.means[:, None]
-        new: Array = np.ascontiguousarray(self.matrix.T) @ beside
+        off_centre = np.vstack([cells[: self.public], released]) - self.means[:, None]
+        new: Array = np.ascontiguousarray(self.matrix.T) @ off_centre
         new += self.constant[:, None]
         new += self.means[self.public :, None]
         return new

@@ -1,4 +1,4 @@
-"""The way of mixtures: scores that are kept and fresh ones beside them, uncorrelated, and both onto the data at once.
+"""Mixtures: scores that are kept and fresh ones, uncorrelated with them, are mapped onto the data together.
 
 Langsrud (2019): Y* = fit + [Q_kept Q_fresh] K. The orthonormal Q are never made: what makes the scores orthonormal is a
 small matrix, and goes with K into the one product that every row takes.
@@ -14,9 +14,9 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.moments import Moments, moments
-from microveil.core.rng import Streams
 from microveil.core.threads import in_threads
 from microveil.decompose import fit_centre
+from microveil.engines.context import RunContext
 from microveil.engines.rows import (
     ColumnTask,
     Source,
@@ -27,18 +27,20 @@ from microveil.engines.rows import (
     scores_of,
     widened,
 )
-from microveil.methods import Plan
 from microveil.perturb import Mixed, Mixture, check_draws
 from microveil.restore import correction
 
 
 @dataclass(frozen=True, repr=False)
 class RebuildMap:
-    """All columns that vary, in their order: `matrix` makes them of those that are here, which stand at `here`."""
+    """All columns that vary, in their order, as combinations of the perturbed ones.
+
+    `matrix` is perturbed x all columns, and `perturbed` has the places of the perturbed ones among all.
+    """
 
     names: tuple[str, ...]
     matrix: Array
-    here: list[int]
+    perturbed: list[int]
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,31 +53,34 @@ class Blend:
     remark: str = ""
 
 
-def blended(plan: Plan, mixture: Mixture, task: ColumnTask, whole: RebuildMap, streams: Streams, stratum: int) -> Blend:
-    """The released columns: the kept scores and fresh ones, each with their loadings."""
+def blended(context: RunContext, mixture: Mixture, task: ColumnTask, rebuild: RebuildMap) -> Blend:
+    """The released columns: the kept scores and fresh ones, each with their loadings.
+
+    The mixture is chosen by what it does to all columns that vary, those that are rebuilt later among them.
+    """
     table, public = task.table, task.table.public
     scores, loadings = _orthonormal(task)
-    own = loadings @ whole.matrix
+    own = loadings @ rebuild.matrix
     if mixture.from_other:
-        scores, loadings = _orthonormal(other_task(plan, task, streams, stratum))
-    mixed = mixture.mix(own, loadings @ whole.matrix, whole.names)
+        scores, loadings = _orthonormal(other_task(context, task))
+    mixed = mixture.mix(own, loadings @ rebuild.matrix, rebuild.names)
     kept, fresh = len(mixed.kept), mixed.new.shape[0]
     _check_room(task, kept, fresh)
     check_draws(mixture.draws, table.count, fresh)
     buffer = np.empty((max(task.width, kept + fresh), table.count))
     buffer[:kept] = scores[mixed.kept]
     del scores
-    _draw(mixture.draws, buffer[kept : kept + fresh], streams, stratum)
+    _draw(mixture.draws, buffer[kept : kept + fresh], context)
     now = score_moments(task, buffer[: kept + fresh])
     goal = _uncorrelated(now, public + kept)
     fix = correction(now, goal, public, list(range(kept, kept + fresh)), "triangular")
-    join_rows(task, buffer, np.vstack([mixed.old, mixed.new])[:, whole.here], fix)
-    retained = None if mixture.from_other else _retained(own, mixed)[whole.here]
+    join_rows(task, buffer, np.vstack([mixed.old, mixed.new])[:, rebuild.perturbed], fix)
+    retained = None if mixture.from_other else _retained(own, mixed)[rebuild.perturbed]
     return Blend(list(buffer[: task.width]), retained, mixed.found, mixed.remark)
 
 
-def other_task(plan: Plan, task: ColumnTask, streams: Streams, stratum: int) -> ColumnTask:
-    """The other masker's columns on the same way: the public columns' fit taken off them, and axes of their own."""
+def other_task(context: RunContext, task: ColumnTask) -> ColumnTask:
+    """The same task for the other masker's columns: the public columns' fit taken off them, and axes of their own."""
     table = task.table
     if table.other is None:
         raise DataError("other: is needed", "give the columns as another masker released them")
@@ -86,14 +91,14 @@ def other_task(plan: Plan, task: ColumnTask, streams: Streams, stratum: int) -> 
     free = [j for j in task.axes.columns.tolist() if j not in determined]
     if not free:
         raise DataError("other: it is constant or follows from the public columns, so it has no scores", "give another")
-    stream = streams.stream("other", stratum)
-    axes = plan.decompose.fit(centre.centred.select(free), lambda most: np.empty((0, most)), stream)
+    stream = context.stream("other")
+    axes = context.plan.decompose.fit(centre.centred.select(free), lambda most: np.empty((0, most)), stream)
     return ColumnTask(other, centre, widened(axes, free, task.width), list(range(axes.count)))
 
 
-def other_scores(plan: Plan, task: ColumnTask, count: int, streams: Streams, stratum: int) -> Array:
+def other_scores(context: RunContext, task: ColumnTask, count: int) -> Array:
     """The first scores of the other masker's output: as many as the data's own."""
-    other = other_task(plan, task, streams, stratum)
+    other = other_task(context, task)
     if other.axes.count < count:
         raise DataError(
             f"other: what the public columns leave of it has {other.axes.count} dimensions, and {count} are needed",
@@ -123,14 +128,14 @@ def _check_room(task: ColumnTask, kept: int, fresh: int) -> None:
         )
 
 
-def _draw(given: Array | None, target: Array, streams: Streams, stratum: int) -> None:
+def _draw(given: Array | None, target: Array, context: RunContext) -> None:
     """Normal deviates, a row for each fresh score."""
     if given is not None:
         target[:] = given.T[: target.shape[0]]
         return
 
     def fill(number: int) -> None:
-        target[number] = streams.stream("mix", stratum, number).normal(target.shape[1])
+        target[number] = context.stream("mix", number).normal(target.shape[1])
 
     in_threads([partial(fill, number) for number in range(target.shape[0])])
 

@@ -1,11 +1,11 @@
 """Tables whose rows are too many to be held: on a disk, or on a cluster.
 
-Everything a linear method does to a row is a small matrix, so the way of a row from its cells to what is released can
-be written down once and gone again whenever it is needed: to measure scores, and at last to write. Only a permutation
+Everything a linear method does to a row is a small matrix, so the steps from its cells to what is released can be
+written down once and run again whenever they are needed: to measure scores, and at last to write. Only a permutation
 needs all rows at once; an engine has a verb of its own for it. What an engine must be able to do with its rows is
 
 - reduce them to a summary that can be merged (`measure`, `total`),
-- map them (it calls the row map that `run_far` returns, wherever the rows are),
+- map them (it calls the row map that `run_out_of_core` returns, wherever the rows are),
 - permute what is made of them over all rows (`permuted`).
 """
 
@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,44 +24,43 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Moments
-from microveil.core.profile import Scan
+from microveil.core.profile import Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
 from microveil.core.table import Microdata, RowMap
 from microveil.decompose import Centre, Clustered
+from microveil.engines.context import Progress, RunContext
 from microveil.engines.gridding import Gridding, gridding
-from microveil.engines.pipeline import Progress, Spectrum, perturbed, prepared
+from microveil.engines.pipeline import Spectrum, perturbed, prepared
 from microveil.engines.rows import ColumnTask, centred, joining
-from microveil.engines.scores import ComponentTask, Scores, Told
+from microveil.engines.scores import Components, ComponentTask, Scores, ShareDone
+from microveil.engines.set_aside import dependence_of, places_of
 from microveil.methods import Plan
 from microveil.perturb import ColumnPerturbation
 from microveil.restore import Correction
-from microveil.rules.linear_rules import Dependence, LinearRule, in_order
+from microveil.rules.column_rules import NOTHING_KNOWN, ColumnRules
+from microveil.rules.linear_rules import Dependence, LinearRule
 
 
 class RemoteTable(Microdata):
     """A table whose rows are elsewhere. Its columns are read by pieces only, never whole."""
 
     @abstractmethod
-    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> Self:
-        """The table with columns beside its own: what is made of the rows, each column of it in a random order.
+    def permuted(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> Self:
+        """The table with further columns: what is made of the rows, each column of it in a random order.
 
         The order is the one that `core.shuffle.shuffled` gives with the column's stream.
         """
 
-    @abstractmethod
-    def beside(self, other: Self) -> Self:
-        """The columns of both, for row maps that need both."""
-
 
 class Remembered(Stream):
-    """A stream that keeps the block it drew last, as rows are asked for in pieces that are smaller than a block."""
+    """A stream that keeps the block it drew last, as rows are read in pieces that are smaller than a block."""
 
     def __init__(self, entropy: int, key: tuple[int, ...]) -> None:
         super().__init__(entropy, key)
         object.__setattr__(self, "_last", threading.local())
 
     def __reduce__(self) -> tuple[type[Self], tuple[int, tuple[int, ...]]]:
-        """What is kept is no part of it, and stays where it is."""
+        """The block that was drawn last is not pickled."""
         return type(self), (self.entropy, self.key)
 
     def _drawn(self, fill: Fill, size: int, start: int) -> Array:
@@ -82,18 +81,18 @@ class ByRows:
     """New scores of a component, made of the old ones row by row."""
 
     perturb: ColumnPerturbation
-    turn: ComponentTask
+    component: ComponentTask
     count: int
 
     def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others read the cells
         """The new scores of some rows."""
-        column = self.turn.column(scores, None)
+        column = self.component.column(scores, None)
         return self.perturb.apply(replace(column, rows=rows, rows_in_all=self.count))
 
 
 @dataclass(frozen=True, repr=False)
 class StoredScores:
-    """New scores of a component that lie beside the columns of the table."""
+    """New scores of a component that are stored as a column of the table, at this place."""
 
     place: int
 
@@ -109,7 +108,10 @@ Change = Callable[[Array, Array, slice], Array]
 
 @dataclass(frozen=True, repr=False)
 class RowPipeline:
-    """The way of a row: the centre taken off, turned into scores, some of them changed, and mapped since."""
+    """The steps of a row: the centre is taken off, it is turned into scores, some are changed, and all are mapped.
+
+    `across` (components x confidential columns) turns what the centre leaves into scores.
+    """
 
     centre: Centre
     across: Array
@@ -129,20 +131,20 @@ class RowPipeline:
     def scores(self, cells: Array, rows: slice) -> Array:
         """Public columns without their means, and scores."""
         public = self.centre.public
-        beside = np.empty((public + self.across.shape[0], rows.stop - rows.start))
-        scores = beside[public:]
+        both = np.empty((public + self.across.shape[0], rows.stop - rows.start))
+        scores = both[public:]
         if self.reads is None:
             off_centre = centred(self.centre, cells[: self.centre.shift.size], rows)
-            beside[:public] = off_centre[:public]
+            both[:public] = off_centre[:public]
             np.matmul(self.across, off_centre[public:], out=scores)
         elif public:
-            beside[:public] = cells[:public] - self.centre.shift[:public, None]
-            beside[:public] -= self.centre.offset[:public, None]
+            both[:public] = cells[:public] - self.centre.shift[:public, None]
+            both[:public] -= self.centre.offset[:public, None]
         for component, change in self.changes.items():
             scores[component] = change(scores[component], cells, rows)
         for matrix, constant in self.maps:
-            beside = np.vstack([beside[:public], mapped(beside, matrix, constant)])
-        return beside
+            both = np.vstack([both[:public], mapped(both, matrix, constant)])
+        return both
 
     def only(self, components: Sequence[int], cells: Array, rows: slice) -> Array:
         """The scores of some components."""
@@ -150,77 +152,77 @@ class RowPipeline:
         return scores[list(components)]
 
 
-def mapped(beside: Array, matrix: Array, constant: Array) -> Array:
+def mapped(both: Array, matrix: Array, constant: Array) -> Array:
     """Public columns and scores through a matrix."""
-    found: Array = np.ascontiguousarray(matrix.T) @ beside
+    found: Array = np.ascontiguousarray(matrix.T) @ both
     found += constant[:, None]
     return found
 
 
-def _powers(way: RowPipeline, cells: Array, rows: slice) -> Array:
+def _powers(pipeline: RowPipeline, cells: Array, rows: slice) -> Array:
     """Squares and fourth powers of the scores, added up."""
-    squares = np.square(way.scores(cells, rows)[way.centre.public :])
+    squares = np.square(pipeline.scores(cells, rows)[pipeline.centre.public :])
     return np.stack([squares.sum(axis=1), np.square(squares).sum(axis=1)])
 
 
 class LazyScores(Scores):
-    """Scores that are made of the rows whenever they are asked for; of these, only permuted ones are stored."""
+    """Scores that are made of the rows whenever they are needed; of these, only permuted ones are stored."""
 
     def __init__(self, task: ColumnTask) -> None:
         if not isinstance(task.table, RemoteTable):
             raise TypeError("scores of a table in memory are held")
         self.table = task.table
-        self.restarted = RowPipeline(task.centre, np.ascontiguousarray(task.axes.projection.T))
-        self.way = self.restarted
+        self.original = RowPipeline(task.centre, np.ascontiguousarray(task.axes.projection.T))
+        self.pipeline = self.original
 
     def restart(self) -> None:
         """The scores as they were before anything was done to them."""
-        self.way = self.restarted
+        self.pipeline = self.original
 
-    def moments(self, task: ColumnTask) -> Moments:  # noqa: ARG002 - the way knows
+    def moments(self, task: ColumnTask) -> Moments:  # noqa: ARG002 - the pipeline knows
         """Moments of the public columns and the scores."""
-        return self.table.measure(self.way.scores, self.way.reads)
+        return self.table.measure(self.pipeline.scores, self.pipeline.reads)
 
     def powers(self) -> tuple[Array, Array]:
         """Sums of the squares and of the fourth powers of each component."""
-        squares, fourths = self.table.total(partial(_powers, self.way))
+        squares, fourths = self.table.total(partial(_powers, self.pipeline))
         return squares, fourths
 
-    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[ComponentTask], told: Told) -> list[list[str]]:
+    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> list[list[str]]:
         """Row by row, or by a permutation over all rows."""
-        if not turns:
+        if not components:
             return []
-        changes: dict[int, Change]
-        if perturb.by_rows:
-            streams = [Remembered(turn.stream.entropy, turn.stream.key) for turn in turns]
-            turns = [replace(turn, stream=stream) for turn, stream in zip(turns, streams, strict=True)]
-            changes = {turn.component: ByRows(perturb, turn, self.table.count) for turn in turns}
+        changes: dict[int, Change] = {}
+        if by.by_rows:
+            for component in components:
+                stream = Remembered(component.stream.entropy, component.stream.key)
+                changes[component.number] = ByRows(by, replace(component, stream=stream), self.table.count)
         else:
             first = self.table.values.shape[1]
-            chosen = partial(self.way.only, [turn.component for turn in turns])
-            self.table = self.table.permuted(chosen, [turn.stream for turn in turns], told)
-            changes = {turn.component: StoredScores(first + place) for place, turn in enumerate(turns)}
-        self.way = replace(self.way, changes={**self.way.changes, **changes})
-        return [[] for _ in turns]
+            chosen = partial(self.pipeline.only, [component.number for component in components])
+            self.table = self.table.permuted(chosen, [component.stream for component in components], report)
+            changes = {component.number: StoredScores(first + at) for at, component in enumerate(components)}
+        self.pipeline = replace(self.pipeline, changes={**self.pipeline.changes, **changes})
+        return [[] for _ in components]
 
-    def turned(self, goal: ColumnTask, onto: Array) -> None:
+    def rotate(self, goal: ColumnTask, onto: Array) -> None:
         """Scores on other axes: those of the goal."""
-        matrix = np.vstack([np.zeros((self.way.centre.public, onto.shape[1])), onto])
+        matrix = np.vstack([np.zeros((self.pipeline.centre.public, onto.shape[1])), onto])
         self._through(matrix, np.zeros(goal.axes.count))
 
-    def corrected(self, task: ColumnTask, fix: Correction) -> None:  # noqa: ARG002 - the way knows
+    def correct(self, task: ColumnTask, fix: Correction) -> None:  # noqa: ARG002 - the pipeline knows
         """Scores through a correction."""
         self._through(fix.matrix, fix.constant)
 
     def _through(self, matrix: Array, constant: Array) -> None:
-        self.way = replace(self.way, maps=(*self.way.maps, (matrix, constant)))
+        self.pipeline = replace(self.pipeline, maps=(*self.pipeline.maps, (matrix, constant)))
 
 
 @dataclass(frozen=True, repr=False)
 class Joined:
-    """The columns that the scores at the end of a way add up to."""
+    """The columns that the scores at the end of a pipeline add up to."""
 
-    way: RowPipeline
+    pipeline: RowPipeline
     onto_data: Array
     constant: Array
     shift: Array
@@ -228,18 +230,18 @@ class Joined:
     @property
     def reads(self) -> int | None:
         """How many columns, counted from the first, it needs of a row; None if all."""
-        return self.way.reads
+        return self.pipeline.reads
 
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The perturbed columns of some rows."""
-        joined = mapped(self.way.scores(cells, rows), self.onto_data, self.constant)
+        joined = mapped(self.pipeline.scores(cells, rows), self.onto_data, self.constant)
         joined += self.shift[:, None]
         return joined
 
 
 @dataclass(frozen=True, repr=False)
 class StoredColumns:
-    """Columns that lie beside those of a table, from one place on."""
+    """Perturbed columns that are stored as columns of the table, from one place on."""
 
     first: int
     count: int
@@ -252,7 +254,7 @@ class StoredColumns:
 
 @dataclass(frozen=True, repr=False)
 class Released:
-    """The last of the way: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
+    """The last step: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
 
     perturbed: Joined | StoredColumns
     gridding: Gridding | None
@@ -279,8 +281,23 @@ class Released:
         return np.array([new[j] for j in sorted(new)])
 
 
+@dataclass(frozen=True, repr=False)
+class StoredDigits:
+    """Released columns with the digits that they are stored with: `kinds` has the type of each that has fewer."""
+
+    released: RowMap
+    kinds: Mapping[int, Any]
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The released columns of some rows."""
+        values = self.released(cells, rows)
+        for number, kind in self.kinds.items():
+            values[number] = values[number].astype(kind)
+        return values
+
+
 class MadeColumn:
-    """A released column that is made of the rows again when some of it is asked for."""
+    """A released column that is made of the rows again when some of it is read."""
 
     def __init__(self, made: MadeRows, number: int) -> None:
         self.made, self.number = made, number
@@ -296,7 +313,7 @@ class MadeColumn:
 
 
 class MadeRows:
-    """Released rows; those that were made last are kept, as columns are asked for one after the other."""
+    """Released rows; those that were made last are kept, as columns are read one after the other."""
 
     def __init__(self, table: RemoteTable, released: RowMap) -> None:
         self.table, self.released = table, released
@@ -316,7 +333,7 @@ class MadeRows:
 
 
 @dataclass(frozen=True, repr=False)
-class FarOutcome:
+class RemoteOutcome:
     """What was found: the table to read (with stored columns), what to make of its rows, and the components."""
 
     table: RemoteTable
@@ -355,50 +372,41 @@ def check_eligible(plan: Plan, engine: str) -> None:
         raise ParameterError(f"permutations: go with engine='memory' only, not '{engine}'", "leave them out")
 
 
-def run_far(
+def run_out_of_core(
     plan: Plan,
     table: RemoteTable,
-    look: Scan,
-    dependence: Dependence,
+    profile: Profile,
     streams: Streams,
     *,
-    sensitive: list[int],
-    progress: Progress,
-) -> FarOutcome:
-    """Go the way of the pipeline with rows that are elsewhere."""
-    chosen = dependence.independent
-    core = table.keep(chosen)
-    summary = look.moments.select([*range(table.public), *(table.public + j for j in chosen)])
-    task, spectrum, _ = prepared(plan, core, summary, sensitive, streams, 0)
+    sensitive: Sequence[int] = (),
+    known: ColumnRules = NOTHING_KNOWN,
+    progress: Progress = lambda *_: None,
+) -> RemoteOutcome:
+    """Run the pipeline over rows that are elsewhere; the arguments are those of `memory.run`."""
+    context = RunContext(plan, streams, progress)
+    dependence = dependence_of(plan, table, profile, known)
+    places = places_of(sensitive, dependence, (), table.confidential_names)
+    core = table.keep(dependence.independent)
+    chosen = [*range(table.public), *(table.public + j for j in dependence.independent)]
+    summary = profile.moments.select(chosen)
+    task, spectrum, _ = prepared(context, core, summary, places)
     if task.axes.noise is not None:
         raise DataError("scores='exact' needs all rows at once", "use engine='memory', or scores='regression'")
     scores = LazyScores(task)
     progress("finding scores", 0.2)
-    done = perturbed(plan, task, scores, streams, 0, progress)
+    done = perturbed(context, task, scores)
     spectrum = replace(spectrum, notes={**spectrum.notes, **done.notes})
     gridded = None
     if plan.rounded:
         if task.table.names != core.names:
             raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
-        chosen = [*range(table.public), *(table.public + j for j in dependence.independent)]
-        gridded = gridding(core, summary, look.minimum[chosen], look.maximum[chosen])
+        gridded = gridding(core, summary, profile.minimum[chosen], profile.maximum[chosen])
         spectrum = spectrum.with_remark(gridded.remark)
-    released = _released(done.goal, scores.way, done.fix, gridded, table, look, dependence)
-    return FarOutcome(scores.table, released, dependence, spectrum)
-
-
-def _released(
-    task: ColumnTask,
-    way: RowPipeline,
-    fix: Correction | None,
-    gridded: Gridding | None,
-    table: RemoteTable,
-    look: Scan,
-    dependence: Dependence,
-) -> Released:
-    rules = in_order(dependence.rules, dependence.independent)[0]
-    told = {*dependence.independent, *(rule.column for rule in rules)}
-    width = len(table.confidential_names)
-    constants = {j: float(look.minimum[table.public + j]) for j in range(width) if j not in told}
-    joined = Joined(way, *joining(task, task.axes.loadings, fix))
-    return Released(joined, gridded, dependence.independent, rules, constants)
+    joined = Joined(scores.pipeline, *joining(done.goal, done.goal.axes.loadings, done.fix))
+    rules = dependence.ordered_rules
+    made = {*dependence.independent, *(rule.column for rule in rules)}
+    constants = {
+        j: float(profile.minimum[table.public + j]) for j in range(len(table.confidential_names)) if j not in made
+    }
+    released = Released(joined, gridded, dependence.independent, rules, constants)
+    return RemoteOutcome(scores.table, released, dependence, spectrum)

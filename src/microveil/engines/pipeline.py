@@ -1,6 +1,6 @@
 """centre -> decompose -> perturb -> restore -> join, for columns that vary, have no holes and stand for themselves.
 
-Every engine goes this way: what it does to rows is asked of the table (`measure`, `total`) and of the scores
+Every engine runs these steps: what is done to rows is up to the table (`measure`, `total`) and to the scores
 (`engines.scores`), which know where the rows are.
 """
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.linalg import inverse_square_root, rank_of, regression_slopes, sorted_eigen
-from microveil.core.moments import Moments, Room, moments
-from microveil.core.rng import Stream, Streams
+from microveil.core.moments import Moments, moments
+from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
-from microveil.core.threads import in_threads, segments
+from microveil.core.threads import for_each_piece, in_threads
 from microveil.decompose import Axes, Centre, Offer, fit_centre
 from microveil.engines.checks import (
     check_determined,
@@ -29,6 +29,7 @@ from microveil.engines.checks import (
     has_own_moments,
     high_leverage,
 )
+from microveil.engines.context import RunContext
 from microveil.engines.mixing import RebuildMap, blended, other_scores
 from microveil.engines.rows import (
     ColumnTask,
@@ -51,7 +52,6 @@ from microveil.perturb import (
 )
 from microveil.restore import Correction, correction
 
-Progress = Callable[[str, float], None]
 PutBack = Callable[[list[Array]], Matrix]
 
 WELL_CONDITIONED = 1e3
@@ -101,10 +101,10 @@ class Spectrum:
     pieces: NDArray[np.intp] | None = None
     """The piece of a cluster that each record is in, which keeps its means; the clusters, where they have no pieces."""
 
-    def with_remark(self, said: str) -> Spectrum:
+    def with_remark(self, more: str) -> Spectrum:
         """The same, with more to say of the axes."""
-        whole = "; ".join(text for text in (self.axes.remark, said) if text)
-        return replace(self, axes=replace(self.axes, remark=whole))
+        remark = "; ".join(text for text in (self.axes.remark, more) if text)
+        return replace(self, axes=replace(self.axes, remark=remark))
 
     @property
     def untouched(self) -> int:
@@ -134,54 +134,49 @@ class Spectrum:
 
 
 def protected(
-    plan: Plan,
+    context: RunContext,
     table: Microdata,
     summary: Moments,
     sensitive: list[int],
-    streams: Streams,
-    stratum: int,
-    progress: Progress,
-    whole: Callable[[], RebuildMap] | None = None,
-    put_back: PutBack = Matrix,
+    rebuilt_later: Callable[[], RebuildMap],
+    put_back: PutBack,
 ) -> tuple[list[Array], Spectrum]:
     """The released confidential columns, and the components behind them.
 
-    `whole` tells of columns that are rebuilt later, where there are any, and `put_back` makes them.
+    `summary` has the moments of public and confidential columns, `sensitive` counts the confidential ones.
+    `rebuilt_later` says how the columns that are set aside follow from these, and `put_back` makes them.
     """
-    task, spectrum, stream = prepared(plan, table, summary, sensitive, streams, stratum, put_back)
+    plan = context.plan
+    task, spectrum, stream = prepared(context, table, summary, sensitive, put_back)
     if isinstance(plan.perturb, Mixture):
-        progress("mixing scores", 0.3)
-        here, names = list(range(task.width)), table.confidential_names
-        all_of_them = RebuildMap(names, np.eye(task.width), here) if whole is None else whole()
-        blend = blended(plan, plan.perturb, task, all_of_them, streams, stratum)
+        context.progress("mixing scores", 0.3)
+        blend = blended(context, plan.perturb, task, rebuilt_later())
         spectrum = spectrum.with_remark(blend.remark)
         return blend.columns, replace(spectrum, retained=blend.retained, found=blend.found)
-    progress("finding scores", 0.2)
+    context.progress("finding scores", 0.2)
     scores = HeldScores(task, _source(task, stream))
     near_returns = _near_returns(plan, task, scores.values)
-    done = perturbed(plan, task, scores, streams, stratum, progress)
-    progress("writing columns", 0.85)
+    done = perturbed(context, task, scores)
+    context.progress("writing columns", 0.85)
     columns = scores.joined(done.goal, done.fix)
     return columns, replace(spectrum, notes={**spectrum.notes, **done.notes}, near_returns=near_returns)
 
 
 def prepared(
-    plan: Plan,
-    table: Microdata,
-    summary: Moments,
-    sensitive: list[int],
-    streams: Streams,
-    stratum: int,
-    put_back: PutBack = Matrix,
+    context: RunContext, table: Microdata, summary: Moments, sensitive: list[int], put_back: PutBack = Matrix
 ) -> tuple[ColumnTask, Spectrum, Stream]:
-    """What is to be done to which components, with everything checked that can be before a row is touched."""
+    """What is to be done to which components, with everything checked that can be before a row is touched.
+
+    The arguments are those of `protected`; the stream is the one that the components were found with.
+    """
+    plan = context.plan
     if not plan.perturb.regresses_itself:
         table, summary = spread_out(table, summary)
     centre = refined(table, fit_centre(summary, table.public), summary)
     determined = centre.determined(summary)
     check_sensitive(table, sensitive, determined)
     check_determined(table, determined)
-    stream = streams.stream("decompose", stratum)
+    stream = context.stream("decompose")
     found = _axes(plan, table, centre, stream)
     axes = plan.select.turned(found, sensitive, centre.centred)
     shares = axes.variance_shares(summary.variance[table.public :])
@@ -213,27 +208,25 @@ class Perturbed:
     """What there is to say of single components."""
 
 
-def perturbed(
-    plan: Plan, task: ColumnTask, scores: Scores, streams: Streams, stratum: int, progress: Progress
-) -> Perturbed:
+def perturbed(context: RunContext, task: ColumnTask, scores: Scores) -> Perturbed:
     """Scores perturbed, and given back their moments but for the last correction."""
+    plan = context.plan
     exact = plan.exact or task.axes.sets_moments
     goal = task if not exact or has_own_moments(task) else task.on_principal_components()
     target = _target(goal, scores if goal is task else None) if exact else None
     for attempt in range(ATTEMPTS):
         if attempt:
             scores.restart()
-        held = scores.whole() if task.table.count <= FEW_ROWS and task.selected else None
-        before = None if held is None else held.copy()
+        before = scores.copied() if task.table.count <= FEW_ROWS and task.selected else None
         measured = target if goal is task and not task.axes.sets_moments else None
         if measured is None and plan.perturb.by_rows:
             measured = scores.moments(task)
-        notes = _perturb(plan, task, scores, measured, streams, (stratum, attempt), progress)
+        notes = _perturb(context, attempt, task, scores, measured)
         if before is not None and scores.is_still(before) and attempt < ATTEMPTS - 1:
             continue
         if goal is not task:
-            scores.turned(goal, task.axes.loadings @ goal.axes.projection)
-        fix = None if target is None else _exact(plan, goal, scores, target, progress)
+            scores.rotate(goal, task.axes.loadings @ goal.axes.projection)
+        fix = None if target is None else _exact(context, goal, scores, target)
         if fix is None or np.isfinite(fix.condition):
             return Perturbed(goal, fix, notes)
         if not plan.exact:
@@ -254,19 +247,17 @@ def _near_returns(plan: Plan, task: ColumnTask, scores: Array) -> float | None:
 def _offer(
     table: Microdata, centre: Centre, axes: Axes, shares: Array, sensitive: list[int], put_back: PutBack
 ) -> Offer:
-    """What the selection chooses from, with a look at the columns without some components, rebuilt ones among them."""
+    """What the selection chooses from, and the columns as they are without some components, rebuilt ones among them."""
 
     def without(components: list[int]) -> Matrix:
         taken_out = np.ascontiguousarray((axes.projection[:, components] @ axes.loadings[components]).T)
         left = np.empty((taken_out.shape[0], table.count))
 
-        def fill(pieces: list[slice]) -> None:
-            room = Room(centre.shift.size, pieces)
-            for piece in pieces:
-                residuals = centre_off(table, centre, piece, room.of(piece))
-                np.subtract(table.pieces(piece)[table.public :], taken_out @ residuals, out=left[:, piece])
+        def take_out(piece: slice, room: Array) -> None:
+            residuals = centre_off(table, centre, piece, room)
+            np.subtract(table.pieces(piece)[table.public :], taken_out @ residuals, out=left[:, piece])
 
-        in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
+        for_each_piece(take_out, table.count, centre.shift.size)
         return put_back(list(left))
 
     return Offer(axes, shares, table.confidential_names, sensitive, without)
@@ -287,7 +278,7 @@ def _axes(plan: Plan, table: Microdata, centre: Centre, stream: Stream) -> Axes:
 
 
 def _source(task: ColumnTask, stream: Stream) -> Source:
-    """Where the scores come from: the columns, and beside them noise where the axes ask for it.
+    """Where the scores come from: the columns, and noise with them where the axes need it.
 
     Noise joins the table as columns of its own, and its moments with the others are measured. To make it uncorrelated
     with the data and itself, at unit variance, is then a matter of small matrices, which go into the projection.
@@ -337,38 +328,34 @@ def _as_set(goal: ColumnTask, measured: Moments) -> Moments:
 
 
 def _perturb(
-    plan: Plan,
-    task: ColumnTask,
-    scores: Scores,
-    measured: Moments | None,
-    streams: Streams,
-    address: tuple[int, int],
-    progress: Progress,
+    context: RunContext, attempt: int, task: ColumnTask, scores: Scores, measured: Moments | None
 ) -> dict[int, str]:
     """The chosen components through the perturbation, together or each with a random stream of its own.
 
-    `measured` has the moments of public columns and scores, where they are known.
+    `measured` has the moments of public columns and scores, where they are known; notes on components are returned.
     """
-    perturb, selected = plan.perturb, task.selected
+    plan, perturb, selected = context.plan, context.plan.perturb, task.selected
     if isinstance(perturb, ColumnPerturbation):
         dominated = _dominated(plan, task, scores)
         if dominated and measured is None:
             measured = scores.moments(task)
-        turns = [_turn(task, measured, streams, address, *place) for place in enumerate(selected)]
-        carried = [turn for turn in turns if turn.component not in dominated]
+        components = [_component_task(context, attempt, task, measured, k) for k in selected]
+        carried = [component for component in components if component.number not in dominated]
+        redrawn = [component for component in components if component.number in dominated]
+        progress = context.progress
         each = scores.perturb(perturb, carried, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
-        scores.perturb(Normal(), [turn for turn in turns if turn.component in dominated], lambda _: None)
-        notes = {turn.component: "; ".join(own) for turn, own in zip(carried, each, strict=True) if own}
+        scores.perturb(Normal(), redrawn, lambda _: None)
+        notes = {component.number: "; ".join(own) for component, own in zip(carried, each, strict=True) if own}
         return notes | dict.fromkeys(dominated, DOMINATED)
     if not isinstance(scores, HeldScores):
         raise TypeError(f"{type(perturb).__name__} needs all scores at once")
     if isinstance(perturb, OtherScores):
-        scores.values[selected] = other_scores(plan, task, len(selected), streams, address[0])
+        scores.values[selected] = other_scores(context, task, len(selected))
         return {}
     if not isinstance(perturb, JointPerturbation):
         raise TypeError(f"{type(perturb).__name__} is neither for one column nor for several")
-    said = scores.perturb_together(perturb, task, streams.stream("perturb", *address))
-    return {selected[0]: "; ".join(said)} if said else {}
+    notes_on_all = scores.perturb_together(perturb, task, context.stream("perturb", attempt))
+    return {selected[0]: "; ".join(notes_on_all)} if notes_on_all else {}
 
 
 def _dominated(plan: Plan, task: ColumnTask, scores: Scores) -> list[int]:
@@ -385,27 +372,23 @@ def _dominated(plan: Plan, task: ColumnTask, scores: Scores) -> list[int]:
     return [k for k in task.selected if share[k] > limit]
 
 
-def _turn(
-    task: ColumnTask,
-    measured: Moments | None,
-    streams: Streams,
-    address: tuple[int, int],
-    position: int,
-    component: int,
+def _component_task(
+    context: RunContext, attempt: int, task: ColumnTask, measured: Moments | None, number: int
 ) -> ComponentTask:
-    """What a perturbation is told of a component."""
-    place = task.table.public + component
+    """What a perturbation needs to know of the component with this number."""
+    table = task.table
+    place = table.public + number
     known = None if measured is None else (float(measured.mean[place]), float(measured.sd[place]))
-    stream = streams.stream("perturb", *address, component)
-    return ComponentTask(component, position, stream, known, free=task.table.count - 1 - task.table.public)
+    stream = context.stream("perturb", attempt, number)
+    return ComponentTask(number, task.selected.index(number), stream, known, free=table.count - 1 - table.public)
 
 
-def _exact(plan: Plan, task: ColumnTask, scores: Scores, target: Moments, progress: Progress) -> Correction:
+def _exact(context: RunContext, task: ColumnTask, scores: Scores, target: Moments) -> Correction:
     """The correction that gives the scores back their moments; all but the last are applied at once."""
-    progress("restoring moments", 0.75)
+    context.progress("restoring moments", 0.75)
     for _ in range(CORRECTIONS):
-        fix = correction(scores.moments(task), target, task.table.public, task.selected, plan.root)
+        fix = correction(scores.moments(task), target, task.table.public, task.selected, context.plan.root)
         if not WELL_CONDITIONED < fix.condition < np.inf:
             break
-        scores.corrected(task, fix)
+        scores.correct(task, fix)
     return fix

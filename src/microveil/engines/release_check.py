@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.moments import Moments, Room, add_up, largest_gap, moments, pair_moments
+from microveil.core.moments import Moments, add_up, largest_gap, moments, pair_moments
 from microveil.core.table import Matrix, Microdata, rows_by_group
-from microveil.core.threads import segments
-
-SAME = 1e-9
-"""Cells that moved by less than this share of the column's standard deviation count as unchanged."""
+from microveil.core.threads import Room, segments
+from microveil.core.tolerances import TEXT_ROUND_OFF
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,17 +37,17 @@ def evidence(original: Microdata, released: Sequence[Array], present: Mask | Non
     `before` has the moments of the original; where cells are missing (`present`) they are found anew. With strata,
     the moments are those of each stratum, and the errors the worst of all.
     """
-    whole = _evidence(original, released, present, before)
+    overall = _evidence(original, released, present, before)
     if original.strata is None:
-        return whole
+        return overall
     parts = []
     for rows in rows_by_group(original.strata):
         holes = None if present is None else present[rows]
         part = original.take(rows)
-        look = moments(part.pieces, part.count, weights=part.weights)
-        parts.append(_evidence(part, [column[rows] for column in released], holes, look))
+        of_part = moments(part.pieces, part.count, weights=part.weights)
+        parts.append(_evidence(part, [column[rows] for column in released], holes, of_part))
     return replace(
-        whole,
+        overall,
         mean_error=max(part.mean_error for part in parts),
         covariance_error=max(part.covariance_error for part in parts),
     )
@@ -62,7 +60,7 @@ def _evidence(original: Microdata, released: Sequence[Array], present: Mask | No
         return _evidence_of_rows(original, np.array(released), before)
     weights, public, width = original.weights, original.public, len(original.names)
     old_table, new_table = original.confidential, Matrix([*original.values.columns[:public], *released])
-    shift, tolerance = before.shift, SAME * before.sd[public:, None]
+    shift, tolerance = before.shift, TEXT_ROUND_OFF * before.sd[public:, None]
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
         same, firsts, second = 0.0, np.zeros((3, width - public)), np.zeros((width - public, width))
@@ -88,7 +86,7 @@ def _evidence_of_rows(original: Microdata, released: Array, before: Moments) -> 
         raise TypeError("rows are compared where they stand for products")
     across = np.einsum("ij,ij->i", before.deviations[public:], after.deviations[public:]) / before.weight
     gap = np.abs(released - original.confidential.piece(slice(0, original.count)))
-    moved = gap > SAME * sd[public:, None]
+    moved = gap > TEXT_ROUND_OFF * sd[public:, None]
     mean, correlation = _scaled((after.offset - before.offset)[public:], sd, after.sd, across, public)
     covariance = largest_gap(after, before, sd)
     return Evidence(mean, covariance, correlation, moved.mean(axis=1), float(np.mean(~moved.any(axis=0))))
@@ -114,7 +112,7 @@ class RemoteComparison:
         public, shift = self.original.public, self.before.shift[:, None]
         old, new = cells[public:] - shift[public:], np.vstack([cells[:public], made]) - shift
         weights = None if self.original.weights is None else self.original.weights[rows]
-        tolerance = SAME * self.before.sd[public:, None]
+        tolerance = TEXT_ROUND_OFF * self.before.sd[public:, None]
         same, firsts, second = _compared(old, new, tolerance, weights, np.empty_like(old))
         return np.concatenate([[same], firsts.ravel(), second.ravel(), *odd])
 
@@ -192,7 +190,7 @@ def _evidence_with_holes(original: Microdata, released: Sequence[Array], present
     width = before.shape[1]
     both = pair_moments(np.hstack([before, after]), np.hstack([known, known]), weights=weights)
     old, new = both.covariance[:width, :width], both.covariance[width:, width:]
-    moved = np.where(known, np.abs(after - before) > SAME * both.sd[:width], False)
+    moved = np.where(known, np.abs(after - before) > TEXT_ROUND_OFF * both.sd[:width], False)
     changed = moved.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     mean_gap = both.mean[width:] - both.mean[:width]
     across = np.diagonal(both.covariance[:width, width:])

@@ -1,4 +1,4 @@
-"""Rows on their way through a pipeline: the centre taken off, turned into scores, and joined again, piece by piece."""
+"""Rows in a pipeline: the centre is taken off, they are turned into scores and joined again, piece by piece."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.linalg import rank_of, sorted_eigen, triangular_root
-from microveil.core.moments import Moments, Pieces, Room, moments
+from microveil.core.moments import Moments, Pieces, moments
 from microveil.core.table import Matrix, Microdata
-from microveil.core.threads import in_threads, segments
+from microveil.core.threads import for_each_piece
+from microveil.core.tolerances import FINE_ROUND_OFF
 from microveil.decompose import Axes, Centre, standard_axes
 from microveil.restore import Correction
 
 COLLINEAR = 1e-6
 """Smallest over largest eigenvalue of the public columns' correlations, below which moments blur the fit on them."""
 
-ROUND_OFF = 1e-14
 MENDINGS = 3
 """Each squares the error that the one before has left."""
 
 
 @dataclass(frozen=True, repr=False)
 class ColumnTask:
-    """Columns on their way: what is taken off them, the components of what is left, and which of these to perturb."""
+    """Columns in a pipeline: what is taken off them, the components of what is left, and which of these to perturb."""
 
     table: Microdata
     centre: Centre
@@ -88,15 +88,15 @@ def made_uncorrelated(scores: Array, weights: Array | None) -> Array:
     From moments alone they are so up to the squared condition of the columns only. What is returned turns their
     loadings into those of the new scores.
     """
-    whole = np.eye(scores.shape[0])
+    turn_loadings = np.eye(scores.shape[0])
     for _ in range(MENDINGS):
         root = triangular_root(moments(rows_of(scores), scores.shape[1], weights=weights).covariance)
-        if np.abs(root - np.eye(root.shape[0])).max() <= ROUND_OFF:
+        if np.abs(root - np.eye(root.shape[0])).max() <= FINE_ROUND_OFF:
             break
         back = np.asarray(np.linalg.inv(root), dtype=np.float64)
         map_rows(rows_of(scores), scores, back, np.zeros(root.shape[0]))
-        whole = root @ whole
-    return whole
+        turn_loadings = root @ turn_loadings
+    return turn_loadings
 
 
 def refined(table: Microdata, centre: Centre, summary: Moments) -> Centre:
@@ -151,12 +151,10 @@ def scores_of(source: Source, buffer: Array) -> Array:
     across = np.ascontiguousarray(source.projection.T)
     scores = buffer[: across.shape[0]]
 
-    def fill(pieces: list[slice]) -> None:
-        room = Room(centre.shift.size, pieces)
-        for piece in pieces:
-            np.matmul(across, centre_off(table, centre, piece, room.of(piece)), out=scores[:, piece])
+    def project(piece: slice, room: Array) -> None:
+        np.matmul(across, centre_off(table, centre, piece, room), out=scores[:, piece])
 
-    in_threads([partial(fill, pieces) for pieces in segments(table.count, centre.shift.size)])
+    for_each_piece(project, table.count, centre.shift.size)
     return scores
 
 
@@ -179,11 +177,11 @@ def with_public(task: ColumnTask, scores: Array) -> Pieces:
     regressors = table.regressors
 
     def pieces(piece: slice) -> Array:
-        beside = np.empty((public + scores.shape[0], piece.stop - piece.start))
-        regressors.less(piece, shift, beside[:public])
-        beside[:public] -= offset
-        beside[public:] = scores[:, piece]
-        return beside
+        both = np.empty((public + scores.shape[0], piece.stop - piece.start))
+        regressors.less(piece, shift, both[:public])
+        both[:public] -= offset
+        both[public:] = scores[:, piece]
+        return both
 
     return pieces
 
@@ -212,11 +210,9 @@ def map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, s
     """
     across = np.ascontiguousarray(matrix.T)
 
-    def fill(pieces: list[slice]) -> None:
-        room = Room(constant.size, pieces)
-        for piece in pieces:
-            mapped = np.matmul(across, pieces_of(piece), out=room.of(piece))
-            mapped += constant[:, None]
-            target[:, piece] = mapped if shift is None else np.add(mapped, shift[:, None], out=mapped)
+    def fill(piece: slice, room: Array) -> None:
+        mapped = np.matmul(across, pieces_of(piece), out=room)
+        mapped += constant[:, None]
+        target[:, piece] = mapped if shift is None else np.add(mapped, shift[:, None], out=mapped)
 
-    in_threads([partial(fill, pieces) for pieces in segments(target.shape[1], target.shape[0])])
+    for_each_piece(fill, target.shape[1], target.shape[0])

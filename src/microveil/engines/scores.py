@@ -1,7 +1,7 @@
-"""The scores of a table on their way through a pipeline: where they are, and what can be done with them there.
+"""The scores of a table in a pipeline: where they are, and what can be done with them there.
 
 The pipeline says what happens, and the scores know how: held in one buffer (here), or made of the rows again whenever
-they are asked for (`engines.scale`), for rows that are too many to be held.
+they are needed (`engines.out_of_core`), for rows that are too many to be held.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ from microveil.restore import Correction
 SMALL = 50_000
 """Cells of a score matrix up to which threads are not worth their start."""
 
-Told = Callable[[float], None]
+ShareDone = Callable[[float], None]
 """Hears what share of the components is done."""
 
 
 @dataclass(frozen=True, repr=False)
 class ComponentTask:
-    """A component whose turn it is: its number and place among those perturbed, its stream, and what is known of it."""
+    """A component to perturb: its number and place among those perturbed, its stream, and what is known of it.
 
-    component: int
+    `known` has its mean and standard deviation, if they are known; `free` are the dimensions that it is free in.
+    """
+
+    number: int
     position: int
     stream: Stream
     known: tuple[float, float] | None
@@ -52,21 +55,23 @@ class ComponentTask:
         return Column(values, self.stream, self.position, weights, free=self.free, known=self.known)
 
 
+Components = Sequence[ComponentTask]
+
+
 class Scores(ABC):
-    """Scores of all rows, a component each; what is done to them is done in their place."""
+    """Scores of all rows, a component each; whatever is done to them takes their place."""
 
     @abstractmethod
     def restart(self) -> None:
         """The scores as they were before anything was done to them."""
 
-    def whole(self) -> Array | None:
-        """All the scores, a row per component, where they are held."""
+    def copied(self) -> Array | None:
+        """A copy of all the scores, a row per component, where they are held."""
         return None
 
-    def is_still(self, before: Array) -> bool:
+    def is_still(self, before: Array) -> bool:  # noqa: ARG002 - others compare
         """Are the scores what they were?"""
-        held = self.whole()
-        return held is not None and np.array_equal(before, held)
+        return False
 
     @abstractmethod
     def moments(self, task: ColumnTask) -> Moments:
@@ -77,22 +82,22 @@ class Scores(ABC):
         """Sums of the squares and of the fourth powers of each component."""
 
     @abstractmethod
-    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[ComponentTask], told: Told) -> list[list[str]]:
-        """Perturb components each by itself; what is returned are the notes on each."""
+    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> list[list[str]]:
+        """Perturb components each by itself, with one method; what is returned are the notes on each."""
 
     @abstractmethod
-    def turned(self, goal: ColumnTask, onto: Array) -> None:
+    def rotate(self, goal: ColumnTask, onto: Array) -> None:
         """Scores on other axes: those of the goal."""
 
     @abstractmethod
-    def corrected(self, task: ColumnTask, fix: Correction) -> None:
+    def correct(self, task: ColumnTask, fix: Correction) -> None:
         """Scores through a correction."""
 
 
 class HeldScores(Scores):
     """Scores in one buffer, a row per component, because perturbing and releasing both go column by column.
 
-    The release overwrites them piece by piece, so the whole takes the size of the input and little more beside it.
+    The release overwrites them piece by piece, so all of it takes the size of the input and little more.
     """
 
     def __init__(self, task: ColumnTask, source: Source) -> None:
@@ -106,9 +111,13 @@ class HeldScores(Scores):
         """The scores, a row per component."""
         return self.buffer[: self.count]
 
-    def whole(self) -> Array:
-        """All the scores, a row per component."""
-        return self.values
+    def copied(self) -> Array:
+        """A copy of all the scores, a row per component."""
+        return self.values.copy()
+
+    def is_still(self, before: Array) -> bool:
+        """Are the scores what they were?"""
+        return np.array_equal(before, self.values)
 
     def restart(self) -> None:
         """The scores as they were before anything was done to them."""
@@ -123,30 +132,30 @@ class HeldScores(Scores):
         squares = [np.square(score) for score in self.values]
         return np.array([s.sum() for s in squares]), np.array([s @ s for s in squares])
 
-    def perturb(self, perturb: ColumnPerturbation, turns: Sequence[ComponentTask], told: Told) -> list[list[str]]:
+    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> list[list[str]]:
         """Perturb components each by itself, in threads."""
 
-        def one(turn: ComponentTask) -> list[str]:
-            column = turn.column(self.buffer[turn.component], self.weights)
-            self.buffer[turn.component] = perturb.apply(column)
+        def one(component: ComponentTask) -> list[str]:
+            column = component.column(self.buffer[component.number], self.weights)
+            self.buffer[component.number] = by.apply(column)
             return column.notes
 
-        tasks = [partial(one, turn) for turn in turns]
-        return in_threads(tasks, lambda done: told(done / len(turns)), small=self.values.size <= SMALL)
+        tasks = [partial(one, component) for component in components]
+        return in_threads(tasks, lambda done: report(done / len(components)), small=self.values.size <= SMALL)
 
     def perturb_together(self, perturb: JointPerturbation, task: ColumnTask, stream: Stream) -> list[str]:
         """Perturb the chosen components all at once; what is returned are notes on them."""
-        beside = with_public(task, self.values)(slice(0, task.table.count))[: task.table.public]
-        columns = Columns(self.buffer[task.selected], stream, beside, self.weights)
+        public = with_public(task, self.values)(slice(0, task.table.count))[: task.table.public]
+        columns = Columns(self.buffer[task.selected], stream, public, self.weights)
         self.buffer[task.selected] = perturb.apply_together(columns)
         return columns.notes
 
-    def turned(self, goal: ColumnTask, onto: Array) -> None:
+    def rotate(self, goal: ColumnTask, onto: Array) -> None:
         """Scores on other axes: those of the goal."""
         scores, self.count = self.values, goal.axes.count
         map_rows(rows_of(scores), self.values, onto, np.zeros(self.count))
 
-    def corrected(self, task: ColumnTask, fix: Correction) -> None:
+    def correct(self, task: ColumnTask, fix: Correction) -> None:
         """Scores through a correction."""
         map_rows(with_public(task, self.values), self.values, fix.matrix, fix.constant)
 

@@ -2,149 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError
-from microveil.core.profile import Scan, scan
-from microveil.core.rng import ROWS_PER_BLOCK
-from microveil.engines.disk import SHARE, DiskTable
-from microveil.engines.out_of_core import FarOutcome
-from microveil.engines.out_of_core_checks import (
-    check_columns,
-    check_count,
-    check_declares_sums,
-    check_roles,
-    has_missing,
-    public_codes,
-)
-from microveil.engines.pipeline import Progress
+from microveil.engines.context import Progress
+from microveil.engines.disk import DiskTable, batch_rows
+from microveil.engines.out_of_core import RemoteOutcome, StoredDigits
 from microveil.engines.release_check import Evidence, RemoteComparison
-from microveil.intake.intake import Intake, Rules, dictionary_for
+from microveil.intake.intake import Intake
 from microveil.intake.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.intake.roles import Roles
+from microveil.intake.sources import (
+    BatchedSource,
+    Cells,
+    ReadTable,
+    check_count,
+    check_simple_roles,
+    has_missing,
+    scaled_weights,
+)
 from microveil.io.blocks import BlockSource, Labels
-from microveil.io.dictionary import Dictionary, declared_rules, watched_rules
 from microveil.io.frames.dataframes import SAMPLE
-from microveil.methods import Plan
-from microveil.rules.column_rules import ColumnRules
-from microveil.rules.linear_rules import Dependence, dependence_among
-from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
+from microveil.storage.disk_columns import DiskColumn, LabelColumn, Shelf, on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_ROWS = 2**20
-"""Rows of a batch at most: more would make no difference to anything but the memory."""
 
+@dataclass(frozen=True, repr=False)
+class FileSource(BatchedSource[BlockSource]):
+    """A file that is read block by block; the columns that are needed go onto a disk."""
 
-def take_in_blocks(source: BlockSource, roles: Roles, rules: Rules, shelf: Shelf, tell: Progress) -> Intake:
-    """The columns that are needed onto a disk, checked as those of a table in memory are."""
-    check_roles(roles)
-    numbers, labels = _public(roles)
-    weight = () if roles.weight is None else (roles.weight,)
-    columns, found = _read(source, [*numbers, *roles.confidential, *weight], labels, shelf, tell)
-    check_count(source.count)
-    regressors: list[tuple[str, DiskColumn | LabelColumn]] = [(name, columns[name]) for name in numbers]
-    for name in labels:
-        check_levels("public", [name], len(found[name].rows))
-        check_rare("public", name, np.array(found[name].rows))
-        # The first label is told by the others, all 0.
-        regressors += [(name, LabelColumn(columns[name], code)) for code in found[name].in_order()[1:]]
-    check_room(source.count, "public", len(regressors))
-    table = DiskTable(
-        on_disk([*(column for _, column in regressors), *(columns[name] for name in roles.confidential)]),
-        (*(name for name, _ in regressors), *roles.confidential),
-        len(regressors),
-        _weights(columns, roles.weight),
-        shelf=shelf,
-    )
-    tell("measuring", 0.15)
-    table, look = _scanned(table)
-    dictionary, inferred = dictionary_for(rules, source.names)
-    told = public_codes(table, look) if inferred else {}
-    return Intake(table, look, {}, told, dict.fromkeys(roles.confidential), _known(dictionary, table))
+    shelf: Shelf
+    progress: Progress = lambda *_: None
+    in_memory: ClassVar[bool] = False
 
+    def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
+        """Some columns of numbers, as many rows at a time as the memory allows."""
+        for batch in self.opened.batches(list(names), batch_rows(len(self.names), self.shelf.memory)):
+            yield {name: self.opened.numbers(name, batch.column(name))[0] for name in names}
 
-def _public(roles: Roles) -> tuple[list[str], list[str]]:
-    """The public columns that are numbers, and those that are labels."""
-    factors = [product[0] for product in roles.public.products]
-    numbers = [factor.column for factor in factors if not factor.labels]
-    return numbers, [factor.column for factor in factors if factor.labels]
-
-
-def _scanned(table: DiskTable) -> tuple[DiskTable, Scan]:
-    """The table without public columns that are constant, after a look at all rows."""
-    look = scan(table)
-    check_columns(table, look)
-    flat = [number for number in range(table.public) if look.minimum[number] == look.maximum[number]]
-    if not flat:
-        return table, look
-    kept = [number for number in range(len(table.names)) if number not in flat]
-    names = tuple(table.names[number] for number in kept)
-    table = replace(table, values=table.values.select(kept), names=names, public=table.public - len(flat))
-    return table, scan(table)
-
-
-def _read(
-    source: BlockSource, names: Sequence[str], labels: Sequence[str], shelf: Shelf, tell: Progress
-) -> tuple[dict[str, DiskColumn], dict[str, Labels]]:
-    """Some columns of a file on a disk: numbers as doubles, labels by their numbers."""
-    columns = {name: shelf.column() for name in (*names, *labels)}
-    found = {name: Labels() for name in labels}
-    for batch in source.batches(list(columns), batch_rows(len(columns), shelf.memory)):
-        for name in names:
-            numbers, missing = source.numbers(name, batch.column(name))
-            if missing:
-                raise has_missing(name)
-            columns[name].append(numbers)
+    def read(self, roles: Roles) -> ReadTable:
+        """The columns with a role on a disk, but for public ones that are constant."""
+        check_simple_roles(roles)
+        factors = [product[0] for product in roles.public.products]
+        numbers = [factor.column for factor in factors if not factor.labels]
+        labels = [factor.column for factor in factors if factor.labels]
+        weight = [] if roles.weight is None else [roles.weight]
+        columns, varying, found = self._read([*numbers, *roles.confidential, *weight], labels)
+        check_count(self.count)
+        indicators: list[tuple[str, LabelColumn]] = []
         for name in labels:
-            columns[name].append(found[name].codes(batch.column(name)))
-            if len(found[name].rows) > MOST_LEVELS:
-                check_levels("public", [name], len(found[name].rows))
-        tell("reading the file", 0.15 * min(columns[names[0]].size / source.count, 1.0))
-    return columns, found
+            check_levels("public", [name], len(found[name].rows))
+            check_rare("public", name, np.array(found[name].rows))
+            # The first label follows from the others, all 0.
+            indicators += [(name, LabelColumn(columns[name], code)) for code in found[name].in_order()[1:]]
+        check_room(self.count, "public", len(numbers) + len(indicators))
+        numbers = [name for name in numbers if name in varying]
+        chosen = [columns[name] for name in (*numbers, *roles.confidential)]
+        table = DiskTable(
+            on_disk([*chosen[: len(numbers)], *(column for _, column in indicators), *chosen[len(numbers) :]]),
+            (*numbers, *(name for name, _ in indicators), *roles.confidential),
+            len(numbers) + len(indicators),
+            None if roles.weight is None else scaled_weights(roles.weight, columns[roles.weight][:]),
+            shelf=self.shelf,
+        )
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(numbers)})
 
-
-def batch_rows(width: int, memory: int) -> int:
-    """Rows of a batch of so many columns: whole blocks, as the memory allows."""
-    rows = memory // SHARE // (BYTES * max(width, 1)) // 2
-    return int(min(max(rows // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK, MOST_ROWS))
-
-
-def _weights(columns: Mapping[str, DiskColumn], name: str | None) -> Array | None:
-    """Survey weights, which are needed with every piece: they are held in memory."""
-    if name is None:
-        return None
-    weights = columns[name][:]
-    if not np.isfinite(weights).all() or (weights <= 0).any():
-        raise DataError(f"weight: column '{name}' has cells that are missing or not above 0", "give every row a weight")
-    scaled: Array = weights / weights.mean()
-    return scaled
-
-
-def _known(dictionary: Dictionary, table: DiskTable) -> ColumnRules:
-    """Sums that were declared; what else a dictionary can declare needs whole columns."""
-    check_declares_sums(dictionary)
-    columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
-    return ColumnRules(sums=declared_rules(dictionary, columns), watched=watched_rules(dictionary, columns))
-
-
-def dependence_of(plan: Plan, table: DiskTable, look: Scan, known: ColumnRules) -> Dependence:
-    """Columns that vary and stand for themselves, and rules for those that follow from them by a sum."""
-    varying = [j - table.public for j in look.varying() if j >= table.public]
-    # A rule is about rows: each counts once.
-    summary = None if table.weights is not None else look.moments.select([table.public + j for j in varying])
-    return dependence_among(
-        table.confidential, varying, None, known.sums, summary=summary, ordered=plan.decompose.ordered
-    )
+    def _read(
+        self, names: Sequence[str], labels: Sequence[str]
+    ) -> tuple[dict[str, DiskColumn], set[str], dict[str, Labels]]:
+        """Columns on a disk (labels by their numbers), the names of those that vary, and the labels."""
+        source, columns = self.opened, {name: self.shelf.column() for name in (*names, *labels)}
+        first: dict[str, float] = {}
+        varying: set[str] = set()
+        found = {name: Labels() for name in labels}
+        for batch in source.batches(list(columns), batch_rows(len(columns), self.shelf.memory)):
+            for name in names:
+                numbers, missing = source.numbers(name, batch.column(name))
+                if missing:
+                    raise has_missing(name)
+                columns[name].append(numbers)
+                if numbers.size and name not in varying and (numbers != first.setdefault(name, numbers[0])).any():
+                    varying.add(name)
+            for name in labels:
+                columns[name].append(found[name].codes(batch.column(name)))
+                if len(found[name].rows) > MOST_LEVELS:
+                    check_levels("public", [name], len(found[name].rows))
+            self.progress("reading the file", 0.15 * min(columns[names[0]].size / source.count, 1.0))
+        return columns, varying, found
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,35 +119,30 @@ class Written:
 
 
 def write_blocks(
-    source: BlockSource, intake: Intake, outcome: FarOutcome, sampled: NDArray[np.intp], file: IO[bytes], tell: Progress
+    columns: FileSource, intake: Intake, outcome: RemoteOutcome, sampled: NDArray[np.intp], file: IO[bytes]
 ) -> Written:
-    """The released rows, and beside them the columns that stay as they are, batch by batch.
+    """Write the released rows, with the columns that stay as they are, batch by batch.
 
     While a batch is written the next is made and compared with the original, and rows that are `sampled` are kept.
     """
-    table, far = intake.table, outcome.table
-    if not (isinstance(table, DiskTable) and isinstance(far, DiskTable)):
+    source, table, released = columns.opened, intake.table, outcome.table
+    if not (isinstance(table, DiskTable) and isinstance(released, DiskTable)):
         raise TypeError("this engine writes tables on a disk")
     names = table.confidential_names
     kept = [name for name in source.names if name not in set(names)]
-    rows = batch_rows(2 * len(source.names), table.shelf.memory)
-    batches = [slice(start, min(start + rows, table.count)) for start in range(0, table.count, rows)]
+    batches = list(table.batches(2 * len(source.names)))
+    rows = batches[0].stop
     unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
     sink = source.sink(file, names)
-    comparison = RemoteComparison(table, intake.look.moments)
+    comparison = RemoteComparison(table, intake.profile.moments)
     watching = Watching(table, comparison, np.arange(table.count) if comparison.of_rows else sampled)
 
     short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
-
-    def stored(cells: Array, rows: slice) -> Array:
-        values = outcome.released(cells, rows)
-        for number, kind in short.items():
-            values[number] = values[number].astype(kind)
-        return values
+    stored = StoredDigits(outcome.released, short)
 
     def made(batch: slice) -> tuple[Array, list[Seen]]:
         values = np.empty((len(names), batch.stop - batch.start))
-        return values, far.made(stored, batch, values, watching.see, first=outcome.released.reads)
+        return values, released.made(stored, batch, values, watching.see, first=outcome.released.reads)
 
     words = [name for name in kept if not source.is_numeric(name)]
     apart = max(-(-table.count // SAMPLE), 1)
@@ -203,15 +151,15 @@ def write_blocks(
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(made, batches[0])
         for number, batch in enumerate(batches):
-            values, said = coming.result()
-            seen += said
+            values, seen_in_batch = coming.result()
+            seen += seen_in_batch
             if number + 1 < len(batches):
                 coming = ahead.submit(made, batches[number + 1])
             others = next(unchanged)
             if words and others is not None:
                 some.append(others.select(words).take(np.arange(-batch.start % apart, others.num_rows, apart)))
             sink.write(others, dict(zip(names, values, strict=True)))
-            tell("writing the file", 0.6 + 0.4 * batch.stop / table.count)
+            columns.progress("writing the file", 0.6 + 0.4 * batch.stop / table.count)
     sink.close()
     return replace(watching.seen(seen, rounded=bool(short)), words=some)
 

@@ -1,4 +1,4 @@
-"""What can be told about the columns of a table without telling any of its values.
+"""What can be said of the columns of a table without giving any of its values away.
 
 It is what `protect` finds by itself, by the same searches: codes, domains, rules; and what it does not act on: sums
 with exceptions, orders, heaps at round numbers, columns that look like identifiers.
@@ -66,7 +66,7 @@ class ColumnDescription:
         """What the dictionary of the columns says of this one: nothing, if there is nothing to say of its values."""
         if self.kind not in ("number", "whole", "flag") or self.identifier:
             return {}
-        told = {
+        entry = {
             "unit": self.unit or None,
             "special_codes": list(self.special_codes) or None,
             "minimum": self.minimum,
@@ -74,7 +74,7 @@ class ColumnDescription:
             "step": self.step,
             "zeros": self.zero_spike or None,
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in entry.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        told = asdict(self)
-        for column, found in zip(told["columns"], self.columns, strict=True):
+        plain = asdict(self)
+        for column, found in zip(plain["columns"], self.columns, strict=True):
             column["numeric"] = found.numeric
             column["heaping"] = {str(base): share for base, share in found.heaping.items()}
-        return told
+        return plain
 
     def to_dictionary(self) -> dict[str, Any]:
         """The part that `protect(rules=...)` takes back, for a user to edit. What has exceptions is not enforced."""
@@ -161,7 +161,7 @@ def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     missing = values.size - present.size
     if present.size == 0 or np.isinf(present).any():
         return ColumnDescription(name, "infinite" if present.size else "empty", missing, 0), values
-    codes = find_codes(values, float(present.min()), float(present.max()))
+    codes = find_codes(Matrix([values]), 0, float(present.min()), float(present.max()))
     clean = np.where(np.isin(values, codes), np.nan, values) if codes else values
     real = clean[~np.isnan(clean)]
     distinct = int(np.unique(real).size)
@@ -241,8 +241,8 @@ class _Rules:
             near = find_near_sums(values, amounts, missing, stream)
         exact = [rule for rule in found.rules if rule.exact]
         orders = find_orders(values, implied_orders(values, [*exact, *(sum_.rule for sum_ in near)]))
-        told = [order for order in orders if not {order.lower, order.upper} & set(identifiers)]
-        return cls(exact, near, ratios, told)
+        between_amounts = [order for order in orders if not {order.lower, order.upper} & set(identifiers)]
+        return cls(exact, near, ratios, between_amounts)
 
 
 def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:

@@ -39,7 +39,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is regressed on beside the intercept: products of columns, most of them of one; `formula` if it was one."""
+    """What is regressed on, with an intercept: products of columns, most of them of one; `formula` if it was one."""
 
     products: tuple[tuple[Factor, ...], ...] = ()
     formula: str | None = None

@@ -49,7 +49,7 @@ def identifier_reason(frame: Frame, name: str) -> str:
 
 
 def _of_numbers(frame: Frame, name: str) -> str:
-    """Amounts may be different in every row, too: numbers are told by the column's name, or by counting the rows."""
+    """Amounts may be different in every row, too: numbers are known by the column's name, or by counting the rows."""
     values = frame.numbers(name)
     first = values[:SAMPLE]
     if frame.count < FEWEST_ROWS or not (first == np.round(first)).all():  # nor with a missing cell

@@ -1,4 +1,4 @@
-"""The model matrix: the columns that confidential ones are regressed on, beside the intercept.
+"""The model matrix: the columns that confidential ones are regressed on, with an intercept.
 
 A product of numbers is one column. With labels it is a column for each combination of them, which is 0 in all other
 rows. The combinations of some columns say all that fewer of them say. So a term is taken apart into what each set of
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.fewest_records import FEWEST_RECORDS, pooled
+from microveil.core.table import Matrix
 from microveil.intake.formula import Terms
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE, check_unit, check_values
@@ -34,7 +35,7 @@ fits everything."""
 class ModelMatrix:
     """Its columns, each called by the columns it was made of; `plain` ones are columns of the frame, by number.
 
-    Plain ones that are in no product are yet to be checked (`check_plain`), by whoever looks at all columns at once.
+    Plain ones that are in no product are yet to be checked, by whoever profiles all columns at once.
     `crossed` are the columns of numbers that are in products only; `rare` tells how many labels of a column, or
     combinations of labels, were pooled because few records have them.
     """
@@ -82,7 +83,9 @@ def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
     for name in {name for part in parts if part.labels or len(part.numbers) > 1 for name in part.numbers}:
         values = numbers[name]
         low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
-        check_plain(role, name, values, low, high, missing=bool(np.isnan(values).any()))
+        check_values(role, name, Matrix([values]), 0, low, high)
+        if np.isnan(values).any():
+            raise missing_cells(role, name)
     names, columns = list(plain), [numbers[name] for name in plain]
     for part in parts:
         if not part.labels and len(part.numbers) == 1:
@@ -96,25 +99,19 @@ def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
     return ModelMatrix(tuple(names), columns, dict(enumerate(plain)), crossed, rare)
 
 
-def check_plain(role: str, name: str, values: Array, low: float, high: float, *, missing: bool) -> None:
-    """A column of numbers that is regressed on must have all its cells, and none that cannot be squared."""
-    if missing and np.isfinite([low, high]).all():
-        raise _missing(role, name)
-    check_values(role, name, values, low, high)
-
-
 def _labels(frame: Frame, role: str, name: str) -> NDArray[np.intp]:
     if frame.is_numeric(name) and np.isnan(frame.numbers(name)).any():
-        raise _missing(role, name)
+        raise missing_cells(role, name)
     return frame.labels(name)
 
 
 def _varies(values: Array) -> bool:
-    """Is the column not constant? The first cells mostly tell; what is missing is told of later."""
+    """Is the column not constant? The first cells mostly tell; what is missing is reported later."""
     return bool((values[:FIRST_ROWS] != values[0]).any() or (values != values[0]).any())
 
 
-def _missing(role: str, name: str) -> DataError:
+def missing_cells(role: str, name: str) -> DataError:
+    """The error for cells that are missing in a column to regress on."""
     return DataError(f"{role}: column '{name}' has missing cells", f"fill them or leave the column out of {role}")
 
 

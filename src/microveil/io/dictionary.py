@@ -43,7 +43,6 @@ from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, did_you_mean
-from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.io.config_files import Strict, checked, plain_data, read_toml_or_json
 from microveil.io.frames.validation import LARGEST
@@ -151,37 +150,21 @@ def read_dictionary(rules: Mapping[str, Any] | str | Path) -> Dictionary:
     return checked(Dictionary, "rules", plain_data(content), HINT)
 
 
-def find_codes(values: Array, minimum: float, maximum: float) -> tuple[float, ...]:
+def find_codes(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
     """Numbers that look like codes, by what they are, how often they occur and how far from the rest they stand.
 
-    Looked for only where an extreme of the column could be one, so a clean column costs nothing.
-    """
-    if not (_is_low_code(minimum) or _is_nines(maximum)):
-        return ()
-    present, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    often = counts >= REPEATS
-    low = next((k for k in range(present.size) if not (often[k] and _is_low_code(present[k]))), present.size)
-    high = next((k for k in range(present.size) if not (often[-1 - k] and _is_nines(present[-1 - k]))), 0)
-    rest = present[low : present.size - high]
-    if rest.size == 0:
-        return ()  # a column of codes only has no values to set apart from them
-    # Below zero, codes are told by their sign; among other negative numbers, -9 is a number, and so is what is near.
-    far = FAR * float(np.abs(rest).max())
-    below = [code for code in present[:low].tolist() if rest[0] >= 0 or (code < -far and _is_nines(-code))]
-    above = [code for code in present[present.size - high :].tolist() if code > far]
-    return (*below, *above)
-
-
-def find_codes_far(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
-    """The same for a `column` of `values` that is not in memory, between its `minimum` and `maximum`.
-
-    Values are counted from both ends, a pass or two for each.
+    The column is looked at from both ends, a pass or two for each code, wherever its rows are. So a column of which no
+    extreme could be a code costs nothing. A column of codes only has no values to set apart from them.
     """
     low, least = _codes_from(values, column, minimum, _is_low_code, 1)
     high, largest = _codes_from(values, column, maximum, _is_nines, -1)
-    if not low and not high:
+    if not (least <= largest):
         return ()
-    return find_codes(np.array([*(low + high) * REPEATS, least, largest]), minimum, maximum)
+    # Below zero, codes are known by their sign; among other negative numbers, -9 is a number, and so is what is near.
+    far = FAR * max(abs(least), abs(largest))
+    below = [code for code in low if least >= 0 or (code < -far and _is_nines(-code))]
+    above = [code for code in reversed(high) if code > far]
+    return (*below, *above)
 
 
 def _codes_from(
@@ -201,8 +184,8 @@ def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - 
 
 
 def _nearest_beyond(value: float, direction: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
-    turned = direction * cells[0]
-    return np.array([np.max(-turned[turned > direction * value], initial=-np.inf)])
+    ascending = direction * cells[0]
+    return np.array([np.max(-ascending[ascending > direction * value], initial=-np.inf)])
 
 
 def _is_low_code(value: float) -> bool:
@@ -215,37 +198,40 @@ def _is_nines(value: float) -> bool:
     return _NINES.fullmatch(f"{value:.17g}") is not None
 
 
-def declared_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[LinearRule]:
-    """The declared sums as rules between protected columns, after checking that they hold where all cells are."""
-    rules = []
-    for entry in dictionary.sums:
-        if entry.enforce and _is_protected(entry, "sum", columns):
-            rules.append(_sum_rule(entry, columns))
-            _check_holds(f"{shown(entry.total)} is not the sum of its parts", rules[-1], entry.exceptions, columns)
-    _check_no_circle(rules, list(columns))
+def declared_rules(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[LinearRule]:
+    """The declared sums as rules between protected columns, after checking that they hold where all cells are.
+
+    The protected columns are those of `values`, wherever its rows are, in the order of `names`.
+    """
+    kept = [entry for entry in dictionary.sums if entry.enforce and _is_protected(entry, "sum", names)]
+    rules = [_sum_rule(entry, names, values) for entry in kept]
+    for entry, rule in zip(kept, rules, strict=True):
+        broken = rule.broken(values)
+        _check_broken(f"{shown(entry.total)} is not the sum of its parts", broken, entry.exceptions, values)
+    _check_no_circle(rules, names)
     return rules
 
 
-def declared_orders(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[OrderRule]:
+def declared_orders(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[OrderRule]:
     """The declared orders as rules between protected columns, after checking that they hold."""
-    rules = []
-    for entry in dictionary.orders:
-        if entry.enforce and _is_protected(entry, "order", columns):
-            rules.append(_order_rule(entry, columns))
-            _check_holds(f"{shown(entry.lower)} is above {shown(entry.upper)}", rules[-1], entry.exceptions, columns)
+    kept = [entry for entry in dictionary.orders if entry.enforce and _is_protected(entry, "order", names)]
+    rules = [_order_rule(entry, names) for entry in kept]
+    for entry, rule in zip(kept, rules, strict=True):
+        broken = rule.broken(values.columns)
+        _check_broken(f"{shown(entry.lower)} is above {shown(entry.upper)}", broken, entry.exceptions, values)
     return rules
 
 
-def watched_rules(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[Rule]:
+def watched_rules(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[Rule]:
     """Rules that are not kept, but counted."""
-    sums = [entry for entry in dictionary.sums if not entry.enforce and columns.keys() >= set(entry.columns)]
-    orders = [entry for entry in dictionary.orders if not entry.enforce and columns.keys() >= set(entry.columns)]
-    return [*(_sum_rule(entry, columns) for entry in sums), *(_order_rule(entry, columns) for entry in orders)]
+    sums = [entry for entry in dictionary.sums if not entry.enforce and set(names) >= set(entry.columns)]
+    orders = [entry for entry in dictionary.orders if not entry.enforce and set(names) >= set(entry.columns)]
+    return [*(_sum_rule(entry, names, values) for entry in sums), *(_order_rule(entry, names) for entry in orders)]
 
 
-def _is_protected(entry: SumEntry | OrderEntry | RatioEntry, kind: str, columns: Mapping[str, Array]) -> bool:
+def _is_protected(entry: SumEntry | OrderEntry | RatioEntry, kind: str, names: Sequence[str]) -> bool:
     """Are all columns of a rule protected? With none of them the rule holds as it did; some only cannot be."""
-    outside = [name for name in entry.columns if name not in columns]
+    outside = [name for name in entry.columns if name not in names]
     if outside and len(outside) < len(entry.columns):
         raise ParameterError(
             f"rules: the {kind} of {shown(entry.columns[0])} needs {shown(outside[0])}, which is not protected",
@@ -254,7 +240,7 @@ def _is_protected(entry: SumEntry | OrderEntry | RatioEntry, kind: str, columns:
     return not outside
 
 
-def _sum_rule(entry: SumEntry, columns: Mapping[str, Array]) -> LinearRule:
+def _sum_rule(entry: SumEntry, names: Sequence[str], values: Matrix) -> LinearRule:
     if len(set(entry.columns)) < len(entry.columns):
         raise ParameterError(f"rules: the sum for {shown(entry.total)} names a column twice", "name each once")
     coefficients = entry.coefficients or (1.0,) * len(entry.parts)
@@ -262,30 +248,31 @@ def _sum_rule(entry: SumEntry, columns: Mapping[str, Array]) -> LinearRule:
         raise ParameterError(
             f"rules: the coefficients of {shown(entry.total)} do not fit its parts", "give each part one other than 0"
         )
-    for part, coefficient in zip(entry.parts, coefficients, strict=True):
-        most = LARGEST / max(abs(coefficient), 1.0)
-        if any((np.abs(cells) > most).any() for cells in pieces_of(columns[part])):
+    terms = {names.index(part): factor for part, factor in zip(entry.parts, coefficients, strict=True)}
+    for (j, factor), part in zip(terms.items(), entry.parts, strict=True):
+        if values.largest(_size, [j])[0] > LARGEST / max(abs(factor), 1.0):
             raise ParameterError(
                 f"rules: the coefficient of {shown(part)} in {shown(entry.total)} makes it too large to be squared",
                 "correct it",
             )
-    place = {name: j for j, name in enumerate(columns)}
-    return LinearRule(place[entry.total], {place[p]: c for p, c in zip(entry.parts, coefficients, strict=True)})
+    return LinearRule(names.index(entry.total), terms)
 
 
-def _order_rule(entry: OrderEntry, columns: Mapping[str, Array]) -> OrderRule:
+def _size(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    return np.array([np.fmax.reduce(np.abs(cells[0]), initial=0.0)])
+
+
+def _order_rule(entry: OrderEntry, names: Sequence[str]) -> OrderRule:
     if entry.lower == entry.upper:
         raise ParameterError(f"rules: {shown(entry.lower)} is below itself", "name two columns")
-    place = {name: j for j, name in enumerate(columns)}
-    return OrderRule(place[entry.lower], place[entry.upper])
+    return OrderRule(names.index(entry.lower), names.index(entry.upper))
 
 
-def _check_holds(problem: str, rule: LinearRule | OrderRule, exceptions: int, columns: Mapping[str, Array]) -> None:
-    """What is declared must hold in the `columns`, or the number of `exceptions` must say in how many rows not."""
-    values = list(columns.values())
-    broken = rule.broken(values)
-    found = f"rules: {problem} in {broken} of {values[0].size} rows"
-    if broken == values[0].size:
+def _check_broken(problem: str, broken: int, exceptions: int, values: Matrix) -> None:
+    """What is declared must hold, or somebody must have said in how many rows it does not (the `exceptions`)."""
+    rows = values.shape[0]
+    found = f"rules: {problem} in {broken} of {rows} rows"
+    if broken == rows:
         raise DataError(found, "correct the dictionary, or take the rule out")
     if broken > exceptions:
         raise DataError(
@@ -295,23 +282,22 @@ def _check_holds(problem: str, rule: LinearRule | OrderRule, exceptions: int, co
         )
 
 
-def declared_ratios(dictionary: Dictionary, columns: Mapping[str, Array]) -> list[RatioRule]:
+def declared_ratios(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[RatioRule]:
     """The declared ratios as rules between protected columns, after checking that they hold."""
-    place = {name: j for j, name in enumerate(columns)}
-    values = list(columns.values())
+    place = {name: j for j, name in enumerate(names)}
     totals = {entry.total for entry in dictionary.sums}
     rules: list[RatioRule] = []
     for entry in dictionary.ratios:
         members = entry.columns
-        if not _is_protected(entry, "ratio", columns):
+        if not _is_protected(entry, "ratio", names):
             continue
         if len(set(members)) < len(members) or entry.ratio in totals:
             raise ParameterError(f"rules: the ratio '{entry.ratio}' is more than a ratio", "give each column one rule")
-        rule = ratio_rule(values, *(place[name] for name in members))
-        broken = rule.broken(values)
+        rule = ratio_rule(values.columns, *(place[name] for name in members))
+        broken = rule.broken(values.columns)
         if broken:
             raise DataError(
-                f"rules: '{entry.ratio}' is not the ratio of its columns in {broken} of {values[0].size} rows",
+                f"rules: '{entry.ratio}' is not the ratio of its columns in {broken} of {values.shape[0]} rows",
                 "correct the rows or take the ratio out of the rules",
             )
         rules.append(rule)

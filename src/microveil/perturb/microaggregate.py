@@ -16,6 +16,7 @@ from microveil.core.compiled import compiled
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import sorted_eigen
 from microveil.core.threads import in_threads
+from microveil.core.tolerances import FINE_ROUND_OFF
 from microveil.perturb.base import Columns, JointPerturbation
 
 Numbers = NDArray[np.int64]
@@ -32,9 +33,6 @@ SHORT = 100_000
 
 LEAF = 128
 """Records up to which the compiled search looks at all of them."""
-
-ROUND_OFF = 1e-14
-"""Bounds on distances are loosened by this share of themselves for each column, many times their round-off."""
 
 GroupSize = Annotated[int, Field(ge=2, description="records of a group, at least")]
 
@@ -256,7 +254,8 @@ def _by_tree(values: Array, group_size: int) -> Numbers:
     columns, rows = values.shape
     leaves = _leaves(places, np.arange(rows), max(math.ceil(math.log2(rows / LEAF)), 0))
     borders = np.cumsum([0, *(leaf.size for leaf in leaves)])
-    slack = ROUND_OFF * (columns + 10)
+    # Bounds on distances are loosened by many times their round-off.
+    slack = FINE_ROUND_OFF * (columns + 10)
     margins = (slack, float(slack * np.abs(places).max()))
     numbers = np.full(rows, -1, dtype=np.int64)
     kernels.group(values, places, (weight, mean, axis), margins, (np.concatenate(leaves), borders), group_size, numbers)

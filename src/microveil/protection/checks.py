@@ -79,7 +79,7 @@ def check_fits(plan: Plan, intake: Intake) -> None:
             f"confidential: {plan.method} takes at most {most} columns, and there are {len(names)}",
             "use a method of components, such as pca, or protect some columns at a time",
         )
-    if not any(j >= table.public for j in intake.look.varying()):
+    if not any(j >= table.public for j in intake.profile.varying()):
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if plan.given_draws and table.strata is not None:
         raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")

@@ -21,11 +21,11 @@ from microveil.engines import Outcome, Progress
 from microveil.engines.disk import DiskTable
 from microveil.engines.disk_marginals import with_marginals
 from microveil.engines.distributions import Restored
-from microveil.engines.memory import altered_variance, places_of
-from microveil.engines.out_of_core import FarOutcome, MadeRows, StoredColumns, run_far, shown_rows
-from microveil.engines.stream import Written, batch_rows, dependence_of, take_in_blocks, write_blocks
-from microveil.intake.derivable import told_in_blocks
-from microveil.intake.intake import Intake
+from microveil.engines.out_of_core import MadeRows, RemoteOutcome, StoredColumns, run_out_of_core, shown_rows
+from microveil.engines.set_aside import altered_variance
+from microveil.engines.stream import FileSource, Written, write_blocks
+from microveil.intake.derivable import check_not_derivable
+from microveil.intake.intake import Intake, take_in
 from microveil.intake.roles import resolve_roles
 from microveil.io.files.formats import ReadOptions
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formulas_counted, formulas_kept
@@ -71,20 +71,21 @@ def protect_blocks(
     ):
         head = open_frame(file.head())
         numeric = {name: file.is_numeric(name) for name in file.names}
-        columns = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
-        roles = resolve_roles(numeric, **columns, strata=None)
+        chosen = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
+        roles = resolve_roles(numeric, **chosen, strata=None)
         if options.confidential is None:
             checks.check_text_columns(head)
             checks.check_other_types(file, roles.shown)
-        intake = take_in_blocks(file, roles, options.rules, shelf, tell)
-        mostly = told_in_blocks(file, roles.confidential, options.rules, batch_rows(len(file.names), shelf.memory))
+        columns = FileSource(file, shelf, tell)
+        intake = take_in(columns, roles, options.rules, tell)
+        mostly = check_not_derivable(columns, roles.confidential, options.rules)
         checks.check_fits(plan, intake)
-        streams = Streams.from_seed(seed, intake.look.fingerprint, key)
+        streams = Streams.from_seed(seed, intake.profile.fingerprint, key)
         sensitive = checks.sensitive_columns(plan, file.names, intake)
         found = _protected(plan, intake, sensitive, streams, tell)
         keeping = formulas_kept() if options.keep_formulas else nullcontext()
         with into.open("wb") as out, keeping, formulas_counted() as counted:
-            written = write_blocks(file, intake, found, shown_rows(streams, intake.table.count), out, tell)
+            written = write_blocks(columns, intake, found, shown_rows(streams, intake.table.count), out)
         if options.confidential is None:
             _check_words(written)
         done = EngineRun(plan, head, roles, intake, outcome_of(plan, intake, found, written))
@@ -111,15 +112,15 @@ def _check_kind(source: Path, target: Path) -> None:
         )
 
 
-def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Streams, tell: Progress) -> FarOutcome:
+def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Streams, tell: Progress) -> RemoteOutcome:
     """What to make of the rows; `sensitive` are columns by number."""
     table = intake.table
     if not isinstance(table, DiskTable):
         raise TypeError("rows in blocks go onto a disk")
     tell("looking for rules", 0.18)
-    dependence = dependence_of(plan, table, intake.look, intake.known)
-    places = places_of(sensitive, dependence, (), table.confidential_names)
-    found = run_far(plan, table, intake.look, dependence, streams, sensitive=places, progress=tell)
+    found = run_out_of_core(
+        plan, table, intake.profile, streams, sensitive=sensitive, known=intake.known, progress=tell
+    )
     return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
 
 
@@ -140,7 +141,7 @@ def sample_rows(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.Da
     return first, second
 
 
-def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) -> Outcome:
+def outcome_of(plan: Plan, intake: Intake, found: RemoteOutcome, written: Written) -> Outcome:
     """What happened on the way, as of a table in memory; the released columns are made again where they are needed."""
     table, spectrum, dependence = intake.table, found.spectrum, found.dependence
     width = len(table.confidential_names)
@@ -152,7 +153,7 @@ def outcome_of(plan: Plan, intake: Intake, found: FarOutcome, written: Written) 
         rules=dependence.rules,
         spectrum=spectrum,
         altered=altered_variance(spectrum, dependence, width) * table.count,
-        variance=intake.look.moments.variance[table.public :] * table.count,
+        variance=intake.profile.moments.variance[table.public :] * table.count,
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,

@@ -15,10 +15,11 @@ from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
-from microveil.intake.derivable import told_in_clear
+from microveil.intake.derivable import check_not_derivable
 from microveil.intake.identifiers import identifier_reason
 from microveil.intake.intake import Intake, take_in, with_values
 from microveil.intake.roles import Choice, named, resolve_roles
+from microveil.intake.sources import FrameSource
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import IndexAndNotes, set_apart, with_rows, without_columns
@@ -81,11 +82,12 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
         with single_threaded_blas():
             tell(READING, 0.0)
             roles = with_values(frame, roles) if options.confidential is None else roles
-            intake = take_in(frame, roles, options.rules, pull_in=plan.maps_values and not plan.exact)
-            derivable = told_in_clear(frame, roles.confidential, options.rules)
+            source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
+            intake = take_in(source, roles, options.rules)
+            derivable = check_not_derivable(source, roles.confidential, options.rules)
             checks.check_fits(plan, intake)
             intake = _with_other(plan, intake)
-            streams = Streams.from_seed(seed, intake.look.fingerprint, key)
+            streams = Streams.from_seed(seed, intake.profile.fingerprint, key)
             outcome = _drawn(plan, frame, intake, streams, tell)
             settings = settings_of(plan, roles, options)
             release = _release(EngineRun(plan, frame, roles, intake, outcome), whole, settings, streams.seed)
@@ -152,7 +154,7 @@ def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Pro
     fewest, best = np.inf, None
     for attempt in range(draws):
         drawn = dataclasses.replace(streams, attempt=attempt)
-        outcome = run(plan, intake.table, intake.look, drawn, sensitive=sensitive, known=intake.known, progress=tell)
+        outcome = run(plan, intake.table, intake.profile, drawn, sensitive=sensitive, known=intake.known, progress=tell)
         changed = outcome.perturbed
         back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
         fewest, best = (back, outcome) if best is None or back < fewest else (fewest, best)
@@ -196,7 +198,7 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
         if np.isinf(column).any():
             raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
     done = dataclasses.replace(done, outcome=dataclasses.replace(outcome, columns=stored))
-    proof = evidence(table, stored, intake.present, intake.look.moments)
+    proof = evidence(table, stored, intake.present, intake.profile.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
     writer = reporter_of(done, original)

@@ -11,6 +11,7 @@ from typing import Any
 from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import Progress
+from microveil.intake.derivable import check_not_derivable
 from microveil.intake.roles import resolve_roles
 from microveil.io.frames.dataframes import open_frame
 from microveil.methods import method_named
@@ -76,20 +77,12 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     if options.confidential is None:
         checks.check_text_columns(head)
         checks.check_other_types(head, roles.shown)
-    mostly = source.told_in_clear(roles.confidential, options.rules)
+    mostly = check_not_derivable(source, roles.confidential, options.rules)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
-    found = spark.protect_spark(
-        plan,
-        source,
-        roles,
-        rules=options.rules,
-        seed=seed,
-        secret=key,
-        sensitive=sensitive,
-        check=partial(checks.check_fits, plan),
-        progress=tell,
-    )
+    fits = partial(checks.check_fits, plan)
+    asked = {"rules": options.rules, "seed": seed, "secret": key, "sensitive": sensitive}
+    found = spark.protect_spark(plan, source, roles, spark.SparkRequest(**asked, check=fits, progress=tell))
     # The diagnosis is made on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = sample_rows(found.intake.table, found.written)
     table = found.intake.table

@@ -23,9 +23,10 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
 from microveil.engines import Progress
-from microveil.intake.derivable import told_in_clear
+from microveil.intake.derivable import check_not_derivable
 from microveil.intake.intake import with_values
 from microveil.intake.roles import Roles, named, resolve_roles
+from microveil.intake.sources import FrameSource
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
 from microveil.io.frames.reorder import with_rows, without_columns
 from microveil.options import Protect
@@ -77,7 +78,8 @@ def protect_by_unit(
     roles = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
     chosen = resolve_roles({other: kind for other, kind in numeric.items() if other != name}, **roles, **by_method)
     chosen = with_values(frame, chosen) if options.confidential is None else chosen
-    mostly = told_in_clear(frame, chosen.confidential, options.rules)  # here, where all columns are together
+    # Here, where all columns are together.
+    mostly = check_not_derivable(FrameSource(frame), chosen.confidential, options.rules)
     of_units = [column for column in chosen.confidential if units.is_constant(frame, column)]
     of_rows = [column for column in chosen.confidential if column not in of_units]
     seed = Streams.from_seed(options.seed).seed  # one for both

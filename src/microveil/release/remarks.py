@@ -12,8 +12,9 @@ from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.engines import Outcome
 from microveil.engines.pipeline import DOMINATED
 from microveil.intake.identifiers import identifier_reason
-from microveil.intake.intake import Intake, group_numbers
+from microveil.intake.intake import Intake
 from microveil.intake.roles import Roles
+from microveil.intake.sources import group_numbers
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import Plan
 from microveil.release.diagnostics import KEPT, EngineRun
@@ -264,7 +265,7 @@ def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Map
 def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
     """Values the columns could not have before."""
     table = intake.table
-    minimum = intake.look.minimum[table.public :]
+    minimum = intake.profile.minimum[table.public :]
     negative, decimals = [], []
     for j, (name, before, after) in enumerate(
         zip(table.confidential_names, table.confidential.columns, outcome.columns, strict=True)

@@ -19,6 +19,7 @@ from microveil.core.linalg import nearest_correlation, regression_slopes
 from microveil.core.moments import PairMoments, is_wide, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.table import rows_by_group
+from microveil.core.tolerances import FINE_ROUND_OFF, SUM_ROUND_OFF
 
 NEWTON_STEPS = 30
 CG_STEPS = 2_000
@@ -26,10 +27,6 @@ CG_STEPS = 2_000
 
 CG_REDUCTION = 1e-16
 """Eight digits a solution; Newton's method asks for the next eight itself."""
-
-ROUND_OFF = 1e-14
-NEARLY = 1e-12
-"""Gaps, in standard deviations: one that counts as none, and one below which only round-off is left to fight."""
 
 
 def completed(values: Array, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Array:
@@ -116,7 +113,7 @@ def recalibrated(
     gap = system.gap(work)
     best, best_gap = work, gap
     for _ in range(NEWTON_STEPS):
-        if best_gap.size_of_worst <= ROUND_OFF:
+        if best_gap.size_of_worst <= FINE_ROUND_OFF:
             break
         step = system.smallest_change(work, gap)
         gaps = {part: system.gap(work + part * step) for part in (1.0, 0.5, 0.25, 0.125)}
@@ -126,7 +123,7 @@ def recalibrated(
         work, gap = work + part * step, gaps[part]
         if gap.size_of_worst < best_gap.size_of_worst:
             best, best_gap = work, gap
-        elif best_gap.size_of_worst <= NEARLY:
+        elif best_gap.size_of_worst <= SUM_ROUND_OFF:  # what is left is round-off
             break
     return np.where(system.used, best * unit + mean, values)
 
@@ -200,7 +197,7 @@ class _System:
         size = start = residual.dot(residual)
         for _ in range(CG_STEPS):
             # Moments of sums may follow from others: what is left of their gap is then round-off, which nothing closes.
-            if size <= max(CG_REDUCTION * start, ROUND_OFF**2):
+            if size <= max(CG_REDUCTION * start, FINE_ROUND_OFF**2):
                 break
             image = self._moved(work, means, self._change(work, means, direction))
             along = direction.dot(image)

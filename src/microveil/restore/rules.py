@@ -14,11 +14,9 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import largest_gap, moments
 from microveil.core.table import Matrix
+from microveil.core.tolerances import SUM_ROUND_OFF
 from microveil.rules.domain import Domain
 from microveil.rules.orders import OrderRule
-
-ROUND_OFF = 1e-12
-"""A cell that moves by less, for the last digit of 0.1 + 0.2, has not been moved."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def enforced(
 def cost_of(columns: Sequence[Array], new: Sequence[Array], weights: Array | None) -> Enforcement | None:
     """What it cost to turn the columns into the new ones, without holes in either; None if nothing moved."""
     moved = [
-        int(np.count_nonzero(np.abs(after - before) > ROUND_OFF * np.abs(after)))
+        int(np.count_nonzero(np.abs(after - before) > SUM_ROUND_OFF * np.abs(after)))
         for before, after in zip(columns, new, strict=True)
     ]
     if not any(moved):

@@ -1,4 +1,4 @@
-"""Confidential columns that columns in clear tell: A, where A + B and B leave the house as they are.
+"""Confidential columns that follow from columns in clear: A, where A + B and B leave the house as they are.
 
 Whoever has the release computes such a column, whatever a method does to it. A rule holds in every row, so it does in
 some rows from all over the table: it is looked for in these, and confirmed on all. A rule that holds in most rows tells
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.linalg import RANK_TOLERANCE
 from microveil.core.table import Matrix
+from microveil.core.tolerances import RANK_TOLERANCE, TEXT_ROUND_OFF
 from microveil.rules.domain import step_of
-from microveil.rules.linear_rules import HOLDS, ROWS_PER_COLUMN, LinearRule, dependence_among, fullest
+from microveil.rules.linear_rules import ROWS_PER_COLUMN, LinearRule, dependence_among, fullest
 from microveil.rules.near_rules import MANY, PLENTY, near_sum
 from microveil.rules.ratios import MOST_COLUMNS, RatioRule, find_ratios
 
@@ -47,16 +47,13 @@ class DerivableColumn:
         own = (self.column, *self.by)
         there = ~np.any([np.isnan(columns[j]) for j in own], axis=0)
         cells = {j: columns[j][there] for j in own}
-        rows = int(np.count_nonzero(there))
         if isinstance(self.rule, RatioRule):
-            computed = _other_way(self.rule, self.column, cells)
+            misses = cells[self.column] - self.rule.solved(self.column, cells)
             size = np.abs(cells[self.column])
         else:
-            computed = self.rule.rebuilt(cells)
-            terms = {self.column: 1.0, **self.rule.terms}
-            size = abs(self.rule.constant) + np.sum([np.abs(c * cells[j]) for j, c in terms.items()], axis=0)
-        gap = np.abs(cells[self.column] - computed)
-        return int(np.count_nonzero(gap > self.slack + HOLDS * size)), rows
+            misses, size = self.rule.misses(cells)
+        broken = np.abs(misses) > self.slack + TEXT_ROUND_OFF * size
+        return int(np.count_nonzero(broken)), int(np.count_nonzero(there))
 
 
 def spread_rows(count: int, columns: int) -> NDArray[np.intp]:
@@ -65,16 +62,16 @@ def spread_rows(count: int, columns: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.intp))
 
 
-def columns_told(sample: Matrix, clear: int) -> list[DerivableColumn]:
+def derivable_columns(sample: Matrix, clear: int) -> list[DerivableColumn]:
     """What the rows of a sample say of the columns after the first `clear` ones, which are those in clear."""
     holes = np.isnan(np.array(sample.columns).T)
     varying = [j for j in range(sample.shape[1]) if _varies(sample.columns[j])]
     found: dict[int, DerivableColumn] = {}
     for group in _groups([j for j in varying if j < clear], sample.shape[0]):
         for alike in _alike([j for j in varying if j >= clear and j not in found], holes):
-            found |= {told.column: told for told in _linear(sample, holes, group, alike)}
+            found |= {one.column: one for one in _linear(sample, holes, group, alike)}
     if len(varying) <= MOST_COLUMNS:
-        found = {**{told.column: told for told in _ratios(sample, varying, clear)}, **found}
+        found = {**{one.column: one for one in _ratios(sample, varying, clear)}, **found}
     return list(found.values())
 
 
@@ -101,21 +98,21 @@ def _linear(sample: Matrix, holes: Mask, group: list[int], columns: list[int]) -
     """Those of some columns, with holes in the same rows, that are linear combinations of a group in clear."""
     chosen = fullest([*group, columns[0]], holes, [LinearRule(columns[0], {})])
     clear = [j for j in chosen if j != columns[0]]
-    whole = sample.take(np.flatnonzero(~holes[:, chosen].any(axis=1)))
-    clear = [j for j in clear if _varies(whole.columns[j])]
-    columns = [j for j in columns if _varies(whole.columns[j])]
+    complete = sample.take(np.flatnonzero(~holes[:, chosen].any(axis=1)))
+    clear = [j for j in clear if _varies(complete.columns[j])]
+    columns = [j for j in columns if _varies(complete.columns[j])]
     if not clear or not columns:
         return []
-    design, targets = (_standard(whole, those) for those in (clear, columns))
+    design, targets = (_standard(complete, those) for those in (clear, columns))
     fitted = np.linalg.lstsq(design, targets, rcond=RANK_TOLERANCE)[0]
     left = np.square(targets - design @ fitted).mean(axis=0)
     found = []
     for j, share, slopes in zip(columns, left.tolist(), fitted.T, strict=True):
-        told = _follows(whole, clear, j, slopes) if share <= TRIFLE else None
-        if told is None and len(clear) <= MANY:
-            rule = near_sum(np.array(whole.columns)[:, :: max(whole.shape[0] // NEAR_ROWS, 1)], clear, j)
-            told = None if rule is None else DerivableColumn(j, tuple(rule.terms), rule)
-        found += [] if told is None else [told]
+        if share <= TRIFLE:
+            found.append(_follows(complete, clear, j, slopes))
+        elif len(clear) <= MANY:
+            rule = near_sum(np.array(complete.columns)[:, :: max(complete.shape[0] // NEAR_ROWS, 1)], clear, j)
+            found += [] if rule is None else [DerivableColumn(j, tuple(rule.terms), rule)]
     return found
 
 
@@ -126,21 +123,21 @@ def _standard(values: Matrix, columns: Sequence[int]) -> Array:
     return standard
 
 
-def _follows(whole: Matrix, clear: list[int], column: int, slopes: Array) -> DerivableColumn:
+def _follows(complete: Matrix, clear: list[int], column: int, slopes: Array) -> DerivableColumn:
     """The rule for a column: exact, by the rank rule, to the step that it is rounded to, or but for a trifle."""
-    cells = whole.columns[column]
+    cells = complete.columns[column]
     spread = float(cells.std())
-    rules = dependence_among(whole, [*clear, column], ordered=True).rules
+    rules = dependence_among(complete, [*clear, column], ordered=True).rules
     rule = next((rule for rule in rules if rule.column == column), None)
     if rule is not None:
         return DerivableColumn(column, tuple(rule.terms), rule, 0.0 if rule.exact else 10 * RANK_TOLERANCE * spread)
-    scales = [spread / float(whole.columns[j].std()) for j in clear]
+    scales = [spread / float(complete.columns[j].std()) for j in clear]
     terms = {j: float(c) * scale for j, c, scale in zip(clear, slopes, scales, strict=True) if abs(c) > TRIFLE}
-    constant = float(cells.mean()) - sum(c * float(whole.columns[j].mean()) for j, c in terms.items())
+    constant = float(cells.mean()) - sum(c * float(complete.columns[j].mean()) for j, c in terms.items())
     rule = LinearRule(column, terms, constant, exact=False)
     step = step_of(cells) or 0.0
     rounded = 0 < PLENTY * step <= np.subtract(*np.quantile(cells, [0.9, 0.1]))
-    rounded &= np.abs(cells - rule.rebuilt(whole.columns)).max() <= step
+    rounded &= np.abs(cells - rule.rebuilt(complete.columns)).max() <= step
     return DerivableColumn(
         column, tuple(terms), rule, step if rounded else 3 * TRIFLE**0.5 * spread, closely=not rounded
     )
@@ -157,13 +154,3 @@ def _ratios(sample: Matrix, among: Sequence[int], clear: int) -> list[DerivableC
             step = step_of(sample.columns[hidden[0]]) or 0.0
             found.append(DerivableColumn(hidden[0], tuple(j for j in own if j != hidden[0]), back, step))
     return found
-
-
-def _other_way(rule: RatioRule, column: int, cells: Mapping[int, Array]) -> Array:
-    """One of the three columns of a ratio from the other two."""
-    if column == rule.column:
-        return rule.rebuilt(cells)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if column == rule.numerator:
-            return cells[rule.column] * cells[rule.denominator]
-        return np.nan_to_num(cells[rule.numerator] / cells[rule.column], nan=np.inf)

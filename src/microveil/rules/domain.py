@@ -1,6 +1,6 @@
 """The domain of a column: which values it can have at all, learnt from those it has.
 
-Only what can be told to everyone is learnt: a sign, a step, a share of zeros. The extremes of a column are not its
+Only what everyone may know is learnt: a sign, a step, a share of zeros. The extremes of a column are not its
 bounds, as they are values of single records.
 """
 
@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.tolerances import TEXT_ROUND_OFF
 
 DECIMALS = 4
 """Decimals up to which a column counts as rounded."""
 
-ROUNDED, MOST_ROUNDED = 1e-9, 1e-3
-"""Distance from a multiple of the step that is round-off: a share of the value, and of the step at most.
+MOST_ROUNDED = 1e-3
+"""Distance from a multiple of the step that is round-off, as a share of the step at most.
 
-Without the second, a value of a billion steps would always be near enough to a multiple.
+With a share of the value alone, one of a billion steps would always be near enough to a multiple.
 """
 
 OWN_STEP = 5
-"""Values beside zero from which on a step of more than 1 is a custom; the divisor of fewer is nearly one of them."""
+"""Values other than zero from which on a step above 1 is a custom; the divisor of fewer is nearly one of them."""
 
 FIRST_ROWS = 64
 """Rows on which most columns without a step are seen to have none."""
@@ -147,7 +148,7 @@ def _on_grid(values: Array, step: float) -> Mask:
 
 def _slack(steps: Any) -> Any:
     """How far from a whole number of steps is round-off."""
-    return np.minimum(ROUNDED * np.maximum(np.abs(steps), 1.0), MOST_ROUNDED)
+    return np.minimum(TEXT_ROUND_OFF * np.maximum(np.abs(steps), 1.0), MOST_ROUNDED)
 
 
 def _multiples(number: Any, step: float) -> Any:
@@ -156,4 +157,4 @@ def _multiples(number: Any, step: float) -> Any:
     Adding zero turns -0.0, which tells of a value below it, into 0.0.
     """
     per_unit = round(1 / step)
-    return (number / per_unit if per_unit > 1 and abs(per_unit * step - 1) <= ROUNDED else number * step) + 0.0
+    return (number / per_unit if per_unit > 1 and abs(per_unit * step - 1) <= TEXT_ROUND_OFF else number * step) + 0.0

@@ -23,22 +23,22 @@ WIDE = 4
 
 
 def heaping(values: Array, step: float | None) -> dict[int, float]:
-    """The share of the values beside zero that are multiples of a round number, for those at which there is a heap.
+    """The share of the values other than zero that are multiples of a round number, for those at which there is a heap.
 
     Without heaping, one in `base / step` values is a multiple of a base. Of a base that is the multiple of another
     only what goes beyond the other is a heap of its own: nobody rounds to 50 where all that are round are round to 5.
     """
-    told = values[~np.isnan(values) & (values != 0)]
-    if step is None or step > 1 or told.size == 0:
+    present = values[~np.isnan(values) & (values != 0)]
+    if step is None or step > 1 or present.size == 0:
         return {}
-    low, high = np.quantile(told, [0.05, 0.95])
+    low, high = np.quantile(present, [0.05, 0.95])
     found: dict[int, float] = {}
     finer, share_finer = step, 1.0
     for base in BASES:
         if high - low < WIDE * base:
             break
-        share = float(np.mean(told == base * np.round(told / base)))
+        share = float(np.mean(present == base * np.round(present / base)))
         expected = share_finer * min(1.0, finer / base)
-        if share > max(LEAST, TIMES * expected) and share - expected > SURE * np.sqrt(expected / told.size):
+        if share > max(LEAST, TIMES * expected) and share - expected > SURE * np.sqrt(expected / present.size):
             found[base], finer, share_finer = share, base, share
     return found

@@ -13,22 +13,18 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.linalg import RANK_TOLERANCE
-from microveil.core.moments import Moments, moments
-from microveil.core.table import Matrix, RowMap
-from microveil.core.threads import segments
+from microveil.core.moments import Moments
+from microveil.core.table import Matrix
+from microveil.core.tolerances import FINE_ROUND_OFF, RANK_TOLERANCE, SUM_ROUND_OFF, TEXT_ROUND_OFF
+
+Columns = Mapping[int, Array] | Sequence[Array] | Array
+"""Columns by number: arrays of one length, or an array of columns x rows."""
 
 SUSPICIOUS = 1e-6
 """Unexplained share of variance below which a column is worth checking on the rows.
 
 Cancellation leaves far more than round-off in a correlation matrix, so this is loose; the check is strict.
 """
-
-EXACT = 1e-12
-"""A rule holds exactly if it does in every row, to this share of the sizes of its terms there."""
-
-HOLDS = 1e-9
-"""Share of the size of its terms by which a sum may be off and still holds: files are written in decimals."""
 
 ROWS_PER_COLUMN = 3
 """Rows without holes for each column that rules are looked for among."""
@@ -50,7 +46,7 @@ class LinearRule:
     constant: float = 0.0
     exact: bool = True
 
-    def rebuilt(self, columns: Mapping[int, Array] | Sequence[Array]) -> Array:
+    def rebuilt(self, columns: Columns) -> Array:
         """The column from the others."""
         parts = [coefficient * columns[j] for j, coefficient in self.terms.items()]
         total: Array = np.sum(parts, axis=0) + self.constant
@@ -61,24 +57,38 @@ class LinearRule:
         terms = {numbers[j]: c for j, c in self.terms.items()}
         return LinearRule(numbers[self.column], terms, self.constant, self.exact)
 
-    def broken_rows(self, columns: Sequence[Array]) -> Mask:
+    def misses(self, columns: Columns) -> tuple[Array, Array]:
+        """What the rule leaves unexplained in each row, and how large its terms are there. NaN where one is missing."""
+        size = abs(self.constant) + np.abs(columns[self.column])
+        for j, coefficient in self.terms.items():
+            size = size + abs(coefficient) * np.abs(columns[j])
+        return columns[self.column] - self.rebuilt(columns), size
+
+    def broken_rows(self, columns: Columns) -> Mask:
         """The rows in which it does not hold; never where a cell is missing."""
-        return self._broken(Matrix(columns), slice(None))
-
-    def broken(self, columns: Sequence[Array]) -> int:
-        """In how many rows it does not hold."""
-        values = Matrix(columns)
-        pieces = _pieces(values, len(self.terms))
-        return sum(int(np.count_nonzero(self._broken(values, piece))) for piece in pieces)
-
-    def _broken(self, values: Matrix, rows: slice) -> Mask:
-        misses, sizes = _misses(values, self, rows)
-        broken: Mask = np.abs(misses) > HOLDS * sizes
+        misses, sizes = self.misses(columns)
+        broken: Mask = np.abs(misses) > TEXT_ROUND_OFF * sizes
         return broken
 
-    def worst_error(self, columns: Sequence[Array]) -> float:
-        """The largest violation over the size of its terms, among rows where all are present."""
-        return _largest_miss(Matrix(columns), self)
+    def broken(self, columns: Sequence[Array] | Matrix) -> int:
+        """In how many rows it does not hold, wherever the rows are."""
+        return int(self._over_rows(_as_matrix(columns).total, _count_broken))
+
+    def worst_error(self, columns: Sequence[Array] | Matrix) -> float:
+        """The largest violation over the size of its terms in that row, among rows where all are present.
+
+        A slip in a small record counts as much as in a large one.
+        """
+        return self._over_rows(_as_matrix(columns).largest, _worst_share)
+
+    def residual_norm(self, values: Matrix) -> float:
+        """The root of the sum of squares of what it leaves, over rows where all are present."""
+        return float(np.sqrt(self._over_rows(values.total, _sum_of_squares)))
+
+    def _over_rows(self, reduce: Callable[..., Array], of: Callable[[LinearRule, Array, slice], Array]) -> float:
+        """A figure of the rule over all rows, of which only its own columns are read."""
+        own = [self.column, *self.terms]
+        return float(reduce(partial(of, self.renumbered({j: at for at, j in enumerate(own)})), own)[0])
 
     def sentence(self, names: Sequence[str]) -> str:
         """`total = a + b`, as a person would write it; the value of a constant comes from the data and is not shown."""
@@ -100,13 +110,25 @@ class Dependence:
     independent: list[int]
     rules: list[LinearRule] = field(default_factory=list)
 
+    @property
+    def ordered_rules(self) -> list[LinearRule]:
+        """The rules so that none comes before its terms."""
+        return in_order(self.rules, self.independent)[0]
+
+    def combined(self, basis: Array) -> dict[int, Array]:
+        """What a linear map makes of each column: `basis` has a row for each independent one."""
+        made = dict(zip(self.independent, basis, strict=True))
+        for rule in self.ordered_rules:
+            made[rule.column] = np.sum([c * made[j] for j, c in rule.terms.items()], axis=0)
+        return made
+
 
 def in_order(rules: Sequence[LinearRule], known: Collection[int]) -> tuple[list[LinearRule], list[LinearRule]]:
     """The rules so that none comes before its terms (a total may be the sum of totals), and those in a circle."""
-    told, ordered, pending = set(known), [], list(rules)
-    while ready := [rule for rule in pending if rule.terms.keys() <= told]:
+    available, ordered, pending = set(known), [], list(rules)
+    while ready := [rule for rule in pending if rule.terms.keys() <= available]:
         ordered += ready
-        told |= {rule.column for rule in ready}
+        available |= {rule.column for rule in ready}
         pending = [rule for rule in pending if rule not in ready]
     return ordered, pending
 
@@ -122,27 +144,41 @@ def dependence_among(
 ) -> Dependence:
     """Independent columns and rules among some columns of a table, which keep their numbers.
 
-    `holes` tells where cells are missing (None: nowhere); the rules are then looked for among the fullest columns.
-    `summary` has the moments of these columns over all rows, each counted once, where they are known already.
+    Columns that vary most are made of others, or, if `ordered`, the last ones are. `holes` (rows x columns) tells where
+    cells are missing (None: nowhere); the rules are then looked for among the fullest columns, fitted on the rows
+    without holes and confirmed on all. `summary` has the moments of these columns over all rows, each counted once,
+    where they are known already.
     """
-    searched = list(among) if holes is None else fullest(among, holes, declared)
+    searched, chosen, complete = searched_columns(values, among, holes, declared)
     place = {j: at for at, j in enumerate(searched)}
     rules = [rule.renumbered(place) for rule in declared if {rule.column, *rule.terms} <= place.keys()]
-    chosen = values.select(searched)
-    whole = chosen
-    if holes is not None:
-        whole = chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
-    if holes is not None or summary is None:
-        summary = moments(whole.piece, whole.shape[0]) if whole.shape[0] else None
-    if summary is not None:
-        rules = find_dependence(chosen, summary, rules, whole, ordered=ordered).rules
+    count, width = complete.shape
+    # With no more complete rows than columns every column would depend on others by accident.
+    if count > width:
+        if holes is not None or summary is None:
+            summary = complete.measure()
+        by_declaration = {rule.column for rule in rules}
+        # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
+        varying = [j for j in range(width) if j not in by_declaration and complete.varies(j)]
+        rules += _search(chosen, complete, summary, varying, ordered=ordered)
     found = [rule.renumbered(dict(enumerate(searched))) for rule in rules]
-    left_out = {rule.column for rule in found}
-    return Dependence([j for j in among if j not in left_out], found)
+    rebuilt = {rule.column for rule in found}
+    return Dependence([j for j in among if j not in rebuilt], found)
+
+
+def searched_columns(
+    values: Matrix, among: Sequence[int], holes: Mask | None, declared: Sequence[LinearRule] = ()
+) -> tuple[list[int], Matrix, Matrix]:
+    """Which columns are searched for rules (the fullest, with `holes`): numbers, all rows, and rows without holes."""
+    if holes is None:
+        return list(among), values.select(among), values.select(among)
+    searched = fullest(among, holes, declared)
+    chosen = values.select(searched)
+    return searched, chosen, chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
 
 
 def fullest(among: Sequence[int], holes: Mask, declared: Sequence[LinearRule] = ()) -> list[int]:
-    """Columns to look for rules among: those with the fewest holes, as long as enough rows are whole in all of them."""
+    """Columns to search for rules: those with the fewest holes, as long as enough rows are complete in all of them."""
     chosen = sorted({j for rule in declared for j in (rule.column, *rule.terms)} & set(among))
     broken = holes[:, chosen].any(axis=1)
     for j in sorted(among, key=lambda j: int(holes[:, j].sum())):
@@ -152,40 +188,11 @@ def fullest(among: Sequence[int], holes: Mask, declared: Sequence[LinearRule] = 
     return sorted(chosen)
 
 
-def find_dependence(
-    values: Matrix,
-    summary: Moments,
-    declared: Sequence[LinearRule] = (),
-    whole: Matrix | None = None,
-    *,
-    ordered: bool = False,
-) -> Dependence:
-    """Independent columns and rules; those that vary most are made of others, or, if `ordered`, the last ones are.
-
-    `whole` has the rows without holes, where there are holes, and `summary` is theirs; rules are fitted there and
-    confirmed on all `values`.
-    With no more whole rows than columns every column would depend on others by accident, so only declared rules
-    are used there.
-    """
-    whole = values if whole is None else whole
-    count, width = whole.shape
-    left_out = {rule.column for rule in declared}
-    rules = list(declared)
-    independent = [j for j in range(width) if j not in left_out]
-    if count > width:
-        # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
-        varying = [j for j in independent if whole.varies(j)]
-        found = _search(values, whole, summary, varying, ordered=ordered)
-        rules += found
-        left_out |= {rule.column for rule in found}
-    return Dependence([j for j in range(width) if j not in left_out], rules)
-
-
-def _search(values: Matrix, whole: Matrix, summary: Moments, among: list[int], *, ordered: bool) -> list[LinearRule]:
+def _search(values: Matrix, complete: Matrix, summary: Moments, among: list[int], *, ordered: bool) -> list[LinearRule]:
     trusted: set[int] = set()  # suspicious columns that turned out to be independent
     while True:
         basis, suspects = _split(summary, among, trusted, ordered=ordered)
-        rules = [rule for j in suspects if (rule := _confirmed(values, whole, summary, basis, j))]
+        rules = [rule for j in suspects if (rule := _confirmed(values, complete, summary, basis, j))]
         refuted = set(suspects) - {rule.column for rule in rules}
         if not refuted:
             return rules
@@ -212,7 +219,7 @@ def _split(summary: Moments, among: list[int], trusted: set[int], *, ordered: bo
     return basis, suspects
 
 
-def _confirmed(values: Matrix, whole: Matrix, summary: Moments, basis: list[int], column: int) -> LinearRule | None:
+def _confirmed(values: Matrix, complete: Matrix, summary: Moments, basis: list[int], column: int) -> LinearRule | None:
     """The rule for a suspicious column, if it holds on the rows: with whole coefficients first, then as fitted.
 
     A fit only sees terms down to a millionth of the largest; what it leaves is fitted again, so that a small part
@@ -220,28 +227,28 @@ def _confirmed(values: Matrix, whole: Matrix, summary: Moments, basis: list[int]
     """
     coefficients = np.zeros(len(basis))
     for _ in range(REFITS):
-        coefficients = coefficients + _fitted(whole, summary, basis, column, coefficients)
+        coefficients = coefficients + _fitted(complete, summary, basis, column, coefficients)
         for candidate in (np.round(coefficients), coefficients):
             for rule in _rules(column, basis, candidate, summary):
-                if rule.terms and _largest_miss(values, rule) <= EXACT:
+                if rule.terms and rule.worst_error(values) <= SUM_ROUND_OFF:
                     return rule
     _, rule = _rules(column, basis, coefficients, summary)
     tolerance = RANK_TOLERANCE * summary.sd[column] * np.sqrt(values.shape[0])
-    return replace(rule, exact=False) if rule.terms and _residual_norm(values, rule) <= tolerance else None
+    return replace(rule, exact=False) if rule.terms and rule.residual_norm(values) <= tolerance else None
 
 
-def _fitted(whole: Matrix, summary: Moments, basis: list[int], column: int, so_far: Array) -> Array:
+def _fitted(complete: Matrix, summary: Moments, basis: list[int], column: int, so_far: Array) -> Array:
     """Coefficients of what `so_far` leaves of the column, without those that are round-off of the fit."""
     sd = summary.sd[basis]
     correlations = summary.covariance[np.ix_(basis, basis)] / np.outer(sd, sd)
     left = LinearRule(column, dict(zip(basis, so_far.tolist(), strict=True)))
     own = left.renumbered({j: at for at, j in enumerate([column, *basis])})
     constant = float(summary.mean[column] - so_far @ summary.mean[basis])
-    sums = whole.total(partial(_explained, own, summary.mean[basis], sd, constant), [column, *basis])
+    sums = complete.total(partial(_explained, own, summary.mean[basis], sd, constant), [column, *basis])
     cross, spread, round_off = sums[2:], float(sums[0]), float(sums[1])
     if spread <= round_off:
         return np.zeros(len(basis))
-    weights = np.linalg.lstsq(correlations, cross / summary.weight, rcond=1e-14)[0]
+    weights = np.linalg.lstsq(correlations, cross / summary.weight, rcond=FINE_ROUND_OFF)[0]
     weights[np.abs(weights) < 1e-6 * np.sqrt(spread / summary.weight)] = 0.0
     fitted: Array = weights / sd
     return fitted
@@ -249,7 +256,7 @@ def _fitted(whole: Matrix, summary: Moments, basis: list[int], column: int, so_f
 
 def _explained(left: LinearRule, means: Array, sd: Array, constant: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
     """Squares of what a rule leaves of the first column, those of its round-off, and products with the others."""
-    misses, sizes = _misses(Matrix(list(cells)), left, slice(None))
+    misses, sizes = left.misses(cells)
     misses = misses - constant
     centred = (cells[1:] - means[:, None]) / sd[:, None]
     squares = [np.square(misses).sum(), np.square(8 * np.finfo(float).eps * sizes).sum()]
@@ -259,47 +266,27 @@ def _explained(left: LinearRule, means: Array, sd: Array, constant: float, cells
 def _rules(column: int, basis: list[int], coefficients: Array, summary: Moments) -> list[LinearRule]:
     """The rule without a constant, and with the one that the means ask for."""
     # A term that moves the column by less than its last digit is round-off, and its holes would hide broken rows.
-    least = 1e-14 * summary.sd[column]
+    least = FINE_ROUND_OFF * summary.sd[column]
     pairs = sorted(zip(basis, coefficients.tolist(), strict=True))
     terms = {j: c for j, c in pairs if abs(c) * summary.sd[j] > least}
     constant = summary.mean[column] - sum(c * summary.mean[j] for j, c in terms.items())
     return [LinearRule(column, terms), LinearRule(column, terms, float(constant))]
 
 
-def _pieces(values: Matrix, columns: int) -> list[slice]:
-    return [piece for pieces in segments(values.shape[0], columns) for piece in pieces]
+def _as_matrix(columns: Sequence[Array] | Matrix) -> Matrix:
+    return columns if isinstance(columns, Matrix) else Matrix(columns)
 
 
-def _misses(values: Matrix, rule: LinearRule, piece: slice) -> tuple[Array, Array]:
-    """What the rule leaves unexplained in some rows, and how large its terms are there. NaN where one is missing."""
-    columns = {j: values.columns[j][piece] for j in (rule.column, *rule.terms)}
-    size = abs(rule.constant) + np.abs(columns[rule.column])
-    for j, coefficient in rule.terms.items():
-        size = size + abs(coefficient) * np.abs(columns[j])
-    return columns[rule.column] - rule.rebuilt(columns), size
+def _count_broken(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    return np.array([np.count_nonzero(rule.broken_rows(cells))])
 
 
-def _largest_miss(values: Matrix, rule: LinearRule) -> float:
-    """The worst row, by the size of its own terms: a slip in a small record counts as much as in a large one."""
-    return float(values.largest(*_over_own(rule, _worst_share))[0])
-
-
-def _residual_norm(values: Matrix, rule: LinearRule) -> float:
-    return float(np.sqrt(values.total(*_over_own(rule, _squared))[0]))
-
-
-def _over_own(rule: LinearRule, of: Callable[[LinearRule, Array, slice], Array]) -> tuple[RowMap, list[int]]:
-    """A row map of a rule, and the columns that it reads: the rule's own, in its order."""
-    columns = [rule.column, *rule.terms]
-    return partial(of, rule.renumbered({j: at for at, j in enumerate(columns)})), columns
-
-
-def _worst_share(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
-    misses, sizes = _misses(Matrix(list(cells)), rule, slice(None))
+def _worst_share(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    misses, sizes = rule.misses(cells)
     present = np.isfinite(misses) & (sizes > 0)
     return np.array([(np.abs(misses[present]) / sizes[present]).max(initial=0.0)])
 
 
-def _squared(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
-    misses, _ = _misses(Matrix(list(cells)), rule, slice(None))
+def _sum_of_squares(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    misses, _ = rule.misses(cells)
     return np.array([np.square(misses[np.isfinite(misses)]).sum()])

@@ -14,11 +14,12 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import regression_slopes
-from microveil.core.moments import Moments, moments
+from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix
+from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.rules.domain import step_of
-from microveil.rules.linear_rules import LinearRule, fullest
+from microveil.rules.linear_rules import Columns, LinearRule, searched_columns
 
 HOLDS = 0.5
 """Share of rows from which on a sum is a rule with exceptions, and not a coincidence."""
@@ -44,8 +45,6 @@ ROWS, FIRST_ROWS = 20_000, 2_000
 TRIMMED, REFITS = 0.6, 4
 """Share of rows that fit best, on which the fit is repeated: gross errors in some rows must not bend it."""
 
-ROUND_OFF = 1e-9
-
 
 def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[LinearRule]:
     """A rule for each column that has one, in terms of columns that have none: with whole coefficients, or fitted."""
@@ -59,11 +58,11 @@ def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[Li
     found: list[LinearRule] = []
     basis: list[int] = []
     for j in sorted(range(width), key=lambda j: summary.sd[j]):  # a total varies more than its parts
-        fit = _fitted(summary, basis, j)
-        likely = basis and (width <= MANY or fit.unexplained <= LIKELY)
+        fitted, unexplained = _fitted(summary, basis, j)
+        likely = basis and (width <= MANY or unexplained <= LIKELY)
         rule = near_sum(sample, sorted(basis), j) if likely else None
-        if rule is None and fit.unexplained <= TIED:
-            rule = fit.rule
+        if rule is None and unexplained <= TIED:
+            rule = fitted
         if rule is None:
             basis.append(j)
         else:
@@ -82,24 +81,19 @@ class NearSum:
 
 def find_near_sums(values: Matrix, among: Sequence[int], holes: Mask | None, stream: Stream) -> list[NearSum]:
     """Sums that hold in most rows of some columns, not in all; with holes, of the fullest of them."""
-    searched = list(among) if holes is None else fullest(among, holes)
-    chosen = values.select(searched)
-    if holes is not None:
-        chosen = chosen.take(np.flatnonzero(~holes[:, searched].any(axis=1)))
-    if chosen.shape[0] <= 2 * len(searched):
+    searched, _, complete = searched_columns(values, among, holes)
+    if complete.shape[0] <= 2 * len(searched):
         return []
-    rules = find_near_rules(chosen, moments(chosen.piece, chosen.shape[0]), stream)
+    rules = find_near_rules(complete, complete.measure(), stream)
     back = dict(enumerate(searched))
     counted = [_counted(values, rule.renumbered(back)) for rule in rules if is_sum(rule)]
-    # What holds in most rows only to the rounding of the columns has too many exceptions to be told as a rule.
+    # What holds in most rows only to the rounding of the columns has too many exceptions to be reported as a rule.
     return [near for near in counted if near.exceptions <= (1 - HOLDS) * near.rows]
 
 
 def _counted(values: Matrix, rule: LinearRule) -> NearSum:
-    there = np.ones(values.shape[0], dtype=bool)
-    for j in (rule.column, *rule.terms):
-        there &= ~np.isnan(values.columns[j])
-    return NearSum(rule, rule.broken(values.columns), int(np.count_nonzero(there)))
+    misses, _ = rule.misses(values.columns)
+    return NearSum(rule, rule.broken(values.columns), int(np.count_nonzero(~np.isnan(misses))))
 
 
 def is_sum(rule: LinearRule) -> bool:
@@ -128,19 +122,13 @@ def without_gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[
     return out
 
 
-@dataclass(frozen=True)
-class _Fit:
-    rule: LinearRule
-    unexplained: float
-
-
-def _fitted(summary: Moments, others: list[int], column: int) -> _Fit:
+def _fitted(summary: Moments, others: list[int], column: int) -> tuple[LinearRule, float]:
     """The regression of a column on others, and the share of its variance that they leave, from the moments."""
     cross = summary.covariance[np.ix_(others, [column])]
     slopes = regression_slopes(summary.covariance[np.ix_(others, others)], cross)
     variance = summary.variance[column]
     unexplained = float(1 - (cross.T @ slopes)[0, 0] / variance) if variance > 0 else 1.0
-    return _Fit(LinearRule(column, dict(zip(others, slopes[:, 0].tolist(), strict=True)), exact=False), unexplained)
+    return LinearRule(column, dict(zip(others, slopes[:, 0].tolist(), strict=True)), exact=False), unexplained
 
 
 def near_sum(sample: Array, others: list[int], column: int) -> LinearRule | None:
@@ -161,7 +149,7 @@ def near_sum(sample: Array, others: list[int], column: int) -> LinearRule | None
         if terms and max(_share_met(sample, rule, slack) for slack in (0.0, _rounding(sample, rule))) >= HOLDS:
             return rule
         misses = np.abs(target - design @ fitted)
-        rows = (size > 0) & (misses <= max(float(np.quantile(misses[size > 0], TRIMMED)), ROUND_OFF))
+        rows = (size > 0) & (misses <= max(float(np.quantile(misses[size > 0], TRIMMED)), TEXT_ROUND_OFF))
     return None
 
 
@@ -173,8 +161,8 @@ def _rounding(sample: Array, rule: LinearRule) -> float:
     return slack if PLENTY * slack <= high - low else 0.0
 
 
-def _share_met(columns: Sequence[Array] | Array, rule: LinearRule, slack: float) -> float:
-    size = np.abs(columns[rule.column]) + sum(abs(c) * np.abs(columns[j]) for j, c in rule.terms.items())
-    gap = np.abs(columns[rule.column] - rule.rebuilt(list(columns)))
-    told = size > slack
-    return float(np.mean(gap[told] <= slack + ROUND_OFF * size[told])) if told.any() else 0.0
+def _share_met(columns: Columns, rule: LinearRule, slack: float) -> float:
+    misses, size = rule.misses(columns)
+    telling = size > slack
+    met = np.abs(misses[telling]) <= slack + TEXT_ROUND_OFF * size[telling]
+    return float(np.mean(met)) if telling.any() else 0.0

@@ -18,7 +18,7 @@ FIRST_ROWS = 50
 """Rows that refute most pairs."""
 
 SAMPLE = 2_000
-"""Rows from all over the table on which it is asked how often unrelated columns would break the order."""
+"""Rows from all over the table on which is measured how often unrelated columns would break the order."""
 
 OVERLAP = 0.1
 """Share of rows, paired at random, in which the order is broken; where it is less, the sizes of the columns differ."""
@@ -55,7 +55,7 @@ class OrderRule:
 def find_orders(values: Matrix, implied: Collection[tuple[int, int]] = ()) -> list[OrderRule]:
     """Orders that hold in every row and would not by accident; those that follow from others are left out.
 
-    `implied` are pairs that need not be told, as another rule says it: a part of a sum is not above it.
+    `implied` are pairs that need no mention, as another rule implies them: a part of a sum is not above it.
     """
     count, width = values.shape
     if not 2 <= width <= MOST_COLUMNS:

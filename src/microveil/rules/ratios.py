@@ -9,6 +9,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.table import Matrix
+from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.rules.domain import Domain, step_of
 
 MOST_COLUMNS = 40
@@ -25,8 +26,6 @@ SHARED = 3
 
 COARSEST = 0.1
 """The largest step of a column that could be a rounded ratio: whole numbers are not looked at."""
-
-ROUND_OFF = 1e-9
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,15 @@ class RatioRule:
     def rebuilt(self, columns: Mapping[int, Array] | Sequence[Array]) -> Array:
         """The column from the other two."""
         return Domain(step=self.step).rounded(self._quotient(columns))
+
+    def solved(self, column: int, columns: Mapping[int, Array]) -> Array:
+        """One of the three columns from the other two."""
+        if column == self.column:
+            return self.rebuilt(columns)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if column == self.numerator:
+                return columns[self.column] * columns[self.denominator]
+            return np.nan_to_num(columns[self.numerator] / columns[self.column], nan=np.inf)
 
     def renumbered(self, numbers: Mapping[int, int]) -> RatioRule:
         """The same rule where columns have other numbers."""
@@ -68,7 +76,7 @@ class RatioRule:
     def _misses(self, columns: Sequence[Array]) -> Mask:
         # Beside the quotient itself: 0.125 is 0.13 to one and 0.12 to another.
         value, expected = columns[self.column], self._quotient(columns)
-        slack = ROUND_OFF * np.abs(expected) + (0.0 if self.step is None else self.step * (1 + ROUND_OFF) / 2)
+        slack = TEXT_ROUND_OFF * np.abs(expected) + (0.0 if self.step is None else self.step * (1 + TEXT_ROUND_OFF) / 2)
         # A ratio that is known while one of its two columns is not cannot be computed anew.
         unknown = np.isnan(expected)
         misses: Mask = ~np.isnan(value) & (
@@ -99,7 +107,8 @@ def _possible(few: Array, quotients: Array) -> list[int]:
     """Columns that some quotient fits to the coarsest step there is; mostly none, and the search ends here."""
     with np.errstate(invalid="ignore"):
         far = [
-            (np.abs(quotients - value) > COARSEST + 2 * ROUND_OFF * np.abs(value)).any(axis=2).all() for value in few
+            (np.abs(quotients - value) > COARSEST + 2 * TEXT_ROUND_OFF * np.abs(value)).any(axis=2).all()
+            for value in few
         ]
     return [column for column, refuted in enumerate(far) if not refuted]
 
@@ -107,21 +116,21 @@ def _possible(few: Array, quotients: Array) -> list[int]:
 def _candidates(head: Array, quotients: Array, column: int) -> list[tuple[int, int]]:
     """Pairs whose quotient the first rows do not refute as the column; undefined quotients refute nothing."""
     value = head[column]
-    told = value[~np.isnan(value)]
-    if np.unique(told).size < FIRST_ROWS // 5:
+    present = value[~np.isnan(value)]
+    if np.unique(present).size < FIRST_ROWS // 5:
         return []  # few different values: too easily met by chance
-    step = step_of(told)
+    step = step_of(present)
     if step is not None and step >= 1:
         return []  # whole numbers are counts or amounts; a rounded quotient would fit by accident
     with np.errstate(invalid="ignore"):
         few = value[:FEW_ROWS]
-        slack = 2 * ROUND_OFF * np.abs(few) + (0.0 if step is None else step)
+        slack = 2 * TEXT_ROUND_OFF * np.abs(few) + (0.0 if step is None else step)
         refuted = (np.abs(quotients - few) > slack).any(axis=2)
     return [(int(a), int(b)) for a, b in np.argwhere(~refuted) if a != b]
 
 
 def ratio_rule(columns: Sequence[Array], column: int, numerator: int, denominator: int) -> RatioRule:
-    """The rule for three columns, whether it holds or not: rounded as the column is, and with its way out."""
+    """The rule for three columns, whether it holds or not: rounded as the column is."""
     value = columns[column]
     # Where the ratio is undefined, the first such cell stands for all (checking the rule checks the others), unless
     # they are so few that it would tell of a record.
@@ -145,11 +154,11 @@ def _refuted(value: Array, numerator: Array, denominator: Array) -> bool:
     """Do some rows from all over the table say no? Most candidates are columns that are zero in the first rows."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.abs(value - numerator / np.where(denominator == 0, np.nan, denominator))
-        return bool((gap > COARSEST + 2 * ROUND_OFF * np.abs(value)).any())
+        return bool((gap > COARSEST + 2 * TEXT_ROUND_OFF * np.abs(value)).any())
 
 
 def _says_much(values: Matrix, rule: RatioRule) -> bool:
     """Most rows must speak for the rule: a column of holes and zeros refutes nothing."""
-    told = ~np.isnan(values.columns[rule.column]) & (values.columns[rule.denominator] != 0)
+    telling = ~np.isnan(values.columns[rule.column]) & (values.columns[rule.denominator] != 0)
     varies = np.nanmin(values.columns[rule.denominator]) < np.nanmax(values.columns[rule.denominator])
-    return bool(varies and np.count_nonzero(told) * 2 > told.size)
+    return bool(varies and np.count_nonzero(telling) * 2 > telling.size)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import ParameterError, one_of
+from microveil.core.tolerances import PROGRAM_ROUND_OFF
 from microveil.tables.bounds import extremes
 from microveil.tables.fill import Cell, is_whole, rows_of
 from microveil.tables.programs import CellBounds
@@ -19,9 +20,6 @@ from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table, frame_like
 
 EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
-
-NO_WIDTH = 1e-7
-"""Share of a value (of one, if it is smaller) below which the width of its interval is round-off of the programs."""
 
 SIDES = ("sliding", "each")
 
@@ -138,7 +136,7 @@ def _ends(
     value = table.published_values[rows]
     targets = table.matrix[rows][:, system.unknown].astype(np.float64).tocsr()
     probe = system.residuals(np.random.default_rng(1).standard_normal((system.size, 2)))
-    moving = np.flatnonzero((np.abs(targets @ probe) > NO_WIDTH).any(axis=1))
+    moving = np.flatnonzero((np.abs(targets @ probe) > PROGRAM_ROUND_OFF).any(axis=1))
     low, high = value.copy(), value.copy()
     if moving.size:
         rest = value[moving] - targets[moving] @ known.point
@@ -206,7 +204,7 @@ def _check_true(value: Array, bound: float | Array, side: str) -> None:
 def _without_round_off(side: Array) -> Array:
     nearest, distance = np.rint(side), np.zeros_like(side)
     np.subtract(side, nearest, out=distance, where=np.isfinite(side))
-    return np.where(np.abs(distance) <= NO_WIDTH * np.maximum(1.0, np.abs(nearest)), nearest, side)
+    return np.where(np.abs(distance) <= PROGRAM_ROUND_OFF * np.maximum(1.0, np.abs(nearest)), nearest, side)
 
 
 def _verdicts(value: Array, low: Array, high: Array, share: float, sides: str) -> NDArray[np.str_]:
@@ -215,5 +213,5 @@ def _verdicts(value: Array, low: Array, high: Array, share: float, sides: str) -
         narrow = high - low < share * size
     else:
         narrow = (value - low < share * size) | (high - value < share * size)
-    exact = high - low <= NO_WIDTH * np.maximum(1.0, size)
+    exact = high - low <= PROGRAM_ROUND_OFF * np.maximum(1.0, size)
     return np.where(exact, EXACT, np.where(narrow, NEAR, SAFE))

@@ -16,11 +16,9 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.threads import in_threads
+from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.tables.programs import CellBounds, Program, program
 from microveil.tables.reduced import Indices, pieces
-
-SAME = 1e-9
-"""Share of their size by which two values may differ and still be the same."""
 
 ROUNDS = 60
 """Times that bounds are passed from sum to cell; what is not at rest by then is left to the programs."""
@@ -42,7 +40,7 @@ class Reach:
         """Sums that may come further."""
         gap = np.zeros_like(self.reached)
         np.subtract(self.reached, self.outer, out=gap, where=self.reached != self.outer)  # both may be infinite
-        return self.sign * gap > SAME * np.maximum(1.0, np.abs(self.reached))
+        return self.sign * gap > TEXT_ROUND_OFF * np.maximum(1.0, np.abs(self.reached))
 
     def note(self, values: Array) -> None:
         """A point that is possible."""
@@ -136,7 +134,7 @@ def _propagated(known: CellBounds) -> tuple[Array, Array]:
         np.minimum.at(new_high, cells, known.ceiling[rows] - others_low)
         moved = max(_largest_move(low, new_low), _largest_move(high, new_high))
         low, high = new_low, new_high
-        if moved <= SAME * max(1.0, float(np.abs(known.point).max(initial=0.0))):
+        if moved <= TEXT_ROUND_OFF * max(1.0, float(np.abs(known.point).max(initial=0.0))):
             break
     return low, high
 

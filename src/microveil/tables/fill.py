@@ -13,13 +13,11 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
+from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.tables.decimals import ResidualSize, fitted_values, synthetic
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table, frame_like
-
-WHOLE = 1e-9
-"""Share of its size (of one, if it is smaller) by which a number may differ from a whole one and still be it."""
 
 SHOWN = 5
 """Cells that a warning names."""
@@ -99,7 +97,9 @@ class Filled:
         rows = rows_of(table, cells)
         parts = np.asarray(table.matrix[rows].astype(np.float64).sum(axis=0)).ravel()
         value = float(parts @ self.inner)
-        publishable = bool((np.abs(parts @ self.moves) <= WHOLE * max(1.0, float(np.linalg.norm(parts)))).all())
+        publishable = bool(
+            (np.abs(parts @ self.moves) <= TEXT_ROUND_OFF * max(1.0, float(np.linalg.norm(parts)))).all()
+        )
         exact = float(parts @ table.inner_values) if publishable else value
         return CellSum(exact, publishable)
 
@@ -245,7 +245,7 @@ def _moving(table: Table, moves: Array) -> Mask:
     """Published cells that move in one of the draws."""
     sums = table.matrix.astype(np.float64) @ moves
     size = np.sqrt(np.maximum(1.0, np.diff(table.matrix.indptr)))
-    moving: Mask = (np.abs(sums) > WHOLE * size[:, None]).any(axis=1)
+    moving: Mask = (np.abs(sums) > TEXT_ROUND_OFF * size[:, None]).any(axis=1)
     return moving
 
 

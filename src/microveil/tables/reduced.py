@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.tolerances import UNIT_ROUND_OFF
 
 RIDGE = 1e-10
 """Added to the diagonal of the normal equations, as sums may depend on others; later steps take it out again."""
@@ -25,7 +26,6 @@ NO_PIVOT = 1e-5
 STEPS = 12
 """Two or three suffice: each leaves a share of the ridge over the smallest squared singular value."""
 
-ROUND_OFF = 1e-15
 
 Indices = NDArray[np.intp]
 
@@ -85,7 +85,7 @@ class Reduced:
         size = np.abs(left).max(initial=0.0)
         for _ in range(STEPS):
             explained = self.sums @ left
-            if np.abs(explained).max(initial=0.0) <= ROUND_OFF * size:
+            if np.abs(explained).max(initial=0.0) <= UNIT_ROUND_OFF * size:
                 break
             left -= self.sums.T @ self._factor.solve(explained)
         return left

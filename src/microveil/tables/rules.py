@@ -10,11 +10,9 @@ from pydantic import Field, ValidationError
 from microveil.core.arrays import Mask
 from microveil.core.errors import ParameterError
 from microveil.core.parameters import Step, parameters_of
+from microveil.core.tolerances import SUM_ROUND_OFF
 from microveil.tables.contributors import largest
 from microveil.tables.table import Table
-
-ROUND_OFF = 1e-12
-"""Share by which sums of amounts may be off; a share of exactly k percent counts as one."""
 
 
 class Rule(Step):
@@ -76,7 +74,7 @@ class Dominance(Rule):
     def primary(self, table: Table) -> Mask:
         """Cells in which the largest contributions have too large a share."""
         found = largest(table, self.n, "Dominance")
-        least = self.k / 100 * found.in_all * (1 - ROUND_OFF)
+        least = self.k / 100 * found.in_all * (1 - SUM_ROUND_OFF)  # exactly k percent counts
         dominated: Mask = (found.in_all > 0) & (found.sizes.sum(axis=1) >= least)
         return dominated
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from microveil.core.arrays import Mask
+from microveil.core.tolerances import PROGRAM_ROUND_OFF
 from microveil.tables.contributors import largest, sole_contributors
 from microveil.tables.elimination import PRIMES, System
 from microveil.tables.hierarchy import Numbers
@@ -30,9 +31,6 @@ FIELD = PRIMES[0]
 
 MOST_ALONE = 200
 """Hidden cells that one contributor is alone in, up to which all of them are taken together."""
-
-ROUND_OFF = 1e-7
-"""Movements of a linear program below this are none."""
 
 MISSING = 1e3
 """What it costs if a cell cannot grow, where moving the dearest published cell costs one."""
@@ -254,4 +252,4 @@ def _moved(system: System, hidden: Numbers, published: Numbers, telling: Numbers
     else:
         raise ArithmeticError(f"the search for sums that give cells away ended with status {solved.status}")
     short, up, down = np.split(solved.x[others.size + telling.size :], [telling.size, telling.size + published.size])
-    return bool(short.sum() > ROUND_OFF), published[up + down > ROUND_OFF]
+    return bool(short.sum() > PROGRAM_ROUND_OFF), published[up + down > PROGRAM_ROUND_OFF]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
 from microveil.tables.hierarchy import Hierarchy, Numbers
 from microveil.tables.hierarchy_forms import codes_of, hierarchy_of
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 20_000_000
 """Cells, shown or inner, that a table may have."""
-
-ADDS_UP = 1e-9
-"""Share of a sum by which the sum of its parts may differ from it, for numbers that went through a text file."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,7 +157,7 @@ class Table:
                 "leave them out",
             )
         size = abs(self.matrix) @ np.abs(self.inner_values)
-        wrong = sums & (np.abs(self.published_values[rows] - values) > ADDS_UP * np.maximum(size[rows], 1.0))
+        wrong = sums & (np.abs(self.published_values[rows] - values) > TEXT_ROUND_OFF * np.maximum(size[rows], 1.0))
         if wrong.any():
             raise DataError(
                 f"{np.count_nonzero(wrong)} sums are not those of their parts{_first(wrong)}",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
 import numpy as np
@@ -15,13 +16,28 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.threads import rows_per_piece
-from microveil.engines.out_of_core import FarOutcome
-from microveil.engines.spark.rows import RECORD, FarColumn, Making, Packing, RecordLayout, Releasing
-from microveil.engines.spark.table import SparkMatrix, SparkRecords, SparkTable, far_columns, on_disks, on_workers
-from microveil.intake.derivable import Counts, codes_in, judged
-from microveil.intake.intake import Rules
+from microveil.engines.out_of_core import RemoteOutcome
+from microveil.engines.spark.rows import RECORD, Making, Packing, RecordLayout, Releasing, RemoteColumn
+from microveil.engines.spark.table import (
+    SparkMatrix,
+    SparkRecords,
+    SparkTable,
+    columns_at,
+    on_disks,
+    on_workers,
+)
+from microveil.intake.roles import Roles
+from microveil.intake.sources import (
+    Cells,
+    CountRows,
+    ReadTable,
+    bad_weight,
+    check_count,
+    check_declares_sums,
+    check_simple_roles,
+)
+from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
-from microveil.rules.derivable import spread_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,6 +62,10 @@ class SparkSource:
 
     frame: DataFrame
     from_files: bool = False
+    kept: list[DataFrame] = field(default_factory=list)
+    """What Spark keeps on its disks for records that were gathered here."""
+
+    in_memory: ClassVar[bool] = False
 
     @classmethod
     def opened(cls, source: Any, session: SparkSession | None = None) -> SparkSource:
@@ -87,31 +107,52 @@ class SparkSource:
 
         return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, FloatType)}
 
-    def told_in_clear(self, confidential: Sequence[str], rules: Rules) -> list[str]:
-        """Refuse confidential columns that follow from columns in clear; warnings of those that mostly do."""
-        clear = [name for name, is_number in self.numeric.items() if is_number and name not in set(confidential)]
-        if not clear:
-            return []
-        count, names = self.frame.count(), [*clear, *confidential]
-        wanted = spread_rows(count, len(clear)).size
-        share = min(2 * wanted / max(count, 1), 1.0)  # twice as many, as Spark draws rows one by one
-        some = self._cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(wanted).toArrow()
-        sample = {name: _numbers(some.column(f"cell{j}")) for j, name in enumerate(names)}
+    @cached_property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.frame.count()
 
-        def counted(of: Counts, own: Sequence[str]) -> Iterable[tuple[int, int]]:
-            counting = _Counting(of, tuple(own))
-            rows = self._cells(own).mapInArrow(counting, "broken long, rows long").collect()
-            return [(row["broken"], row["rows"]) for row in rows]
+    def is_numeric(self, name: str) -> bool:
+        """Does the column hold numbers?"""
+        return self.numeric[name]
 
-        return judged(sample, len(clear), codes_in(sample, rules, self.names), counted)
+    def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
+        """Cells of some columns of numbers, in as many random rows."""
+        share = min(2 * rows.size / max(self.count, 1), 1.0)  # twice as many, as Spark draws rows one by one
+        some = self._cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(rows.size).toArrow()
+        return {name: _numbers(some.column(f"cell{j}")) for j, name in enumerate(names)}
+
+    def counted(self, count: CountRows, names: Sequence[str]) -> Iterable[tuple[int, int]]:
+        """What is counted in some columns of numbers, on the workers."""
+        counting = _Counting(count, tuple(names))
+        rows = self._cells(names).mapInArrow(counting, "broken long, rows long").collect()
+        return [(row["broken"], row["rows"]) for row in rows]
+
+    def check_dictionary(self, dictionary: Dictionary) -> None:
+        """Refuse all but sums that hold in every row: others are counted in whole columns."""
+        check_declares_sums(dictionary)
+        for entry in dictionary.sums:
+            if entry.exceptions or not entry.enforce:
+                raise ParameterError(
+                    f"rules: on Spark, the sum for '{entry.total}' must hold in every row and be kept",
+                    "use engine='memory'",
+                )
 
     def _cells(self, names: Sequence[str]) -> DataFrame:
         return self.frame.select(*(_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(names)))
 
-    def table(self, confidential: Sequence[str], public: Sequence[str] = (), weight: str | None = None) -> SparkTable:
-        """The rows gathered into records on the workers' disks, as a table."""
+    def read(self, roles: Roles) -> ReadTable:
+        """The columns with a role, gathered into records on the workers' disks."""
+        check_simple_roles(roles)
+        if any(product[0].labels for product in roles.public.products):
+            # Labels would be columns of 0 and 1, which the records do not have.
+            raise ParameterError(
+                "public: on Spark, only columns of numbers can be regressed on",
+                "use engine='memory', or add columns of 0 and 1 to the table",
+            )
         if len({name.lower() for name in self.names}) < len(self.names):
             raise DataError("data: several columns have the same name, capitals aside", "rename them")
+        public, confidential, weight = roles.public.columns, roles.confidential, roles.weight
         self._check_held(confidential)
         columns = [*public, *confidential, *([] if weight is None else [weight])]
         packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files)
@@ -119,17 +160,20 @@ class SparkSource:
         frame = _in_own_session(packed)
         packed.persist(on_disks())
         try:
-            layout = self._layout(frame)
+            layout = self._layout(frame, len(columns))
         except BaseException:
             packed.unpersist()
             raise
         # Until now rows were handed over, and from now on records are, which are a thousand times as large.
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(RECORDS_AT_ONCE))
-        records = SparkRecords(frame, layout, len(columns), len(columns), [packed])
+        self.kept.append(packed)
+        records = SparkRecords(frame, layout, len(columns), self.kept)
         names = (*public, *confidential)
-        values = SparkMatrix(far_columns(range(len(names)), layout.count), records=records)
+        values = SparkMatrix(columns_at(range(len(names)), layout.count), records=records)
         table = SparkTable(values, names, len(public))
-        return table if weight is None else _weighted(table, weight, len(names))
+        check_count(table.count)
+        table = table if weight is None else _weighted(table, weight, len(names))
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
 
     def _check_held(self, confidential: Sequence[str]) -> None:
         """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
@@ -163,14 +207,14 @@ class SparkSource:
         others = [_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
         return self.frame.select(*found, *cells, *others)
 
-    def _layout(self, frame: DataFrame) -> RecordLayout:
-        """All records: one small row of each comes to the driver."""
+    def _layout(self, frame: DataFrame, columns: int) -> RecordLayout:
+        """All records, with so many columns of numbers: one small row of each comes to the driver."""
         known = ["part", "at", "place", "start", "rows", "cells_check", "rest_check"]
         found = np.array(sorted(map(tuple, frame.select(*known).collect())), dtype=np.int64).reshape(-1, len(known))
         part, at, place, start, rows = found[:, :5].T
         begins = self._begins(place, rows)
         first = start + np.array([begins[where] for where in place.tolist()], dtype=np.int64)
-        layout = RecordLayout(part, at, first, rows, found[:, 5:])
+        layout = RecordLayout(part, at, first, rows, found[:, 5:], columns)
         in_order = rows[layout.by_row]
         if not np.array_equal(np.cumsum(in_order) - in_order, first[layout.by_row]):
             raise DataError("data: rows of the files are missing or came twice", "write the dataset anew")
@@ -188,27 +232,27 @@ class SparkSource:
         starts = np.cumsum([0, *sizes.values()]).tolist()
         return dict(zip(sizes, starts, strict=False))
 
-    def released(self, table: SparkTable, outcome: FarOutcome) -> DataFrame:
+    def released(self, table: SparkTable, outcome: RemoteOutcome) -> DataFrame:
         """The rows as they are released: same columns, in the order in which Spark reads them."""
         from pyspark.sql.types import DoubleType, StructField, StructType
 
-        far = cast(SparkTable, outcome.table).far
+        cells = cast(SparkTable, outcome.table).cells
         new, single = set(table.confidential_names), self.single
         fields = [
             StructField(field.name, DoubleType()) if field.name in new - single else field
             for field in self.frame.schema.fields
         ]
         spots = {self.names.index(name): name in single for name in table.confidential_names}
-        made = Making(outcome.released, far.places)
-        releasing = Releasing(far.here.layout, far.here.checked, made, spots, self.names)
-        return far.here.mapped(releasing, StructType(fields), whole=True)
+        made = Making(outcome.released, cells.places)
+        releasing = Releasing(cells.records.layout, made, spots, self.names)
+        return cells.records.mapped(releasing, StructType(fields), with_rest=True)
 
 
 @dataclass(frozen=True, repr=False)
 class _Counting:
     """Counts on the workers, batch by batch."""
 
-    of: Counts
+    count: CountRows
     names: tuple[str, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
@@ -217,7 +261,7 @@ class _Counting:
 
         for batch in batches:
             cells = {name: _numbers(batch.column(j)) for j, name in enumerate(self.names)}
-            broken, rows = self.of(cells)
+            broken, rows = self.count(cells)
             yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
 
 
@@ -233,13 +277,13 @@ def write_dataset(frame: DataFrame, target: str) -> None:
     files = goal.getFileSystem(session._jsc.hadoopConfiguration())
     if files.exists(goal):
         raise FileError(f"'{target}' exists already", "choose another name, or remove it first")
-    beside = hadoop.Path(goal.getParent() or hadoop.Path("."), f".{goal.getName()}.{uuid4().hex}")
+    temporary = hadoop.Path(goal.getParent() or hadoop.Path("."), f".{goal.getName()}.{uuid4().hex}")
     try:
-        frame.write.parquet(beside.toString())
-        if not files.rename(beside, goal):
+        frame.write.parquet(temporary.toString())
+        if not files.rename(temporary, goal):
             raise FileError(f"'{target}' cannot be written", "is there a folder to put it in?")
     finally:
-        files.delete(beside, True)
+        files.delete(temporary, True)
 
 
 def _session() -> SparkSession:
@@ -265,11 +309,11 @@ def _column(name: str) -> Column:
 
 def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
     """The table with survey weights, at a mean of one."""
-    only = SparkMatrix(far_columns([place], table.count), records=table.far.here)
+    only = SparkMatrix(columns_at([place], table.count), records=table.cells.records)
     bad, total = only.total(_weighed, [0]).tolist()
     if bad:
-        raise DataError(f"weight: column '{name}' has cells that are missing or not above 0", "give every row a weight")
-    return replace(table, weights=cast(Array, FarColumn(place, table.count, total / table.count)))
+        raise bad_weight(name)
+    return replace(table, weights=cast(Array, RemoteColumn(place, table.count, total / table.count)))
 
 
 def _weighed(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.moments import Moments, merged, moments
-from microveil.core.profile import Scan, scan
-from microveil.core.table import Matrix, Microdata, RowMap
+from microveil.core.profile import Profile
+from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import single_threaded_blas
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Fold = Callable[[Sequence[Summary]], Summary]
 Batches = Iterator["pa.RecordBatch"]
 
 
-class FarColumn:
+class RemoteColumn:
     """A column whose cells are on the workers. Where a row map runs, the rows at hand can be read by their numbers."""
 
     at_hand: tuple[slice, Array] | None = None
@@ -54,9 +54,9 @@ class FarColumn:
         return self.size
 
     def __getitem__(self, rows: slice) -> Array:
-        if FarColumn.at_hand is None:
+        if RemoteColumn.at_hand is None:
             raise DataError("engine: 'spark' cannot bring all rows to one place", "use engine='memory'")
-        there, cells = FarColumn.at_hand
+        there, cells = RemoteColumn.at_hand
         return self.of(cells)[rows.start - there.start : rows.stop - there.start]
 
     def of(self, cells: Array) -> Array:
@@ -66,14 +66,28 @@ class FarColumn:
 
 
 @dataclass(frozen=True, repr=False)
+class Piece:
+    """A record before a worker: its number, the numbers of its rows, and its cells."""
+
+    number: int
+    rows: slice
+    cells: Array
+
+
+@dataclass(frozen=True, repr=False)
 class RecordLayout:
-    """All records of a table, by partition and place: the number of the first row of each, its rows, its check sums."""
+    """All records of a table, by partition and place: the number of the first row of each, its rows, its check sums.
+
+    `checks` (records x 2) are of the first `checked_columns` columns of numbers, those that the records had at first,
+    and of what is no number.
+    """
 
     part: NDArray[np.int64]
     at: NDArray[np.int64]
     first: NDArray[np.int64]
     rows: NDArray[np.int64]
     checks: NDArray[np.int64]
+    checked_columns: int
 
     @property
     def count(self) -> int:
@@ -102,10 +116,28 @@ class RecordLayout:
         first = int(self.first[number])
         return slice(first, first + int(self.rows[number]))
 
-    def checked(self, number: int, which: int, content: memoryview) -> None:
-        """Has the record what it had when it was first seen?"""
+    def check(self, number: int, which: int, content: memoryview) -> None:
+        """Refuse a record that has not what it had when it was first seen."""
         if zlib.crc32(content) != int(self.checks[number, which]):
             raise _moved()
+
+    def pieces(self, batches: Batches) -> Iterator[Piece]:
+        """Records one by one, checked; batches begin with partition, place and cells."""
+        with single_threaded_blas():
+            for batch in batches:
+                for k in range(batch.num_rows):
+                    part, at, content = (batch.column(j)[k] for j in range(3))
+                    number = self.number(part.as_py(), at.as_py())
+                    rows = self.numbers(number)
+                    size = rows.stop - rows.start
+                    bytes_ = content.as_buffer()
+                    self.check(number, 0, memoryview(bytes_)[: 8 * self.checked_columns * size])
+                    cells = np.frombuffer(bytes_, dtype=np.float64).reshape(-1, size)
+                    RemoteColumn.at_hand = rows, cells
+                    try:
+                        yield Piece(number, rows, cells)
+                    finally:
+                        RemoteColumn.at_hand = None
 
 
 def _moved() -> DataError:
@@ -203,34 +235,6 @@ def batch_of(columns: Sequence[Any], schema: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-@dataclass(frozen=True, repr=False)
-class Piece:
-    """A record before a worker: its number, the numbers of its rows, and its cells."""
-
-    number: int
-    rows: slice
-    cells: Array
-
-
-def pieces(batches: Batches, layout: RecordLayout, width: int) -> Iterator[Piece]:
-    """Records one by one, checked; batches begin with partition, place and cells. So many columns were there first."""
-    with single_threaded_blas():
-        for batch in batches:
-            for k in range(batch.num_rows):
-                part, at, content = (batch.column(j)[k] for j in range(3))
-                number = layout.number(part.as_py(), at.as_py())
-                rows = layout.numbers(number)
-                size = rows.stop - rows.start
-                bytes_ = content.as_buffer()
-                layout.checked(number, 0, memoryview(bytes_)[: 8 * width * size])
-                cells = np.frombuffer(bytes_, dtype=np.float64).reshape(-1, size)
-                FarColumn.at_hand = rows, cells
-                try:
-                    yield Piece(number, rows, cells)
-                finally:
-                    FarColumn.at_hand = None
-
-
 def chosen(cells: Array, places: Sequence[int]) -> Array:
     """Some columns of a record; a view where they lie side by side."""
     first = places[0] if places else 0
@@ -247,7 +251,6 @@ class Reducing:
     """Records of a partition to one summary."""
 
     layout: RecordLayout
-    width: int
     make: Make
     fold: Fold
 
@@ -255,7 +258,7 @@ class Reducing:
         """The summary of a partition, or nothing where it is empty."""
         held: list[Summary] = []
         first: int | None = None
-        for piece in pieces(batches, self.layout, self.width):
+        for piece in self.layout.pieces(batches):
             first = piece.number if first is None else first
             held.append(self.make(piece))
             if len(held) == FOLD_EVERY:
@@ -322,18 +325,12 @@ class Making:
         weights = None if self.weights is None else self.weights[piece.rows]
         return _as_summary(moments(lambda rows: made[:, rows], made.shape[1], weights=weights))
 
-    def look(self, piece: Piece) -> Summary:
+    def profile(self, piece: Piece) -> Summary:
         """Its moments, extremes and fingerprint."""
-        made = self.made(piece)
         weights = None if self.weights is None else self.weights[piece.rows]
-        found = scan(Microdata(Matrix(list(made)), ("",) * made.shape[0], weights=weights))
-        fingerprint = np.array(found.fingerprint, dtype=np.uint64)
-        return {
-            **_as_summary(found.moments),
-            "minimum": found.minimum,
-            "maximum": found.maximum,
-            "fingerprint": fingerprint,
-        }
+        found = Matrix(list(self.made(piece))).profile(weights)
+        extremes = {"minimum": found.minimum, "maximum": found.maximum}
+        return {**_as_summary(found.moments), **extremes, "fingerprint": np.array(found.fingerprint, dtype=np.uint64)}
 
 
 def _as_summary(found: Moments) -> Summary:
@@ -350,9 +347,9 @@ def as_moments(summary: Summary) -> Moments:
     return Moments(float(summary["weight"]), summary["shift"], summary["offset"], summary["comoment"])
 
 
-def as_scan(summary: Summary) -> Scan:
-    """The first look in a summary."""
-    return Scan(as_moments(summary), summary["minimum"], summary["maximum"], int(summary["fingerprint"]))
+def as_profile(summary: Summary) -> Profile:
+    """The profile in a summary."""
+    return Profile(as_moments(summary), summary["minimum"], summary["maximum"], int(summary["fingerprint"]))
 
 
 def fold_totals(parts: Sequence[Summary]) -> Summary:
@@ -370,7 +367,7 @@ def fold_moments(parts: Sequence[Summary]) -> Summary:
     return _as_summary(merged([as_moments(part) for part in parts]))
 
 
-def fold_looks(parts: Sequence[Summary]) -> Summary:
+def fold_profiles(parts: Sequence[Summary]) -> Summary:
     """Moments, extremes and the fingerprint of all rows together."""
     return {
         **fold_moments(parts),
@@ -385,13 +382,12 @@ class Picking:
     """What is made of some rows, for the driver: a sample."""
 
     layout: RecordLayout
-    width: int
     made: Making
     wanted: NDArray[np.intp]
 
     def __call__(self, batches: Batches) -> Batches:
         """The wanted rows of each record."""
-        for piece in pieces(batches, self.layout, self.width):
+        for piece in self.layout.pieces(batches):
             begin, end = np.searchsorted(self.wanted, [piece.rows.start, piece.rows.stop]).tolist()
             if begin < end:
                 picked = self.made.made(piece)[:, self.wanted[begin:end] - piece.rows.start]
@@ -407,7 +403,6 @@ class Releasing:
     """
 
     layout: RecordLayout
-    width: int
     made: Making
     confidential: Mapping[int, bool]
     """Places of the confidential columns in the table that is released, and whether they have single precision."""
@@ -419,7 +414,7 @@ class Releasing:
         import pyarrow as pa
 
         for batch in batches:
-            for k, piece in enumerate(pieces(iter([batch]), self.layout, self.width)):
+            for k, piece in enumerate(self.layout.pieces(iter([batch]))):
                 new = self.made.made(piece)
                 others = self._others(batch.column(3)[k], piece.number)
                 own = {
@@ -433,6 +428,6 @@ class Releasing:
         import pyarrow as pa
 
         rest = content.as_buffer()
-        self.layout.checked(number, 1, memoryview(rest))
+        self.layout.check(number, 1, memoryview(rest))
         if rest.size:
             yield from pa.ipc.open_stream(rest).read_next_batch().columns

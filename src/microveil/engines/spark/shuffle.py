@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
-from microveil.core.shuffle import FIRST_BUCKET, draw_buckets, shuffle_bucket, shuffled
-from microveil.engines.spark.rows import RECORD, SUMMARY, Batches, Making, RecordLayout, batch_of, packed, pieces
+from microveil.core.rng import ROWS_PER_BLOCK, Stream
+from microveil.core.shuffle import FIRST_BUCKET, drawn_buckets, shuffle_bucket, shuffled
+from microveil.engines.spark.rows import RECORD, SUMMARY, Batches, Making, RecordLayout, batch_of, packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,15 +43,9 @@ class Shuffles:
 
     def digits(self, component: int, rows: slice) -> NDArray[np.uint16]:
         """The bucket of each row."""
-        size = rows.stop - rows.start
         if self.buckets == 0:
-            return np.zeros(size, dtype=np.uint16)
-        stream = self.streams[component]
-        found = [
-            _digits_of_block(stream, block, self.buckets)[_inside(rows, block)]
-            for block, _ in row_blocks(size, first=rows.start)
-        ]
-        return np.concatenate(found)
+            return np.zeros(rows.stop - rows.start, dtype=np.uint16)
+        return drawn_buckets(self.streams[component], self.buckets, rows)
 
     def settled(self, component: int, bucket: int, values: Array) -> Array:
         """A bucket in random order."""
@@ -60,19 +53,6 @@ class Shuffles:
             return shuffled(values, self.streams[component])
         shuffle_bucket(values, self.streams[component].generator(FIRST_BUCKET + bucket))
         return values
-
-
-@lru_cache(maxsize=64)
-def _digits_of_block(stream: Stream, block: int, buckets: int) -> NDArray[np.uint16]:
-    """The buckets of a whole block; that the last one has fewer rows changes nothing before its end."""
-    digits = np.empty(ROWS_PER_BLOCK, dtype=np.uint16)
-    draw_buckets(stream.generator(block), buckets, out=digits)
-    return digits
-
-
-def _inside(rows: slice, block: int) -> slice:
-    begin = block * ROWS_PER_BLOCK
-    return slice(max(rows.start - begin, 0), min(rows.stop - begin, ROWS_PER_BLOCK))
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +78,6 @@ class Scattering:
     """What is made of the rows, to buckets."""
 
     layout: RecordLayout
-    width: int
     made: Making
     shuffles: Shuffles
 
@@ -106,7 +85,7 @@ class Scattering:
         """For each component and bucket the values of a run of rows, in row order."""
         held: list[Array] = []
         first = stop = 0
-        for piece in pieces(batches, self.layout, self.width):
+        for piece in self.layout.pieces(batches):
             if held and (piece.rows.start != stop or stop - first >= GATHERED):
                 yield from self._scattered(first, held)
                 held = []
@@ -178,7 +157,7 @@ class Merging:
     columns: int
 
     def __call__(self, batches: Batches) -> Batches:
-        """The same records, wider."""
+        """The records with their new columns."""
         rows = (row for batch in batches for row in batch.to_pylist())
         for _, members in groupby(rows, lambda row: (row["part"], row["at"])):
             yield self._merged(members)

@@ -1,6 +1,6 @@
 """Tables whose rows are on the workers of a Spark cluster.
 
-Rows are gathered into records once (`engines.spark_rows`), which Spark keeps on the workers' disks. A lost record is
+Rows are gathered into records once (`engines.spark.rows`), which Spark keeps on the workers' disks. A lost record is
 made again from where the rows came from; its check sums say whether it is the same, so that a task may run twice, or
 on another worker, without a change in the result. Only summaries come to the driver.
 """
@@ -8,7 +8,7 @@ on another worker, without a change in the result. Only summaries come to the dr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from microveil.core import shuffle
 from microveil.core.arrays import Array
 from microveil.core.moments import Moments
-from microveil.core.profile import Scan
+from microveil.core.profile import Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Stream
-from microveil.core.table import Matrix, Microdata, RowMap
+from microveil.core.table import Matrix, Microdata, RowMap, as_they_are
 from microveil.engines.out_of_core import RemoteTable
-from microveil.engines.scores import Told
+from microveil.engines.scores import ShareDone
 from microveil.engines.spark.rows import (
     RECORD,
     SUMMARY,
     Batches,
-    FarColumn,
     Fold,
     Folding,
     Make,
@@ -35,12 +34,13 @@ from microveil.engines.spark.rows import (
     Picking,
     RecordLayout,
     Reducing,
+    RemoteColumn,
     Summary,
     as_moments,
-    as_scan,
+    as_profile,
     fold_largest,
-    fold_looks,
     fold_moments,
+    fold_profiles,
     fold_totals,
     unpacked,
 )
@@ -69,29 +69,27 @@ class SparkRecords:
 
     frame: DataFrame
     layout: RecordLayout
-    checked: int
-    """Columns of numbers that the records had at first: those that their check sums are of."""
-
     width: int
     """Columns of numbers that they have."""
 
     kept: list[DataFrame]
     """What Spark keeps on its disks, for these records and those that were made of them."""
 
-    def forget(self) -> None:
-        """Give the workers' disks back; what is read later is made once more."""
-        while self.kept:
-            self.kept.pop().unpersist()
-
-    def mapped(self, by: Callable[[Batches], Batches], schema: Any, *, whole: bool = False) -> DataFrame:
-        """Records through a function on the workers; without the columns that are not numbers, unless `whole`."""
-        columns = ["part", "at", "cells", *(["rest"] if whole else [])]
+    def mapped(self, by: Callable[[Batches], Batches], schema: Any, *, with_rest: bool = False) -> DataFrame:
+        """Records through a function on the workers; without the columns that are not numbers, unless `with_rest`."""
+        columns = ["part", "at", "cells", *(["rest"] if with_rest else [])]
         return on_workers(self.frame.select(*columns), by, schema)
 
     def reduced(self, make: Make, fold: Fold) -> Summary:
         """All records to one summary, in their order."""
-        reducing = Reducing(self.layout, self.checked, make, fold)
+        reducing = Reducing(self.layout, make, fold)
         return summed(self.mapped(reducing, SUMMARY), fold, self.layout.parts)
+
+
+def forget(kept: list[DataFrame]) -> None:
+    """Give the workers' disks back; what is read later is made once more."""
+    while kept:
+        kept.pop().unpersist()
 
 
 def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
@@ -111,38 +109,39 @@ def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
 class SparkMatrix(Matrix):
     """Columns whose cells are in records."""
 
-    records: SparkRecords | None = None
+    records: SparkRecords = field(kw_only=True)
 
     def __reduce__(self) -> tuple[type[Matrix], tuple[Any, ...]]:
         """A worker gets the places of the columns; its rows are those before it."""
         return Matrix, (self.columns,)
 
     @property
-    def here(self) -> SparkRecords:
-        """The records."""
-        if self.records is None:
-            raise TypeError("columns without records")
-        return self.records
-
-    @property
     def places(self) -> list[int]:
         """Where the columns are in a record."""
-        return [cast(FarColumn, column).place for column in self.columns]
+        return [cast(RemoteColumn, column).place for column in self.columns]
 
     def select(self, columns: Sequence[int]) -> SparkMatrix:
         """Some of the columns, in the order given."""
         return replace(self, columns=[self.columns[j] for j in columns])
 
+    def profile(self, weights: Array | None = None) -> Profile:
+        """Moments, extremes and the fingerprint of all rows, in one pass."""
+        return as_profile(self.records.reduced(Making(as_they_are, self.places, weights).profile, fold_profiles))
+
+    def measure(self, of: RowMap = as_they_are, weights: Array | None = None, first: int | None = None) -> Moments:
+        """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
+        return as_moments(self.records.reduced(Making(of, self.places[:first], weights).moments, fold_moments))
+
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all records of what is made of some columns."""
-        return self.here.reduced(Making(of, self.select(columns).places).total, fold_totals)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_totals)["made"]
 
     def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The largest over all records of what is made of some columns."""
-        return self.here.reduced(Making(of, self.select(columns).places).total, fold_largest)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_largest)["made"]
 
     def varies(self, column: int) -> bool:  # noqa: ARG002 - it holds for every column
-        """Columns that are asked for are known to vary from the first look; another pass for each would be too much."""
+        """Whoever asks knows from the profile that the column varies; another pass for each would be too much."""
         return True
 
 
@@ -155,27 +154,15 @@ class SparkTable(RemoteTable):
         return Microdata, (self.values, self.names, self.public, self.weights)
 
     @property
-    def far(self) -> SparkMatrix:
+    def cells(self) -> SparkMatrix:
         """The columns."""
         return cast(SparkMatrix, self.values)
-
-    def look(self) -> Scan:
-        """Moments, extremes and the fingerprint of all rows, in one pass."""
-        return as_scan(self.far.here.reduced(Making(as_they_are, self.far.places, self.weights).look, fold_looks))
-
-    def measure(self, of: RowMap, first: int | None = None) -> Moments:  # noqa: ARG002 - records are read whole
-        """Moments of what is made of the rows."""
-        return as_moments(self.far.here.reduced(Making(of, self.far.places, self.weights).moments, fold_moments))
-
-    def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
-        """Sums over all records of what is made of each (of some columns only)."""
-        return self.far.total(of, range(len(self.far.columns)) if columns is None else columns)
 
     def sampled(self, of: RowMap, rows: NDArray[np.intp]) -> Array:
         """What is made of some rows, brought to the driver."""
         wanted, back = np.unique(rows, return_inverse=True)
-        records = self.far.here
-        picking = Picking(records.layout, records.checked, Making(of, self.far.places), wanted)
+        records = self.cells.records
+        picking = Picking(records.layout, Making(of, self.cells.places), wanted)
         found = sorted(records.mapped(picking, SUMMARY).collect(), key=lambda row: row["number"])
         return np.hstack([unpacked(row["summary"])["made"] for row in found])[:, back]
 
@@ -186,35 +173,30 @@ class SparkTable(RemoteTable):
         *cells, weights = self.sampled(partial(_with_weights, self.weights), rows)
         return Microdata(Matrix(cells), self.names, self.public, weights)
 
-    def beside(self, other: SparkTable) -> SparkTable:
+    def with_columns_of(self, other: SparkTable) -> SparkTable:
         """The columns of both. Records only ever grow, so the wider ones have all that the others have."""
-        records = max(self.far.here, other.far.here, key=lambda records: records.width)
+        records = max(self.cells.records, other.cells.records, key=lambda records: records.width)
         values = SparkMatrix([*self.values.columns, *other.values.columns], records=records)
         return replace(self, values=values, names=(*self.names, *other.names))
 
-    def permuted(self, of: RowMap, streams: Sequence[Stream], told: Told) -> SparkTable:
-        """The table with columns beside its own: what is made of the rows, each column of it in a random order."""
-        records = self.far.here
+    def permuted(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> SparkTable:
+        """The table with further columns: what is made of the rows, each column of it in a random order."""
+        records = self.cells.records
         shuffles = Shuffles(list(streams), 0 if self.count <= shuffle.SMALL else shuffle.bucket_count(self.count))
-        wider = _shuffled(records, Making(of, self.far.places), shuffles)
-        told(1.0)
-        added = far_columns(range(records.width, wider.width), self.count)
+        wider = _shuffled(records, Making(of, self.cells.places), shuffles)
+        report(1.0)
+        added = columns_at(range(records.width, wider.width), self.count)
         values = SparkMatrix([*self.values.columns, *added], records=wider)
         return replace(self, values=values, names=(*self.names, *("permuted" for _ in streams)))
-
-
-def as_they_are(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
-    """The cells themselves."""
-    return cells
 
 
 def _with_weights(weights: Array, cells: Array, rows: slice) -> Array:
     return np.vstack([cells, weights[rows]])
 
 
-def far_columns(places: Iterable[int], rows: int) -> list[Array]:
+def columns_at(places: Iterable[int], rows: int) -> list[Array]:
     """Columns at these places of a record."""
-    return [cast(Array, FarColumn(place, rows)) for place in places]
+    return [cast(Array, RemoteColumn(place, rows)) for place in places]
 
 
 def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkRecords:
@@ -225,7 +207,7 @@ def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkR
     session, tasks = records.frame.sparkSession, max(layout.parts, 1)
     starts = _bucket_starts(session, shuffles, layout.count, tasks)
     targets = _targets(session, tasks)
-    scattered = records.mapped(Scattering(layout, records.checked, made, shuffles), SCATTERED)
+    scattered = records.mapped(Scattering(layout, made, shuffles), SCATTERED)
     buckets = scattered.repartition(min(tasks, starts.size), "component", "bucket")
     in_order = buckets.sortWithinPartitions("component", "bucket", "first")
     settled = on_workers(in_order, Settling(layout, shuffles, starts, targets), MOVED)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from microveil.core.errors import DataError
+from microveil.core.table import Matrix
 from microveil.io.dictionary import find_codes
 from microveil.io.files.formats import same_cells
 from microveil.io.frames.number_types import LARGEST_WHOLE
@@ -134,7 +135,7 @@ def _codes_in(numbers: pl.Series) -> tuple[float, ...]:
     low, high = numbers.min(), numbers.max()
     if not isinstance(low, int | float) or not isinstance(high, int | float):
         return ()
-    return find_codes(numbers.cast(pl.Float64).to_numpy(), float(low), float(high))
+    return find_codes(Matrix([numbers.cast(pl.Float64).to_numpy()]), 0, float(low), float(high))
 
 
 def least_decimals(text: pl.Series) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
+from microveil.core.table import Matrix
 from microveil.storage.atomic import shown
 
 SMALLEST_TABLE = 3
@@ -52,15 +53,22 @@ def check_shape(what: object, columns: int, cells: int = 0, *, size: int = 0) ->
             )
 
 
-def check_values(role: str, name: str, values: Array, low: float, high: float) -> None:
-    """Infinite or unsquarable cells, by the name of the column and their count; `low` and `high` are the extremes."""
+def check_values(role: str, name: str, values: Matrix, column: int, low: float, high: float) -> None:
+    """Refuse a column of `values` without any, or with cells that are infinite (counted) or cannot be squared.
+
+    `low` and `high` are its extremes.
+    """
     if np.isnan(low):
         raise DataError(f"{role}: column '{name}' has no values", f"leave it out of {role}, or drop it")
     if np.isinf(low) or np.isinf(high):
-        count = int(np.count_nonzero(np.isinf(values)))
+        count = int(values.total(_count_infinite, [column])[0])
         cells = "1 infinite cell" if count == 1 else f"{count} infinite cells"
-        raise DataError(f"{role}: column '{name}' has {cells}", "make them missing or leave the column out")
+        raise DataError(f"{role}: column '{name}' has {cells}", "make them numbers or missing, or leave the column out")
     check_unit(role, name, low, high)
+
+
+def _count_infinite(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+    return np.array([np.count_nonzero(np.isinf(cells))])
 
 
 def can_be_squared(low: float, high: float) -> bool:
