@@ -161,7 +161,9 @@ def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     missing = values.size - present.size
     if present.size == 0 or np.isinf(present).any():
         return ColumnDescription(name, "infinite" if present.size else "empty", missing, 0), values
-    codes = find_codes(Matrix([values]), 0, float(present.min()), float(present.max()))
+    codes = frame.found_codes.get(name)
+    if codes is None:
+        codes = find_codes(Matrix([values]), 0, float(present.min()), float(present.max()))
     clean = np.where(np.isin(values, codes), np.nan, values) if codes else values
     real = clean[~np.isnan(clean)]
     distinct = int(np.unique(real).size)

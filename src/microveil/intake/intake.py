@@ -17,7 +17,7 @@ from microveil.core.profile import Profile
 from microveil.core.table import Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
-from microveil.intake.sources import ReadTable, TableSource, has_missing
+from microveil.intake.sources import FrameSource, ReadTable, TableSource, has_missing
 from microveil.io.dictionary import (
     Dictionary,
     declared_domain,
@@ -94,6 +94,8 @@ def take_in(
         found = _codes_of(table, profile, number) if inferred else dictionary.codes(name)
         if found:
             codes[name] = found
+    if inferred and isinstance(source, FrameSource):
+        source.opened.found_codes.update({name: codes.get(name, ()) for _, name in confidential.values()})
     if codes and not source.in_memory:
         raise _has_codes(codes)
     if codes:

@@ -65,6 +65,7 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     plan = method_named(options.method).plan(params)
     key = secret_key(options.secret)
     whole = open_frame(data)
+    data = whole.source
     registry = NewRelease.of_table(options.registry, options.method, whole)
     dropped = _dropped(whole, options)
     released, rest = set_apart(without_columns(data, dropped), kept_levels(options.keep), keep_notes=options.keep_notes)

@@ -52,14 +52,15 @@ class Reporter:
     def pair(self, release: Release) -> Pair:
         """The protected columns of the original and of the release; made once for a released table."""
         if not self._paired or self._paired[0] is not release.data:
+            released = open_frame(in_file_order(release))
             both = pair_up(
                 open_frame(self.original),
-                open_frame(in_file_order(release)),
+                released,
                 Assess(confidential=release.settings["confidential"], rules=release.settings["rules"]),
                 order_known=True,
                 codes=self.codes,
             )
-            self._paired[:] = [release.data, both]
+            self._paired[:] = [release.data, both, released]
         found: Pair = self._paired[1]
         return found
 
@@ -78,10 +79,15 @@ class Reporter:
         for audience, (page, beside) in places.items():
             write_texts(release_texts(material, audience), page, beside, private=audience == "internal")
 
+    def _released(self, release: Release) -> Any:
+        """The released table; opened already, if it was paired and its rows are where they were."""
+        opened = self._paired and self._paired[0] is release.data and release.order is None
+        return self._paired[2] if opened else held(release)
+
     def _material(self, release: Release, extras: Mapping[str, Any]) -> Material:
         from microveil.report import Material
 
-        fingerprints = {"released": fingerprint(held(release))}
+        fingerprints = {"released": fingerprint(self._released(release))}
         material = Material(release, self.summary, self.reference, fingerprints=fingerprints, **extras)
         if self.original is None:
             return material

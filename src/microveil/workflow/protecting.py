@@ -12,6 +12,7 @@ from microveil.assess import assess_release, held_rows, quick_risk, read_policy
 from microveil.assessment import measuring
 from microveil.core.errors import DataError, MicroveilError, ParameterError, PolicyNotMet
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formula_cells
+from microveil.io.frames.dataframes import open_frame
 from microveil.io.locations import Place, file_of, own_file, place_from
 from microveil.io.tables import check_target, open_blocks
 from microveil.methods import method_named
@@ -76,9 +77,10 @@ def protect(job: Job, face: Face) -> ProtectedFile:
     frame, file_format = face.read(job.source, job.reading)
     options = job.options
     check_target(job.output, frame=frame, replacing=options.overwrite)
-    registry = NewRelease.of_table(options.registry, options.method, frame)
+    opened = open_frame(frame)
+    registry = NewRelease.of_table(options.registry, options.method, opened)
     alone = Protect(**{**options.only(Protect), "registry": None})
-    release = registry.warned(protect_table(frame, alone, job.params, _beginning(face, frame)))
+    release = registry.warned(protect_table(opened, alone, job.params, _beginning(face, opened)))
     formulas = _about_formulas(release, job.output, kept=options.keep_formulas)
     left_out = about_notes(file_format.has_notes, keep_notes=options.keep_notes)
     release = replace(release, warnings=[*job.notes, *release.warnings, *formulas, *left_out])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,13 @@ class Frame(ABC):
 
     names: list[str]
     count: int
+    source: Any
+    """The table that was opened."""
+
+    @cached_property
+    def found_codes(self) -> dict[str, tuple[float, ...]]:
+        """Special codes by column, for those columns in which they have been looked for."""
+        return {}
 
     def is_numeric(self, name: str) -> bool:
         """Whether the column holds numbers (true/false does not count)."""

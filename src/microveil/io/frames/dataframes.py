@@ -54,8 +54,12 @@ def open_frame(data: Any) -> Frame:
     """The frame of a table of any supported kind; an opened one is given back."""
     if isinstance(data, Frame):
         return data
-    if isinstance(data, np.ndarray):
-        return NumpyFrame(data)
+    frame = NumpyFrame(data) if isinstance(data, np.ndarray) else _narwhals_frame(data)
+    frame.source = data
+    return frame
+
+
+def _narwhals_frame(data: Any) -> Frame:
     headings: Any = None
     own: dict[str, Any] = {}
     if nw.dependencies.is_pandas_like_dataframe(data):
