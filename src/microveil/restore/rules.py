@@ -152,8 +152,8 @@ def _with_zeros(column: Array, values: Array, domain: Domain, share: float) -> A
     out = values.copy()
     out[order[:wanted]] = 0.0
     excess = order[wanted:][out[order[wanted:]] == 0]
-    beside = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
-    if excess.size and np.isfinite(beside):
-        below = domain.maximum == 0 if domain.minimum == 0 or domain.maximum == 0 else column[excess] < 0
-        out[excess] = np.where(below, -beside, beside)
+    least = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
+    if excess.size and np.isfinite(least):
+        below, above = domain.allowed(np.array([-least, least]))  # zero where the column ends at it
+        out[excess] = np.where((column[excess] < 0) & (below != 0) | (above == 0), below, above)
     return out
