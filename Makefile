@@ -21,8 +21,9 @@ test: $(VENV)/.installed-dev ## run all tests
 slow: $(VENV)/.installed-dev ## run the tests that take long
 	$(BIN)/python -m pytest -n 2 -m slow
 
-fuzz: $(VENV)/.installed-dev ## throw odd files at the readers of CSV and of dictionaries, for FUZZ_SECONDS (600)
+fuzz: $(VENV)/.installed-dev ## odd files for the readers, for FUZZ_SECONDS (600); property tests at random, FUZZ_EXAMPLES (1500) each
 	$(BIN)/python scripts/fuzz.py
+	MICROVEIL_FUZZ=$${FUZZ_EXAMPLES:-1500} $(BIN)/python -m pytest -n 2 -rs -m hypothesis
 
 lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 	$(BIN)/ruff check .

@@ -1,10 +1,10 @@
 """Makes `tests/reference.py` importable from every folder of tests: pytest puts the folder of this file on the path."""
 
-import os
+from hypothesis import HealthCheck, settings
+from properties import FUZZED
 
-from hypothesis import settings
-
-# At home, every run tries new examples; a landing must not depend on the luck of the draw.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# A verdict depends neither on the luck of the draw nor on how busy the machine is; `make fuzz` looks for new examples.
+anywhere = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, **anywhere)
+settings.register_profile("fuzz", max_examples=FUZZED or 100, print_blob=True, **anywhere)
+settings.load_profile("fuzz" if FUZZED else "repeatable")

@@ -37,7 +37,7 @@ from microveil.io.tables import (
 from microveil.storage.atomic import atomic_targets
 
 SENTINEL = "SECRET81234"
-HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
+HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 def save(folder: Path, content: str | bytes, name: str = "in.csv") -> Path:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 
 import microveil as mv
 from microveil.core.errors import DataError
@@ -196,7 +197,7 @@ def test_mean_and_covariance_are_exact_without_standardisation(perturb: str, rat
     assert_exact(data, release_of(data, perturb, 4, standardise=False).data)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(150))
 @given(
     rows=st.integers(3, 40),
     columns=st.integers(2, 9),

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 
 import microveil as mv
 from microveil.errors import DataError
@@ -113,7 +114,7 @@ def test_one_missing_cell_does_not_end_exactness() -> None:
     assert_pairs_exact(frame, release_of(frame, seed=1).data)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(30))
 @given(
     rows=st.integers(80, 400),
     columns=st.integers(2, 7),

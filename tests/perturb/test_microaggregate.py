@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 from reference import census, golden, tarragona_834
 
 import microveil as mv
@@ -213,7 +214,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(sorted(KINDS)), st.integers(2, 120), st.integers(1, 14), st.floats(0, 1), st.integers(0, 10**6))
 def test_both_searches_find_what_the_plain_rule_says(
     kind: str, rows: int, columns: int, share: float, seed: int

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 
 from microveil.measures.nearest import distances as products
 from microveil.measures.nearest import neighbours
@@ -105,7 +106,7 @@ CHANGES: dict[str, Callable[[Array, Rng], Array]] = {
 }
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(300))
 @given(
     kind=st.sampled_from(sorted(HOSTILE)),
     change=st.sampled_from(sorted(CHANGES)),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patterns import bounds, known_cells, plain_greedy
+from properties import examples
 
 from microveil import tables
 from microveil.core.errors import DataError, ParameterError
@@ -40,7 +41,7 @@ def small_tables(draw):
     return table_of(counts.reshape(shape), chosen and {"a": chosen})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(small_tables(), st.sampled_from(["published", "candidates", "suppressed"]), st.integers(2, 5))
 def test_no_hidden_cell_follows_from_the_published_ones(table, zeros, limit):
     found = tables.suppress(table, SmallCount(limit), zeros=zeros)
@@ -51,7 +52,7 @@ def test_no_hidden_cell_follows_from_the_published_ones(table, zeros, limit):
     assert zeros != "suppressed" or found.primary[empty].all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(small_tables(), st.booleans())
 def test_the_pattern_is_that_of_going_through_the_cells_one_by_one(table, zeros_shown):
     zeros = "published" if zeros_shown else "candidates"
@@ -62,7 +63,7 @@ def test_the_pattern_is_that_of_going_through_the_cells_one_by_one(table, zeros_
     assert np.array_equal(found.suppressed, plain_greedy(table, found.primary, order, known))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(small_tables())
 def test_ones_do_not_give_themselves_away_in_sums(table):
     """Where zeros are shown, everybody knows that hidden inner cells are at least one."""
