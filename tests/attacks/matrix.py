@@ -7,8 +7,9 @@ counts only if the release of a method that the attack gains nothing from does n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -177,10 +178,19 @@ def outcome(method: str, attack: str, data: Array, seed: int) -> str:
         return "refused"
     if tried.gained <= tried.limit:
         return "holds"
-    control = ATTACKS[attack].run(CONTROL, data, seed).release.warnings
-    ordinary = {re.sub(r"\d+", "#", warning) for warning in control}
-    warned = any(re.sub(r"\d+", "#", warning) not in ordinary for warning in tried.release.warnings)
+    warned = _without_numbers(tried.release.warnings) - _ordinary_warnings(attack, data.tobytes(), data.shape, seed)
     return "seen" if warned and visible(tried, ATTACKS[attack].seen_by) else "open"
+
+
+@cache
+def _ordinary_warnings(attack: str, data: bytes, shape: tuple[int, int], seed: int) -> frozenset[str]:
+    """What a release of the control warns of; all methods are held against it."""
+    table = np.frombuffer(data).reshape(shape)
+    return _without_numbers(ATTACKS[attack].run(CONTROL, table, seed).release.warnings)
+
+
+def _without_numbers(warnings: Iterable[str]) -> frozenset[str]:
+    return frozenset(re.sub(r"\d+", "#", warning) for warning in warnings)
 
 
 def visible(tried: Tried, measures: tuple[str, ...]) -> bool:
