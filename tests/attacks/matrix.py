@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from membership import halves, untrained_gap_auc
 from numpy.typing import NDArray
+from samples import factor_amounts
 
 import microveil as mv
 from microveil.errors import MicroveilError
@@ -45,13 +46,6 @@ class Attack:
     seen_by: tuple[str, ...]
 
 
-def firms(seed: int, rows: int = 300, columns: int = 6) -> Array:
-    """Amounts that go together, with heavy tails."""
-    rng = np.random.default_rng(seed)
-    loadings = rng.gamma(0.5, size=(columns, 3)) + 0.1
-    return rng.lognormal(0, 1, size=(rows, 3)) @ loadings.T * rng.lognormal(0, 0.4, size=(rows, columns))
-
-
 def people(seed: int) -> Array:
     """Ages, hours, incomes: bounded, rounded, with zeros and ties."""
     rng = np.random.default_rng(seed)
@@ -70,7 +64,7 @@ def survey(seed: int) -> Array:
     return halves(whole, np.random.default_rng(seed))[0]
 
 
-FILES: dict[str, Callable[[int], Array]] = {"firms": firms, "people": people, "survey": survey}
+FILES: dict[str, Callable[[int], Array]] = {"firms": factor_amounts, "people": people, "survey": survey}
 
 
 def protect(method: str, data: Any, seed: int, **roles: Any) -> mv.Release:

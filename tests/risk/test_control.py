@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 from scipy.stats import binomtest, norm
 
 from microveil.core.rng import Streams
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.base import MeasureSpec
 from microveil.measures.risk import attribute_inference, inference, linkability, singling_out
@@ -19,10 +21,6 @@ Array = NDArray[np.float64]
 ATTACKS = [singling_out, linkability, inference, attribute_inference]
 
 every = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def people(rng: np.random.Generator, rows: int = 250) -> Array:
@@ -108,7 +106,7 @@ def test_an_attack_without_power_says_so() -> None:
 
 @every
 def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microveil.measures.risk.singling_out.DESCRIPTIONS", 200)
+    monkeypatch.setattr(import_module("microveil.measures.risk.singling_out"), "DESCRIPTIONS", 200)
     # The mean of the figure over many pairs of samples is what is called the chance level. Descriptions are not told
     # target by target: there attack and control are taken for independent, and chance may be too high.
     rng = np.random.default_rng(3)

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import census
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.risk import reconstruction
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 400, columns: int = 6) -> Array:

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import reference_file
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.risk import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
 from microveil.measures.risk.interval import told
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def by_hand(data: Array, released: Array, linked: NDArray[np.intp]) -> float:

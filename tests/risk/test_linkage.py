@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from samples import matrix
 from scipy.stats import binomtest
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.base import MeasureSpec
 from microveil.measures.risk import (
     dbrl,
@@ -19,10 +19,6 @@ from microveil.measures.risk import (
 from microveil.measures.risk.proportions import FEWEST_TRIED, PAIRS, binomial_interval, sampled_rows
 
 ATTACKS = [dbrl, mahalanobis_linkage, rank_linkage, optimal_linkage, known_columns_linkage]
-
-
-def matrix(values: np.ndarray) -> Matrix:
-    return Matrix(list(values.T))
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)

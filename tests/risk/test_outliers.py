@@ -7,17 +7,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
 from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage, record_risk
 
 Array = NDArray[np.float64]
 LINKAGES = [dbrl, mahalanobis_linkage, rank_linkage]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def pair(seed: int, rows: int = 300) -> tuple[Array, Array]:

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import tarragona
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.risk import dbrl, subspace, subspace_linkage
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 400, columns: int = 6) -> Array:

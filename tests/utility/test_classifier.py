@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.utility import classifier_auc, propensity_2
 from microveil.measures.utility.classifier import _apart
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 500) -> Array:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 from scipy.stats import gaussian_kde
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.utility import pil, pil7
 from microveil.measures.utility.central_moments import Side
 from microveil.measures.utility.information_loss import (
@@ -20,10 +20,6 @@ from microveil.measures.utility.information_loss import (
 )
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def gamma(rng: np.random.Generator, rows: int) -> Array:

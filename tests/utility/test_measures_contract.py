@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hostile import hostile_tables
 from numpy.typing import NDArray
+from samples import matrix
 
 from microveil.core.table import Matrix
 from microveil.errors import DataError
@@ -75,10 +76,6 @@ SHUFFLED = dict.fromkeys(KEPT_BY_A_SHUFFLE, (0.0, 0.0)) | {
 # Luck alone gives nothing in a table of a few hundred records without equal values.
 BY_NO_ACCIDENT = {"exact_matches", "near_leakage", "spectral_filtering"}
 DESCRIPTIONS = {name for name, entry in ALL.items() if entry.better == "neither"}
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(rows: int = 200) -> Array:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.utility import ci_overlap, regression_fit
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(rng: np.random.Generator, rows: int = 300) -> Array:
