@@ -1,5 +1,9 @@
-"""Makes `tests/reference.py` importable from every folder of tests: pytest puts the folder of this file on the path."""
+"""Makes the helpers of this folder importable from every folder of tests (pytest puts it on the path); what is slow."""
 
+from collections import defaultdict
+from fnmatch import fnmatchcase
+
+import pytest
 from hypothesis import HealthCheck, settings
 from properties import FUZZED
 
@@ -8,3 +12,24 @@ anywhere = {"deadline": None, "database": None, "suppress_health_check": [Health
 settings.register_profile("repeatable", derandomize=True, **anywhere)
 settings.register_profile("fuzz", max_examples=FUZZED or 100, print_blob=True, **anywhere)
 settings.load_profile("fuzz" if FUZZED else "repeatable")
+
+SLOW_PAGES = {"reports.md", "assess.md", "mos.md", "recipes.md", "scale.md", "veil.md"}
+"""Pages whose examples take long; those of README.md and the other pages run in `make test`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow: long pages, and the cases of a test with `@pytest.mark.quick(...)` that it does not name."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.path.name in SLOW_PAGES:
+            item.add_marker(pytest.mark.slow)
+        named = item.get_closest_marker("quick")
+        if named is not None:
+            is_quick = any(fnmatchcase(item.callspec.id, pattern) for pattern in named.args)
+            cases[item.path, item.originalname].append(is_quick)
+            if not is_quick:
+                item.add_marker(pytest.mark.slow)
+    for (path, name), quick in cases.items():
+        if len(quick) > 1 and not any(quick):
+            raise pytest.UsageError(f"{path.name}: the quick marker of {name} names none of its cases")

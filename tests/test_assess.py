@@ -112,6 +112,7 @@ def kinds(data: Array) -> dict[str, Any]:
     }
 
 
+@pytest.mark.quick("numpy", "pandas nullable")
 @pytest.mark.parametrize("kind", kinds(table(5)))
 def test_every_kind_of_frame_gives_the_same_figures(kind: str) -> None:
     data = table()
@@ -425,6 +426,7 @@ def test_every_registered_measure_can_be_asked_for() -> None:
     assert list(words) == [*measuring.DEFAULT, "pil7"]
 
 
+@pytest.mark.quick("mixed units")
 @pytest.mark.parametrize("case", hostile_tables(table(60)[:, :4]))
 def test_hostile_tables_give_figures_or_reasons(case: str) -> None:
     data = hostile_tables(table(60)[:, :4])[case]

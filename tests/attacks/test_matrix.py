@@ -14,6 +14,9 @@ every_method = pytest.mark.parametrize("method", list(mv.methods()))
 every_attack = pytest.mark.parametrize("attack", list(ATTACKS))
 
 
+@pytest.mark.quick(
+    "*-veil", "*-pca", "*-noise", "*-rank_swap", "*-shuffle", "*-microaggregate", "*-component_removal", "*-correct"
+)
 @every_method
 @every_attack
 def test_what_succeeds_is_refused_or_seen(method: str, attack: str) -> None:
@@ -29,6 +32,7 @@ def test_on_every_file(method: str, attack: str, file: str, seed: int) -> None:
     assert outcome(method, attack, FILES[file](seed), seed) != "open"
 
 
+@pytest.mark.quick("member", "link", "small file")
 @pytest.mark.parametrize("attack", ["lone gap", "rare label", "giant", "member", "largest", "link", "small file"])
 def test_the_default_holds_against_all(attack: str) -> None:
     for file, make in FILES.items():

@@ -200,6 +200,7 @@ def test_a_device_is_never_a_target(good: Path, tmp_path: Path, capsys: pytest.C
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.quick("csv")
 @pytest.mark.parametrize("extension", ["csv", "parquet"])
 def test_a_full_disk_leaves_nothing_behind(extension: str, tmp_path: Path) -> None:
     source, folder = tmp_path / "in.csv", tmp_path / "out"
@@ -244,6 +245,7 @@ def test_an_existing_output_survives_a_failure(good: Path, tmp_path: Path, capsy
     assert out.read_text() == "precious"
 
 
+@pytest.mark.quick("sync-True", "report-False")
 @pytest.mark.parametrize("existing", [True, False])
 @pytest.mark.parametrize("fault", ["polars", "report", "sync", "stopped"])
 def test_a_failing_run_leaves_reports_and_recipes_as_they_were(

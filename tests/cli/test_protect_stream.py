@@ -96,6 +96,7 @@ def test_what_it_cannot_do_is_said(
     assert not output.exists()
 
 
+@pytest.mark.quick("1000000-ipso-1")
 @pytest.mark.parametrize(
     ("free", "method", "sampled"), [(10**6, "ipso", 1), (10**12, "ipso", 0), (10**6, "shuffle", 0)]
 )

@@ -112,6 +112,7 @@ def test_options_go_before_the_recipe(source: Path, tmp_path: Path, capsys: pyte
     assert pl.read_parquet(out).equals(pl.read_parquet(expected))
 
 
+@pytest.mark.slow
 def test_another_output_leaves_the_reports_of_the_first_alone(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -262,6 +263,7 @@ def test_the_seed_needs_a_recipe_to_go_to(source: Path, tmp_path: Path, capsys: 
     assert "--include-seed: no recipe is asked for" in err
 
 
+@pytest.mark.quick("method,components,exact")
 @pytest.mark.parametrize(
     "options",
     [

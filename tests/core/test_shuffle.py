@@ -287,6 +287,7 @@ def shuffle_without_fixed_points(values: NDArray[np.float64], stream: Stream) ->
     return out
 
 
+@pytest.mark.quick("4-1")
 @pytest.mark.parametrize(("rows", "buckets"), BUCKETED_CASES)
 def test_all_permutations_are_equally_likely(rows: int, buckets: int) -> None:
     assert p_value_of_permutations(in_buckets(buckets), rows, trials=40 * factorial(rows)) > SIGNIFICANCE

@@ -249,6 +249,7 @@ def test_a_cell_like_the_end_mark_is_kept(tmp_path):
     assert frame.rows() == [("end", "end")] * 2
 
 
+@pytest.mark.slow
 def test_wide_and_long_rows(tmp_path):
     names = [f"column{i}" for i in range(3_000)]
     frame, _ = read_table(save(tmp_path, ",".join(names) + "\n" + ",".join(["1.25"] * 3_000) + "\n"))

@@ -242,6 +242,7 @@ def test_the_shuffle_on_a_disk_is_the_one_in_memory(
     assert pl.read_parquet(tmp_path / "out.parquet").equals(inside.data)
 
 
+@pytest.mark.quick("original")
 @pytest.mark.parametrize("marginals", ["original", "smoothed", "stratified"])
 def test_columns_get_their_distributions_back_as_in_memory(files: Path, marginals: str) -> None:
     options: dict[str, Any] = {"marginals": marginals, "exchange": False, "rules": None, "seed": SEED}
@@ -444,6 +445,7 @@ large.protect_file(sys.argv[1], sys.argv[2], "pca", seed=1, memory="100MB", prog
 MOMENTS = ["reading the file", "looking for rules", "perturbing components", "writing the file"]
 
 
+@pytest.mark.quick("perturbing components")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_leaves_no_output_and_no_readable_data(tmp_path: Path, moment: str) -> None:
     survey(100_000).select("sales", "costs", "far").write_parquet(tmp_path / "in.parquet")
@@ -462,6 +464,7 @@ def test_a_kill_leaves_no_output_and_no_readable_data(tmp_path: Path, moment: st
     assert [path.name for path in target.parent.iterdir()] == ["released.parquet"]
 
 
+@pytest.mark.slow
 def test_what_another_process_is_writing_is_not_swept_away(tmp_path: Path) -> None:
     survey(100_000).select("sales", "costs", "far").write_parquet(tmp_path / "in.parquet")
     arguments = [str(tmp_path / "in.parquet"), str(tmp_path / "one.parquet"), "looking for rules"]

@@ -165,6 +165,7 @@ def test_cholesky_and_normal_take_one_column() -> None:
 # --- The multivariate normal (MN)
 
 
+@pytest.mark.slow
 def test_normal_has_the_means_and_covariances_on_average() -> None:
     data = skewed(9, 200)
     sd = data.std(axis=0)

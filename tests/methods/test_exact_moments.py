@@ -142,6 +142,7 @@ every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
 # --- Mean and covariance of the whole table
 
 
+@pytest.mark.quick("shuffle-*", "redraw-*", "noise-*", "*-plain")
 @every_scenario
 @every_perturbation
 def test_mean_and_covariance_are_exact(scenario: str, perturb: str) -> None:
@@ -326,6 +327,7 @@ def test_public_weights_strata_and_partial_components_together_are_exact(perturb
         assert_exact(data[rows, :5], after[rows, :5], weights[rows])
 
 
+@pytest.mark.quick("shuffle-*", "noise-*", "redraw-*", "*shuffle", "*noise")
 @every_perturbation
 @pytest.mark.parametrize("rows", [6, 7, 8])
 def test_fewest_rows_with_public_columns_are_exact_or_refused(perturb: str, rows: int) -> None:

@@ -87,6 +87,7 @@ def test_the_same_kind_comes_back_and_the_input_stays(kind: str) -> None:
     assert np.array_equal(after, mv.protect(values, "factor", seed=3).data)
 
 
+@pytest.mark.quick("{}")
 @pytest.mark.parametrize("params", [{}, {"scores": "regression"}, {"rest": "keep"}], ids=str)
 def test_seeds_repeat_and_differ(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     data = skewed(rows=20_000)
@@ -178,6 +179,7 @@ def test_exact_moments_with_weights_and_public_columns(params: dict[str, Any]) -
 # --- Covariances: kept on average by exact scores, not by regression scores
 
 
+@pytest.mark.quick("{}")
 @pytest.mark.parametrize("params", [{}, {"rest": "keep"}, {"factors": 1}, {"select": [0], "rest": "keep"}], ids=str)
 def test_exact_scores_keep_the_covariances_on_average(params: dict[str, Any]) -> None:
     data = skewed(6)
@@ -206,6 +208,7 @@ def test_regression_scores_shrink_the_variances(rho: float, left: float) -> None
     assert set(release.kept) == {"mean"}
 
 
+@pytest.mark.slow
 def test_regression_scores_shrink_tarragona_to_95_per_cent() -> None:
     _, data = tarragona()
     options: dict[str, Any] = {"scores": "regression", "exact": False, "rest": "keep"}

@@ -78,6 +78,7 @@ def same_values(before: pd.DataFrame, after: pd.DataFrame) -> bool:
 # --- original
 
 
+@pytest.mark.quick("plain-*", "*-veil")
 @every_method
 @every_kind
 def test_every_column_has_exactly_its_own_values_in_another_order(method: str, kind: str) -> None:

@@ -69,6 +69,7 @@ def assert_pairs_exact(before: pd.DataFrame, after: pd.DataFrame) -> None:
 # --- Means and pairwise covariances
 
 
+@pytest.mark.quick("*shuffle*", "*redraw*", "*noise*")
 @every_perturbation
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
 def test_means_and_pairwise_covariances_are_exact(perturb: str, share: float) -> None:
@@ -130,6 +131,7 @@ def test_any_table_with_holes_is_exact(rows: int, columns: int, share: float, pe
     assert covariance_error <= EXACT
 
 
+@pytest.mark.quick("shuffle", "redraw", "noise")
 @every_perturbation
 def test_released_cells_stay_in_the_range_of_the_data(perturb: str) -> None:
     # Meeting the moments must not wreck the values: swapped or redrawn normal data have no cell at 8 sd.
@@ -150,6 +152,7 @@ def test_kept_tells_the_error_that_was_reached(perturb: str) -> None:
         assert release.kept["covariance"] >= 0.98 * covariance_error - 1e-13
 
 
+@pytest.mark.quick("shuffle", "redraw", "noise")
 @every_perturbation
 def test_weighted_means_and_pairwise_covariances_are_exact(perturb: str) -> None:
     for seed in range(3):
@@ -178,6 +181,7 @@ def weighted_errors(before: Array, after: Array, weights: Array) -> tuple[float,
     return worst_mean, worst_covariance
 
 
+@pytest.mark.quick("shuffle", "redraw", "noise")
 @every_perturbation
 def test_strata_with_holes_are_exact_within_each(perturb: str) -> None:
     for seed in range(3):

@@ -58,6 +58,7 @@ KINDS: dict[str, Callable[[Array], Any]] = {
 # --- The contract
 
 
+@pytest.mark.quick("numpy-*", "*-noise")
 @every_preset
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_kind_comes_back_and_the_input_stays(method: str, kind: str) -> None:
@@ -73,6 +74,7 @@ def test_the_same_kind_comes_back_and_the_input_stays(method: str, kind: str) ->
     assert np.array_equal(after, mv.protect(values, method, seed=3, **also).data)
 
 
+@pytest.mark.quick("noise", "primp", "romm", "veil", "rank_swap", "microaggregate")
 @every_preset
 def test_seeds_repeat_and_differ(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = skewed()
@@ -87,6 +89,7 @@ def test_seeds_repeat_and_differ(method: str, monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(*fresh) != random
 
 
+@pytest.mark.quick("noise", "veil", "primp", "cluster_hybrid", "microaggregate")
 @every_preset
 def test_the_recipe_replays(method: str) -> None:
     data = skewed()
@@ -98,6 +101,7 @@ def test_the_recipe_replays(method: str) -> None:
     assert again.recipe() == release.recipe()
 
 
+@pytest.mark.quick("noise", "veil")
 @every_preset
 def test_reports_are_written_for_both_audiences(method: str, tmp_path: Path) -> None:
     data = skewed()
@@ -148,6 +152,7 @@ FEW_ROWS: dict[str, dict[str, Any]] = {
 NEED_ROOM = {"score_mix", "residual_mix", "synthetic_addition"}
 
 
+@pytest.mark.quick("noise", "veil", "microaggregate", "primp")
 @every_preset
 def test_hostile_data_give_finite_output(method: str) -> None:
     for name, data in hostile_tables(skewed(rows=60)).items():
@@ -185,6 +190,7 @@ def test_missing_cells_strata_and_public_columns_go_along(method: str) -> None:
 # --- PRIMP (Hsu and Chen 2008)
 
 
+@pytest.mark.slow
 def test_primp_keeps_the_means_exactly_and_covariances_on_average() -> None:
     data = skewed(5, 2000)
     errors = [moment_errors(data, mv.protect(data, "primp", seed=seed).data) for seed in range(5)]
@@ -343,6 +349,7 @@ def test_iterations_that_run_out_count_as_not_converged(monkeypatch: pytest.Monk
     assert not converged
 
 
+@pytest.mark.slow
 def test_the_rotation_is_fitted_on_a_sample_and_applied_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(14)
     sources = rng.gamma(0.7, size=(300_000, 8))

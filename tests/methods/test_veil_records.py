@@ -21,6 +21,7 @@ def distance_ratios(original: np.ndarray, released: np.ndarray) -> np.ndarray:
     return nearest / np.maximum(other[:, 1], 1e-12)
 
 
+@pytest.mark.quick("40-13")
 @pytest.mark.parametrize(("rows", "columns"), [(25, 5), (40, 13), (300, 8)])
 def test_exchanges_do_not_recreate_records(rows: int, columns: int) -> None:
     # The original is one of the arrangements with the right moments. With few rows and many columns there are more

@@ -76,6 +76,7 @@ def test_the_file_is_the_one_of_the_papers(name: str) -> None:
     assert original(name).shape == SHAPES[name]
 
 
+@pytest.mark.quick("Tarragona*")
 @every_file
 def test_scores_are_below_the_limits(name: str) -> None:
     check_scores(name, SEEDS)

@@ -63,6 +63,7 @@ def test_weighted_means_and_covariances_come_back_on_average() -> None:
     assert close_on_average(found, expected)
 
 
+@pytest.mark.slow
 def test_covariances_with_public_columns_come_back_on_average() -> None:
     data = wages(rows=300, seed=2)
     found = [
@@ -95,6 +96,7 @@ def test_what_comes_back_on_average_is_told() -> None:
     assert scores.kept_on_average == ("mean", "covariance")  # components are uncorrelated, and so may their noise be
 
 
+@pytest.mark.slow
 def test_correlated_components_keep_covariances_only_if_all_are_blurred_together() -> None:
     """Factor scores by regression are correlated with the rest of the columns."""
     rng = np.random.default_rng(9)

@@ -229,6 +229,7 @@ def test_both_searches_find_what_the_plain_rule_says(
             assert groups_of(similar_records(data.T, size)) == expected
 
 
+@pytest.mark.quick("heavy tails*", "twins-3000*")
 @pytest.mark.parametrize(("rows", "columns", "size"), [(3000, 6, 3), (2000, 13, 2), (2000, 3, 40), (1500, 30, 700)])
 @pytest.mark.parametrize("kind", ["heavy tails", "normal", "one factor", "twins"])
 def test_the_searches_agree_on_larger_tables(

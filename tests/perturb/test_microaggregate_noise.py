@@ -103,6 +103,7 @@ def biases(data: Array, size: int) -> tuple[float, float]:
     return float(skewness), float(kurtosis)
 
 
+@pytest.mark.quick("3-0.3615-0.5154")
 @pytest.mark.parametrize(("size", "skewness", "kurtosis"), [(3, 0.3615, 0.5154), (10, 0.6124, 0.7665)])
 def test_skewness_and_kurtosis_of_tarragona_are_biased_as_in_table_4(
     size: int, skewness: float, kurtosis: float

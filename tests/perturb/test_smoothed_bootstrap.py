@@ -31,6 +31,7 @@ def drawn(data: Array, seed: int, weights: Array | None = None, **parameters: An
 # --- The theorem
 
 
+@pytest.mark.quick("False-0.3")
 @pytest.mark.parametrize("ratio", [0.3, 1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_means_and_covariances_come_back_on_average(ratio: float, weighted: bool) -> None:

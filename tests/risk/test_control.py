@@ -104,6 +104,7 @@ def test_an_attack_without_power_says_so() -> None:
     assert "told everything too" in AttackOutcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).reading().note
 
 
+@pytest.mark.quick("linkability")
 @every
 def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("microveil.measures.risk.singling_out"), "DESCRIPTIONS", 200)
@@ -119,6 +120,7 @@ def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkey
     assert np.mean([measure.low <= measure.chance for measure in found]) >= 0.88
 
 
+@pytest.mark.quick("linkability", "inference", "attribute_inference")
 @every
 def test_records_that_entered_are_at_risk_and_those_of_a_control_file_are_not(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(4)
@@ -144,6 +146,7 @@ def test_a_shuffle_of_the_columns_has_no_power(attack: MeasureSpec) -> None:
     assert found.parts["attack"] == pytest.approx(found.parts["luck"], abs=0.06)
 
 
+@pytest.mark.quick("linkability", "inference")
 @every
 def test_neither_file_has_an_order(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(6)

@@ -59,6 +59,7 @@ def test_a_release_that_keeps_the_columns_keeps_what_one_column_tells() -> None:
     assert found.value < 0.1
 
 
+@pytest.mark.slow
 def test_the_less_is_changed_the_more_are_singled_out() -> None:
     rng = np.random.default_rng(3)
     data = rng.normal(size=(300, 6))

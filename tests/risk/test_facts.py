@@ -39,6 +39,7 @@ def test_as_many_known_values_as_components_removed_give_all_others(count: int) 
     assert found.chance < 0.15
 
 
+@pytest.mark.slow
 def test_removal_on_the_census() -> None:
     # Thirteen columns, one of them the sum of two others, taken apart with the sum (the paper) and without it (ours).
     _, data = census()

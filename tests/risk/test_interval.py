@@ -68,6 +68,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.quick("normal-150", "counts-600")
 @pytest.mark.parametrize("rows", [40, 150, 600])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_chance_around_the_nearest_is_that_of_an_unrelated_release(population: str, rows: int) -> None:
@@ -83,6 +84,7 @@ def test_chance_around_the_nearest_is_that_of_an_unrelated_release(population: s
     assert abs(np.mean(gains)) < 4 * error
 
 
+@pytest.mark.quick("missing0")
 @pytest.mark.parametrize("missing", [(0.3, 0.3), (0.0, 0.5), (0.3, 0.0)])
 def test_missing_cells_are_in_that_chance(missing: tuple[float, float]) -> None:
     rng = np.random.default_rng(11)

@@ -172,6 +172,7 @@ def test_the_curve_of_known_columns_rises_to_full_knowledge() -> None:
     assert curve[-1] == found.value == dbrl(matrix(data), matrix(released)).value
 
 
+@pytest.mark.quick("60")
 @pytest.mark.parametrize("rows", [60, 150, 400])
 def test_the_highest_point_of_an_unrelated_release_is_at_chance(rows: int) -> None:
     rng = np.random.default_rng(rows)

@@ -62,6 +62,7 @@ def test_risk_is_that_of_sensitive_columns_and_scores_are_made_of_both() -> None
         assert found["score_2"] == pytest.approx(np.mean([found[part] for part in parts]), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_a_study_and_workers_do_not_matter() -> None:
     one, again, parallel = compared(), compared(), compared(workers=2)
     assert one.to_dict() == again.to_dict() == parallel.to_dict()
@@ -333,6 +334,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on_and_leaves_no_worker_behind(tmp_path: Path) -> None:
     script, store = tmp_path / "study.py", tmp_path / "study.jsonl"
     script.write_text(SCRIPT, encoding="utf-8")

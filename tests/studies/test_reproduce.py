@@ -154,6 +154,7 @@ def test_measured_figures_are_those_of_a_study() -> None:
     assert found.values["row", "PIL"] == pytest.approx(0.5 * study.values("row", "pil"), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_census_is_one_draw_in_the_paper_and_near_the_spread_of_ours() -> None:
     census_12()
     for table in ("calvino-table5", "calvino-table6", "calvino-fig1"):

@@ -32,6 +32,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.quick("False-text0")
 @pytest.mark.parametrize("text", [PLAIN, GUARDED])
 @pytest.mark.parametrize("piped", [False, True])
 def test_a_script_runs_once_whether_guarded_or_not_and_piped_or_not(text: str, piped: bool, tmp_path: Path) -> None:
@@ -80,6 +81,7 @@ mv.compare(data, ["pca", "noise"], repeats=500, measures=["optimal_linkage", "pr
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_study_at_once_and_only_the_study_complains(tmp_path: Path) -> None:
     script, store = tmp_path / "study.py", tmp_path / "study.jsonl"
     script.write_text(LONG, encoding="utf-8")

@@ -190,6 +190,7 @@ def moving(table, suppressed):
     return np.linalg.norm(matrix @ free.T, axis=1)
 
 
+@pytest.mark.quick("8.0-0.5")
 @pytest.mark.parametrize(("mean", "spread"), [(8.0, 0.5), (9.0, 0.0)])
 def test_a_larger_table_is_safe(mean, spread):
     """Sparse where small cells flock together, and one dense system of equations where they do not."""
@@ -320,6 +321,7 @@ def test_everything_is_hidden_where_there_is_no_other_way():
     assert found.suppressed.all()
 
 
+@pytest.mark.slow
 def test_a_table_of_four_dimensions():
     rng = np.random.default_rng(2)
     table = table_of(rng.poisson(6, (3, 3, 3, 3)), {"a": {"low": ["0", "1"], "high": ["2"]}})

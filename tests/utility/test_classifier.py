@@ -35,6 +35,7 @@ def test_two_samples_of_one_population_and_copies_are_not() -> None:
         assert 0.5 < found.chance < 0.52
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "others"), [(60, 60), (200, 100)])
 def test_chance_is_the_mean_of_what_was_raised_to_one_half(rows: int, others: int) -> None:
     found = [

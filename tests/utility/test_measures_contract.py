@@ -188,6 +188,7 @@ def test_three_records_are_measured_or_refused(entry: MeasureSpec) -> None:
 HOSTILE = hostile_tables(np.random.default_rng(8).lognormal(size=(60, 4)) @ (np.eye(4) + 0.4))
 
 
+@pytest.mark.quick("mixed units-*", "few rows-*")
 @every
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_tables_are_measured_or_refused(entry: MeasureSpec, kind: str) -> None:

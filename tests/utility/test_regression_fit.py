@@ -76,6 +76,7 @@ def test_two_samples_of_one_population_score_chance() -> None:
     assert regression_fit(*pairs[0]).chance == pytest.approx(2 / np.sqrt(np.pi))
 
 
+@pytest.mark.slow
 def test_samples_of_different_sizes_score_their_chance() -> None:
     rng = np.random.default_rng(13)
     pairs = [(matrix(rng.normal(size=(300, 3))), matrix(rng.normal(size=(60, 3)))) for _ in range(200)]

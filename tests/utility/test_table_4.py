@@ -67,6 +67,7 @@ def compare(found: dict[str, float], published: list[float | None]) -> None:
             assert found[name] == pytest.approx(value, abs=TOLERANCE[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", SWAPPED_COMPONENTS)
 def test_swapped_components(components: int) -> None:
     _, data = tarragona()
@@ -76,6 +77,7 @@ def test_swapped_components(components: int) -> None:
     compare(mean_row(data, releases), SWAPPED_COMPONENTS[components])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", RANK_SWAPPING)
 def test_rank_swapping(window: float) -> None:
     _, data = tarragona()
