@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from fnmatch import fnmatchcase
+from importlib import import_module
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,3 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for (path, name), quick in cases.items():
         if len(quick) > 1 and not any(quick):
             raise pytest.UsageError(f"{path.name}: the quick marker of {name} names none of its cases")
+
+
+@pytest.fixture
+def few_descriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of the descriptions that `singling_out` tries: as good for tests of what all measures have in common."""
+    monkeypatch.setattr(import_module("microveil.measures.risk.singling_out"), "DESCRIPTIONS", 200)

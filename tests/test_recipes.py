@@ -152,6 +152,7 @@ def round_trip(plan: Plan) -> dict[str, Any]:
     return settled(METHODS[plan.method].plan(again.parameters))
 
 
+@pytest.mark.quick("pca", "veil", "noise", "cluster_hybrid", "microaggregate")
 @every_method
 def test_every_parameter_comes_back_with_every_kind_of_value(method: str) -> None:
     found = METHODS[method]

@@ -1,6 +1,7 @@
 """No release that its own assessment calls safe can be broken: every method passes through every attack.
 
-A new method is in the registry, and so in here. `make test` tries one file and one seed, `make slow` all of them.
+A new method is in the registry, and so in here. `make test` tries some methods on one file with one seed, `make slow`
+all methods, files and seeds.
 """
 
 from __future__ import annotations

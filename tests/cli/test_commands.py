@@ -161,6 +161,7 @@ def test_a_figure_without_bound_is_told_in_json_too(
     assert json.loads(printed, parse_constant=pytest.fail)["found"]["alpha_limit"] == "Infinity"
 
 
+@pytest.mark.slow
 def test_reports_and_recipe_and_the_secret_seed(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -205,6 +205,7 @@ def test_a_run_that_fails_tells_no_value(
     assert set(folder.rglob("*")) == before, "nothing is left"
 
 
+@pytest.mark.quick("microveil.api.protect")
 @pytest.mark.parametrize("place", ["microveil.api.protect", "microveil.api.read_table", "microveil.api.write_table"])
 def test_a_fault_nobody_foresaw_tells_no_value(place: str, folder: Path) -> None:
     """Not its message, which may quote data, nor a traceback, nor a file of a crash."""

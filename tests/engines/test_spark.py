@@ -160,6 +160,7 @@ def test_moments_are_exact_far_from_zero(spark, method, public):
     release.close()
 
 
+@pytest.mark.slow
 def test_weights_and_sums(spark):
     frame = columns().with_columns(
         total=pl.col("a.b") + pl.col("b"),
@@ -216,6 +217,7 @@ def test_the_account_is_that_of_memory(spark, tmp_path):
     release.close()
 
 
+@pytest.mark.slow
 def test_the_account_counts_all_rows(spark):
     """It is taken on fewer rows than there are."""
     rare = (pl.col("k") % 500 == 0).cast(float)
@@ -251,6 +253,7 @@ def test_a_killed_task_changes_nothing(spark, tmp_path):
     release.close()
 
 
+@pytest.mark.slow
 def test_rows_that_change_when_they_are_read_again_are_noticed(spark):
     def other_each_time(batches):
         import pyarrow as pa
@@ -267,6 +270,7 @@ def test_rows_that_change_when_they_are_read_again_are_noticed(spark):
         release.data.collect()
 
 
+@pytest.mark.slow
 def test_numbers_that_a_double_cannot_hold_are_refused(spark):
     rows = spark.range(300).selectExpr("rand(1) a", "rand(2) b", "id k", "cast(id / 8 as decimal(38, 18)) d")
     for name, cell in {

@@ -75,6 +75,7 @@ def eligible(name: str, parameters: dict[str, Any]) -> bool:
     return True
 
 
+@pytest.mark.quick("pca-parameters0", "primp-*", "ipso-*", "noise-*", "factor-parameters1")
 @pytest.mark.parametrize(("name", "parameters"), [case for case in CASES if eligible(*case)])
 def test_a_file_in_blocks_is_protected_as_in_memory(files: Path, name: str, parameters: dict[str, Any]) -> None:
     options = {"rules": None, "seed": SEED, "confidential": ["sales", "costs", "far", "staff", "single"], **parameters}
@@ -96,6 +97,7 @@ MANNERS = {
 }
 
 
+@pytest.mark.quick("ipso-german", "pca-windows")
 @pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
 @pytest.mark.parametrize("method", ["ipso", "pca"])
 def test_csv_goes_through_in_its_own_manner(tmp_path: Path, manner: dict[str, Any], method: str) -> None:

@@ -348,6 +348,7 @@ def test_dose_is_within_range_and_measures_the_release(method: str, perturb: str
         assert list(release.dose) == [str(j) for j in range(4) if [j] != options.get("public")]
 
 
+@pytest.mark.quick("pca-swap")
 @every_pair
 def test_dose_asked_is_met_on_average(method: str, perturb: str) -> None:
     data, options = table(rows=4000), {"components": [0, 1], "exact": False}

@@ -385,6 +385,7 @@ def test_untouched_components_come_back_record_by_record(perturb: str, chosen: l
         assert moved[chosen].min() > 0.1
 
 
+@pytest.mark.quick("noise", "shuffle", "redraw")
 @every_perturbation
 def test_partial_components_are_exact(perturb: str) -> None:
     for seed in SEEDS:
@@ -396,6 +397,7 @@ def test_partial_components_are_exact(perturb: str) -> None:
 # --- Totals
 
 
+@pytest.mark.quick("*noise", "*shuffle", "*redraw")
 @every_perturbation
 @pytest.mark.parametrize("exact", [True, False])
 def test_nested_totals_hold_in_every_row(perturb: str, exact: bool) -> None:
@@ -440,6 +442,7 @@ def test_covariances_move_without_exact(perturb: str) -> None:
 # --- What the release says about itself
 
 
+@pytest.mark.quick("heavy tails", "3 x 5", "mostly zeros")
 @every_scenario
 def test_kept_tells_the_error_that_was_reached(scenario: str) -> None:
     data = SCENARIOS[scenario](np.random.default_rng(5))

@@ -119,6 +119,7 @@ def test_the_recipe_replays(params: dict[str, Any]) -> None:
     pd.testing.assert_frame_equal(again.data, release.data, check_exact=True)
 
 
+@pytest.mark.quick("noise", "shuffle", "redraw")
 @pytest.mark.parametrize("perturb", PERTURBATIONS)
 def test_every_perturbation_goes_with_factors(perturb: str) -> None:
     release = mv.protect(skewed(), "factor", perturb=perturb, seed=1)
@@ -193,6 +194,7 @@ def test_exact_scores_keep_the_covariances_on_average(params: dict[str, Any]) ->
     assert set(release.kept) == {"mean"}
 
 
+@pytest.mark.quick("0.5-0.6666666666666666")
 @pytest.mark.parametrize(("rho", "left"), [(0.5, 2 / 3), (0.2, 1 - 2 * 0.2 * (1 - 0.4 / 1.2))])
 def test_regression_scores_shrink_the_variances(rho: float, left: float) -> None:
     # One factor with loadings sqrt(rho): the data tell S = 2 rho / (1 + rho) of it, and 1 - 2 rho (1 - S) stays.

@@ -141,6 +141,7 @@ def test_released_cells_stay_in_the_range_of_the_data(perturb: str) -> None:
         assert ((after - frame.mean()).abs() / frame.std()).max().max() <= 8
 
 
+@pytest.mark.quick("noise", "shuffle", "redraw")
 @every_perturbation
 def test_kept_tells_the_error_that_was_reached(perturb: str) -> None:
     for seed in range(3):

@@ -166,6 +166,7 @@ def test_hostile_data_give_finite_output(method: str) -> None:
         assert not np.array_equal(release.data, data), name
 
 
+@pytest.mark.quick("noise", "veil", "primp", "romm", "microaggregate")
 @every_preset
 def test_missing_cells_strata_and_public_columns_go_along(method: str) -> None:
     rng = np.random.default_rng(4)

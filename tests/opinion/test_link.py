@@ -163,6 +163,7 @@ def test_parameters_at_a_bound_are_named() -> None:
     assert any(caveat.startswith("not identified, as stopped by a bound: ") for caveat in ceiling.caveats)
 
 
+@pytest.mark.slow
 def test_few_stimuli_and_a_faint_relation_are_told() -> None:
     x = np.linspace(0.2, 0.9, 6)
     few = mos.fit_link(scored(x, curve(TRUE, x)))

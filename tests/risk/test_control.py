@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -106,8 +104,8 @@ def test_an_attack_without_power_says_so() -> None:
 
 @pytest.mark.quick("linkability")
 @every
-def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("microveil.measures.risk.singling_out"), "DESCRIPTIONS", 200)
+@pytest.mark.usefixtures("few_descriptions")
+def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec) -> None:
     # The mean of the figure over many pairs of samples is what is called the chance level. Descriptions are not told
     # target by target: there attack and control are taken for independent, and chance may be too high.
     rng = np.random.default_rng(3)

@@ -27,6 +27,7 @@ def test_exact_moments_with_another_shape_are_told_apart() -> None:
     assert found.low > found.chance
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_population_and_copies_are_not() -> None:
     for released in (table(3), table(2)):  # another sample, and the very same values
         found = classifier_auc(matrix(table(2)), matrix(released), seed=1)

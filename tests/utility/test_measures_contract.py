@@ -17,6 +17,7 @@ from microveil.measures.risk import MEASURES as RISKS
 from microveil.measures.utility import MEASURES as UTILITIES
 
 Array = NDArray[np.float64]
+pytestmark = pytest.mark.usefixtures("few_descriptions")
 ALL = {**UTILITIES, **RISKS}
 
 # What doing nothing gives; and where an independent shuffle of the columns must lie.
@@ -188,7 +189,7 @@ def test_three_records_are_measured_or_refused(entry: MeasureSpec) -> None:
 HOSTILE = hostile_tables(np.random.default_rng(8).lognormal(size=(60, 4)) @ (np.eye(4) + 0.4))
 
 
-@pytest.mark.quick("mixed units-*", "few rows-*")
+@pytest.mark.quick("mixed units-*")
 @every
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_tables_are_measured_or_refused(entry: MeasureSpec, kind: str) -> None:

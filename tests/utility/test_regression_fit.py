@@ -66,6 +66,7 @@ def test_overlap_of_means_by_hand() -> None:
     assert ci_overlap(matrix(data), matrix(data + 9)).parts["means"] == 0
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_population_score_chance() -> None:
     rng = np.random.default_rng(3)
     pairs = [(matrix(table(rng)), matrix(table(rng))) for _ in range(150)]
