@@ -161,7 +161,7 @@ def test_census_is_one_draw_in_the_paper_and_near_the_spread_of_ours() -> None:
         assert set(reproduce(table, repeats=None if table == "calvino-fig1" else 10).verdicts) == {"agrees"}
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_table_4_is_found_again() -> None:
     tarragona()
     found = reproduce("calvino-table4")
