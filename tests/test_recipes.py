@@ -50,7 +50,7 @@ def beside(method: str) -> dict[str, Any]:
 # --- Every method, every parameter
 
 
-@pytest.mark.quick("veil", "pca", "noise", "cluster_hybrid", "correct", "microaggregate")
+@pytest.mark.quick("pca", "noise", "cluster_hybrid", "correct")
 @every_method
 def test_a_file_with_the_seed_gives_the_same_bytes_and_one_without_the_same_doses(method: str, tmp_path: Path) -> None:
     data, also, path = table(), beside(method), tmp_path / "recipe.toml"

@@ -200,7 +200,7 @@ def test_a_device_is_never_a_target(good: Path, tmp_path: Path, capsys: pytest.C
     assert Path("/dev/full").is_char_device()
 
 
-@pytest.mark.quick("csv")
+@pytest.mark.slow
 @pytest.mark.parametrize("extension", ["csv", "parquet"])
 def test_a_full_disk_leaves_nothing_behind(extension: str, tmp_path: Path) -> None:
     source, folder = tmp_path / "in.csv", tmp_path / "out"

@@ -302,6 +302,7 @@ def parameters_shown(capsys: pytest.CaptureFixture[str], method: str) -> set[str
     return {parameter["name"] for group in details["parameters"] for parameter in group["parameters"]}
 
 
+@pytest.mark.slow
 def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "demo"
     code, printed, _ = run(capsys, "demo", "--folder", folder)
@@ -324,6 +325,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert option in help_text
 
 
+@pytest.mark.slow
 def test_a_long_run_shows_progress_on_standard_error_only(tmp_path: Path) -> None:
     source = tmp_path / "long.parquet"
     rng = np.random.default_rng(1)

@@ -41,6 +41,7 @@ def test_a_study_as_json_and_for_people(tmp_path: Path) -> None:
     assert "Beaten by no other" in shown.stdout
 
 
+@pytest.mark.slow
 def test_bad_usage_ends_with_two() -> None:
     for arguments in (["--methods", "pcb"], ["--methods", "noise", "--limit", "dbrl"], ["--methods", "noise bogus=1"]):
         done = run(*arguments)

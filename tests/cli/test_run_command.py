@@ -161,6 +161,7 @@ def test_a_policy_in_the_recipe_holds(source: Path, tmp_path: Path, capsys: pyte
         assert ("policy 'ours' is not met (pil); nothing was written" in err) == (code == 1)
 
 
+@pytest.mark.slow
 def test_how_the_input_is_read_and_the_output_written_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

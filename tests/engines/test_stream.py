@@ -175,6 +175,7 @@ def test_sums_constants_and_public_columns(files: Path, method: str, public: lis
     assert release.rows == data.height
 
 
+@pytest.mark.quick("public0")
 @pytest.mark.parametrize("public", [["region"], ["size", "region", "kind"], "~ region + size"])
 def test_labels_are_regressed_on(tmp_path: Path, public: Any) -> None:
     rng = np.random.default_rng(4)

@@ -87,7 +87,7 @@ def test_the_same_kind_comes_back_and_the_input_stays(kind: str) -> None:
     assert np.array_equal(after, mv.protect(values, "factor", seed=3).data)
 
 
-@pytest.mark.quick("{}")
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"scores": "regression"}, {"rest": "keep"}], ids=str)
 def test_seeds_repeat_and_differ(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     data = skewed(rows=20_000)
@@ -180,7 +180,7 @@ def test_exact_moments_with_weights_and_public_columns(params: dict[str, Any]) -
 # --- Covariances: kept on average by exact scores, not by regression scores
 
 
-@pytest.mark.quick("{}")
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"rest": "keep"}, {"factors": 1}, {"select": [0], "rest": "keep"}], ids=str)
 def test_exact_scores_keep_the_covariances_on_average(params: dict[str, Any]) -> None:
     data = skewed(6)

@@ -119,7 +119,7 @@ def test_axes_of_the_covariance_matrix_can_be_asked_for(method: str) -> None:
         mv.protect(data, method, components=1)
 
 
-@pytest.mark.quick("spectral_rotation")
+@pytest.mark.slow
 @every_variant
 def test_weighted_means_come_back_exactly_or_on_average(method: str) -> None:
     rng = np.random.default_rng(9)

@@ -258,6 +258,7 @@ def test_no_line_is_added_to_a_file_of_another_kind(text: str, tmp_path: Path) -
     assert other.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.quick("8")
 @pytest.mark.parametrize("kept", [8, 40])
 def test_a_line_that_a_kill_cut_off_is_passed_over_also_later_on(kept: int, tmp_path: Path) -> None:
     store = tmp_path / "study.jsonl"

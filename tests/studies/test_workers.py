@@ -62,6 +62,7 @@ except DataError as error:
 """
 
 
+@pytest.mark.slow
 def test_data_of_a_class_that_only_the_script_knows_are_refused_with_a_way_out(tmp_path: Path) -> None:
     script = tmp_path / "study.py"
     script.write_text(OWN_CLASS, encoding="utf-8")
