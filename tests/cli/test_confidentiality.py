@@ -175,7 +175,7 @@ def test_the_search_finds_what_is_there(folder: Path) -> None:
     assert leaks([(folder / "in.csv").read_text()]) >= {value for value in PLANTED.values() if len(value) >= 6}
 
 
-@pytest.mark.quick("protect as json", "assess", "describe")
+@pytest.mark.quick("protect as json", "assess")
 @pytest.mark.parametrize("case", SUCCESS)
 def test_a_run_that_succeeds_tells_no_value(case: str, folder: Path) -> None:
     done = run(folder, *SUCCESS[case])

@@ -56,7 +56,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
-@pytest.mark.quick("reading-2", "writing-15")
+@pytest.mark.quick("perturbing-15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("step", ["reading", "perturbing", "linking", "writing"])
 def test_a_signal_stops_the_run_and_leaves_nothing(
@@ -136,7 +136,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.quick("protect as json", "version", "methods")
+@pytest.mark.quick("version", "methods")
 @pytest.mark.parametrize("case", COMMANDS)
 def test_a_reader_that_goes_away_changes_nothing(case: str, tmp_path: Path) -> None:
     reading, writing = os.pipe()

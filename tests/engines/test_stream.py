@@ -245,7 +245,7 @@ def test_the_shuffle_on_a_disk_is_the_one_in_memory(
     assert pl.read_parquet(tmp_path / "out.parquet").equals(inside.data)
 
 
-@pytest.mark.quick("original")
+@pytest.mark.slow
 @pytest.mark.parametrize("marginals", ["original", "smoothed", "stratified"])
 def test_columns_get_their_distributions_back_as_in_memory(files: Path, marginals: str) -> None:
     options: dict[str, Any] = {"marginals": marginals, "exchange": False, "rules": None, "seed": SEED}

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from properties import examples
+from selection import mostly_slow
 
 import microveil as mv
 from microveil.core.errors import DataError
@@ -34,8 +35,10 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 NEEDS_ROWS = ("microaggregate",)
 
-every_perturbation = pytest.mark.parametrize("perturb", PERTURBATIONS)
-every_perturbation_of_few_rows = pytest.mark.parametrize("perturb", [p for p in PERTURBATIONS if p not in NEEDS_ROWS])
+every_perturbation = pytest.mark.parametrize("perturb", mostly_slow(PERTURBATIONS))
+every_perturbation_of_few_rows = pytest.mark.parametrize(
+    "perturb", mostly_slow(p for p in PERTURBATIONS if p not in NEEDS_ROWS)
+)
 
 
 def release_of(data: Any, perturb: str, seed: int, **options: Any) -> mv.Release:

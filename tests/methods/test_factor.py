@@ -194,7 +194,7 @@ def test_exact_scores_keep_the_covariances_on_average(params: dict[str, Any]) ->
     assert set(release.kept) == {"mean"}
 
 
-@pytest.mark.quick("0.5-0.6666666666666666")
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "left"), [(0.5, 2 / 3), (0.2, 1 - 2 * 0.2 * (1 - 0.4 / 1.2))])
 def test_regression_scores_shrink_the_variances(rho: float, left: float) -> None:
     # One factor with loadings sqrt(rho): the data tell S = 2 rho / (1 + rho) of it, and 1 - 2 rho (1 - S) stays.

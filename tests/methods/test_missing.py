@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from properties import examples
+from selection import mostly_slow
 
 import microveil as mv
 from microveil.errors import DataError
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 
 EXACT = 1e-10
 QUICK: dict[str, dict[str, Any]] = {"parametric": {"families": ["normal", "uniform"]}}
-every_perturbation = pytest.mark.parametrize("perturb", PERTURBATIONS)
+every_perturbation = pytest.mark.parametrize("perturb", mostly_slow(PERTURBATIONS))
 
 
 def release_of(data: Any, perturb: str = "swap", **options: Any) -> mv.Release:
