@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow fuzz lint types bench bench-scale study attacks docs clean
+.PHONY: help demo test slow studies fuzz lint types bench bench-scale study attacks docs clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -15,14 +15,18 @@ help: ## show this list
 demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and hidden
 	@$(BIN)/microveil demo
 
-test: $(VENV)/.installed-dev ## run all tests
-	$(BIN)/python -m pytest -n 2
+test: $(VENV)/.installed-dev ## run the quick tests: every behaviour, in five minutes on two cores
+	$(BIN)/python -m pytest -n 2 -rs
 
-slow: $(VENV)/.installed-dev ## run the tests that take long
-	$(BIN)/python -m pytest -n 2 -m slow
+slow: $(VENV)/.installed-dev ## run the tests that repeat more: all methods and files, many seeds, kills, published tables
+	$(BIN)/python -m pytest -n 2 -rs -m "slow and not study"
 
-fuzz: $(VENV)/.installed-dev ## throw odd files at the readers of CSV and of dictionaries, for FUZZ_SECONDS (600)
+studies: $(VENV)/.installed-dev ## run the longest studies, which CI leaves out
+	$(BIN)/python -m pytest -n 2 -rs -m study
+
+fuzz: $(VENV)/.installed-dev ## odd files for the readers, for FUZZ_SECONDS (600); property tests at random, FUZZ_EXAMPLES (1500) each
 	$(BIN)/python scripts/fuzz.py
+	MICROVEIL_FUZZ=$${FUZZ_EXAMPLES:-1500} $(BIN)/python -m pytest -n 2 -rs -m hypothesis
 
 lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from study_veil import figures, reference
 import microveil as mv
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "attacks"))
+sys.path[:0] = [str(ROOT / "tests" / "attacks"), str(ROOT / "tests")]
 
 from matrix import ATTACKS, FILES, outcome  # noqa: E402
 from membership import halves, untrained_gap_auc  # noqa: E402

@@ -20,6 +20,7 @@ from microveil.errors import DataError, ParameterError
 
 Array = NDArray[np.float64]
 
+pytestmark = pytest.mark.usefixtures("few_descriptions")
 NAMES = ["wages", "profit", "export", "import", "stock"]
 SENTINEL = 86420.97531
 FEW = ["dbrl", "rank_linkage", "interval_disclosure_own", "extreme_disclosure", "pil", "ks", "correlation_difference"]
@@ -112,6 +113,7 @@ def kinds(data: Array) -> dict[str, Any]:
     }
 
 
+@pytest.mark.quick("numpy", "pandas nullable")
 @pytest.mark.parametrize("kind", kinds(table(5)))
 def test_every_kind_of_frame_gives_the_same_figures(kind: str) -> None:
     data = table()
@@ -128,6 +130,7 @@ def test_every_kind_of_frame_gives_the_same_figures(kind: str) -> None:
     assert 0 <= rows[3]["chance"] < 1
 
 
+@pytest.mark.slow
 def test_kinds_may_be_mixed_and_columns_are_matched_by_name() -> None:
     data = table()
     original = frame(data).with_columns(region=pl.lit("north"))
@@ -425,6 +428,7 @@ def test_every_registered_measure_can_be_asked_for() -> None:
     assert list(words) == [*measuring.DEFAULT, "pil7"]
 
 
+@pytest.mark.quick("mixed units")
 @pytest.mark.parametrize("case", hostile_tables(table(60)[:, :4]))
 def test_hostile_tables_give_figures_or_reasons(case: str) -> None:
     data = hostile_tables(table(60)[:, :4])[case]

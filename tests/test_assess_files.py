@@ -93,6 +93,7 @@ def check_same(found: mv.Assessment, expected: mv.Assessment) -> None:
     assert found.rows == expected.rows
 
 
+@pytest.mark.quick("False")
 @pytest.mark.parametrize("holes", [False, True])
 def test_all_figures_are_those_of_tables_in_memory(tmp_path: Path, holes: bool) -> None:
     before, after = with_holes() if holes else (table(), masked(table()))
@@ -134,6 +135,7 @@ def test_sanity_lines_are_those_of_tables_in_memory(tmp_path: Path) -> None:
     assert found.to_frame()["measure"].to_list() == ids
 
 
+@pytest.mark.quick("False")
 @pytest.mark.parametrize("holes", [False, True])
 def test_figures_do_not_depend_on_the_size_of_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holes: bool
@@ -154,6 +156,7 @@ def test_figures_do_not_depend_on_the_size_of_pieces(
     check_same(assess_files(*paths, measures=QUICK, seed=3, sample=150, sanity=False), whole)
 
 
+@pytest.mark.slow
 def test_figures_do_not_depend_on_the_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = written(tmp_path, *with_holes())
     monkeypatch.setattr(measure, "SMALL", 1)

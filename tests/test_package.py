@@ -44,6 +44,7 @@ def checker() -> ModuleType:
     return checkout.script("check_imports")
 
 
+@pytest.mark.slow
 def test_no_room_imports_an_outer_one(checker: ModuleType) -> None:
     assert checker.main() == 0
 

@@ -51,6 +51,7 @@ def beside(method: str) -> dict[str, Any]:
 # --- Every method, every parameter
 
 
+@pytest.mark.quick("pca", "noise", "cluster_hybrid", "correct")
 @every_method
 def test_a_file_with_the_seed_gives_the_same_bytes_and_one_without_the_same_doses(method: str, tmp_path: Path) -> None:
     data, also, path = table(), beside(method), tmp_path / "recipe.toml"
@@ -152,6 +153,7 @@ def round_trip(plan: Plan) -> dict[str, Any]:
     return settled(METHODS[plan.method].plan(again.parameters))
 
 
+@pytest.mark.quick("pca", "veil", "noise", "cluster_hybrid", "microaggregate")
 @every_method
 def test_every_parameter_comes_back_with_every_kind_of_value(method: str) -> None:
     found = METHODS[method]

@@ -7,14 +7,16 @@ counts only if the release of a method that the attack gains nothing from does n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import polars as pl
 from membership import halves, untrained_gap_auc
 from numpy.typing import NDArray
+from samples import factor_amounts
 
 import microveil as mv
 from microveil.errors import MicroveilError
@@ -44,13 +46,6 @@ class Attack:
     seen_by: tuple[str, ...]
 
 
-def firms(seed: int, rows: int = 300, columns: int = 6) -> Array:
-    """Amounts that go together, with heavy tails."""
-    rng = np.random.default_rng(seed)
-    loadings = rng.gamma(0.5, size=(columns, 3)) + 0.1
-    return rng.lognormal(0, 1, size=(rows, 3)) @ loadings.T * rng.lognormal(0, 0.4, size=(rows, columns))
-
-
 def people(seed: int) -> Array:
     """Ages, hours, incomes: bounded, rounded, with zeros and ties."""
     rng = np.random.default_rng(seed)
@@ -69,7 +64,7 @@ def survey(seed: int) -> Array:
     return halves(whole, np.random.default_rng(seed))[0]
 
 
-FILES: dict[str, Callable[[int], Array]] = {"firms": firms, "people": people, "survey": survey}
+FILES: dict[str, Callable[[int], Array]] = {"firms": factor_amounts, "people": people, "survey": survey}
 
 
 def protect(method: str, data: Any, seed: int, **roles: Any) -> mv.Release:
@@ -177,10 +172,19 @@ def outcome(method: str, attack: str, data: Array, seed: int) -> str:
         return "refused"
     if tried.gained <= tried.limit:
         return "holds"
-    control = ATTACKS[attack].run(CONTROL, data, seed).release.warnings
-    ordinary = {re.sub(r"\d+", "#", warning) for warning in control}
-    warned = any(re.sub(r"\d+", "#", warning) not in ordinary for warning in tried.release.warnings)
+    warned = _without_numbers(tried.release.warnings) - _ordinary_warnings(attack, data.tobytes(), data.shape, seed)
     return "seen" if warned and visible(tried, ATTACKS[attack].seen_by) else "open"
+
+
+@cache
+def _ordinary_warnings(attack: str, data: bytes, shape: tuple[int, int], seed: int) -> frozenset[str]:
+    """What a release of the control warns of; all methods are held against it."""
+    table = np.frombuffer(data).reshape(shape)
+    return _without_numbers(ATTACKS[attack].run(CONTROL, table, seed).release.warnings)
+
+
+def _without_numbers(warnings: Iterable[str]) -> frozenset[str]:
+    return frozenset(re.sub(r"\d+", "#", warning) for warning in warnings)
 
 
 def visible(tried: Tried, measures: tuple[str, ...]) -> bool:

@@ -99,6 +99,7 @@ def test_one_cell_in_the_last_corner_of_a_sheet(tmp_path: Path) -> None:
     assert "beyond its last column name" in said
 
 
+@pytest.mark.slow
 def test_a_wide_header_and_one_cell_far_below(tmp_path: Path) -> None:
     header: dict[str, float | str] = {f"{letters(number)}1": f"n{number}" for number in range(1, 16_385)}
     source = workbook(tmp_path / "far.xlsx", header | {"XFD1048576": 1.0})
@@ -116,6 +117,7 @@ def test_cells_far_below_a_narrow_header_are_rows_as_any(tmp_path: Path) -> None
     assert frame["b"].drop_nulls().to_list() == [2]
 
 
+@pytest.mark.slow
 def test_a_row_that_no_sheet_has(tmp_path: Path) -> None:
     source = workbook(tmp_path / "far.xlsx", {"A1": "a", "A3000000": 3.0})
     with pytest.raises(FileError, match="more rows than a sheet can have"):
@@ -142,6 +144,7 @@ def test_a_workbook_that_is_packed_too_tightly(tmp_path: Path) -> None:
     assert "times its size, which no table does" in said
 
 
+@pytest.mark.slow
 def test_a_header_of_200_000_names(tmp_path: Path) -> None:
     source = tmp_path / "wide.csv"
     row = ",".join(["1.5"] * 200_000)

@@ -14,6 +14,7 @@ import pytest
 from command import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from microveil.cli.endings import Stopped
 
@@ -199,6 +200,7 @@ def test_a_device_is_never_a_target(good: Path, tmp_path: Path, capsys: pytest.C
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extension", ["csv", "parquet"])
 def test_a_full_disk_leaves_nothing_behind(extension: str, tmp_path: Path) -> None:
     source, folder = tmp_path / "in.csv", tmp_path / "out"
@@ -243,6 +245,7 @@ def test_an_existing_output_survives_a_failure(good: Path, tmp_path: Path, capsy
     assert out.read_text() == "precious"
 
 
+@pytest.mark.quick("sync-True", "report-False")
 @pytest.mark.parametrize("existing", [True, False])
 @pytest.mark.parametrize("fault", ["polars", "report", "sync", "stopped"])
 def test_a_failing_run_leaves_reports_and_recipes_as_they_were(
@@ -315,7 +318,7 @@ CELLS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=st.integers(1, 4).flatmap(lambda m: st.lists(st.lists(CELLS, min_size=m, max_size=m), max_size=8)))
 def test_whatever_is_in_the_file_it_is_protected_or_refused_in_one_line(
     rows: list[list[str]], tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]

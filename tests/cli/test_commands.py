@@ -161,6 +161,7 @@ def test_a_figure_without_bound_is_told_in_json_too(
     assert json.loads(printed, parse_constant=pytest.fail)["found"]["alpha_limit"] == "Infinity"
 
 
+@pytest.mark.slow
 def test_reports_and_recipe_and_the_secret_seed(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,6 +243,7 @@ def test_the_help_of_describe_shows_a_dictionary(capsys: pytest.CaptureFixture[s
     assert shown["sums"] == [{"total": "turnover", "parts": ["domestic", "export"]}]
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_told_with_weights_and_strata(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,6 +302,7 @@ def parameters_shown(capsys: pytest.CaptureFixture[str], method: str) -> set[str
     return {parameter["name"] for group in details["parameters"] for parameter in group["parameters"]}
 
 
+@pytest.mark.slow
 def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "demo"
     code, printed, _ = run(capsys, "demo", "--folder", folder)
@@ -322,6 +325,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert option in help_text
 
 
+@pytest.mark.slow
 def test_a_long_run_shows_progress_on_standard_error_only(tmp_path: Path) -> None:
     source = tmp_path / "long.parquet"
     rng = np.random.default_rng(1)

@@ -44,6 +44,7 @@ def test_a_study_as_json_and_for_people(tmp_path: Path) -> None:
     assert "Beaten by no other" in shown.stdout
 
 
+@pytest.mark.slow
 def test_bad_usage_ends_with_two() -> None:
     for arguments in (["--methods", "pcb"], ["--methods", "noise", "--limit", "dbrl"], ["--methods", "noise bogus=1"]):
         done = run(*arguments)
@@ -51,6 +52,7 @@ def test_bad_usage_ends_with_two() -> None:
         assert done.stderr.startswith("microveil: ")
 
 
+@pytest.mark.slow
 def test_an_infinite_figure_keeps_no_limit() -> None:
     asked = ["--methods", "pca, component_removal threshold=0.1", "--repeats", "2", "--seed", "1"]
     done = run(*asked, "--measures", "pil,kl_gaussian,dbrl", "--limit", "kl_gaussian=5")
@@ -59,6 +61,7 @@ def test_an_infinite_figure_keeps_no_limit() -> None:
     assert "Least loss within kl_gaussian 5: pca" in done.stdout
 
 
+@pytest.mark.slow
 def test_limits_are_checked_before_the_study_and_measured_if_nobody_asked() -> None:
     asked = ["--methods", "noise", "--repeats", "2", "--seed", "1", "--measures", "dbrl"]
     done = run(*asked, "--limit", "nix=1")
@@ -72,6 +75,7 @@ def test_limits_are_checked_before_the_study_and_measured_if_nobody_asked() -> N
     assert json.loads(alone.stdout)["frontier"] == []
 
 
+@pytest.mark.slow
 def test_of_few_releases_no_interval_is_shown_and_the_reason_is() -> None:
     asked = ["--methods", "noise", "--measures", "dbrl,pil", "--seed", "1"]
     few = run(*asked, "--repeats", "2").stdout
@@ -109,6 +113,7 @@ def test_the_command_that_is_advised_has_the_roles_and_makes_the_release() -> No
     )
 
 
+@pytest.mark.slow
 def test_advice_with_weights_is_given_on_the_command_line(tmp_path: Path) -> None:
     survey = tmp_path / "survey.csv"
     survey.write_text("\n".join(example_file().read_text(encoding="utf-8").splitlines()[:90]), encoding="utf-8")
@@ -126,6 +131,7 @@ def test_advice_with_weights_is_given_on_the_command_line(tmp_path: Path) -> Non
     assert output.exists()
 
 
+@pytest.mark.slow
 def test_who_stops_a_study_is_told_that_its_finished_releases_are_kept(tmp_path: Path) -> None:
     store = tmp_path / "study.jsonl"
     asked = ["--methods", "noise", "--measures", "optimal_linkage,pil", "--repeats", "500", "--store", str(store)]

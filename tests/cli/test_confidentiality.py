@@ -175,6 +175,7 @@ def test_the_search_finds_what_is_there(folder: Path) -> None:
     assert leaks([(folder / "in.csv").read_text()]) >= {value for value in PLANTED.values() if len(value) >= 6}
 
 
+@pytest.mark.quick("protect as json", "assess")
 @pytest.mark.parametrize("case", SUCCESS)
 def test_a_run_that_succeeds_tells_no_value(case: str, folder: Path) -> None:
     done = run(folder, *SUCCESS[case])
@@ -204,6 +205,7 @@ def test_a_run_that_fails_tells_no_value(
     assert set(folder.rglob("*")) == before, "nothing is left"
 
 
+@pytest.mark.quick("microveil.workflow.protecting.protect_table")
 @pytest.mark.parametrize(
     "place",
     [
@@ -262,6 +264,7 @@ def test_reports_from_python_are_private_too(tmp_path: Path) -> None:
         assert mode(tmp_path / f"{audience}.html") == mode(tmp_path / f"{audience}.json") == expected
 
 
+@pytest.mark.slow
 def test_the_report_of_a_study_is_private(folder: Path) -> None:
     os.chmod(folder, 0o755)  # noqa: PTH101 - as a shared folder is
     study = ["compare", "in.csv", "--methods", "noise, rank_swap", "--repeats", "1", "--measures", "dbrl,pil"]

@@ -56,6 +56,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
+@pytest.mark.quick("perturbing-15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("step", ["reading", "perturbing", "linking", "writing"])
 def test_a_signal_stops_the_run_and_leaves_nothing(
@@ -135,6 +136,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.quick("version", "methods")
 @pytest.mark.parametrize("case", COMMANDS)
 def test_a_reader_that_goes_away_changes_nothing(case: str, tmp_path: Path) -> None:
     reading, writing = os.pipe()
@@ -148,6 +150,7 @@ def test_a_reader_that_goes_away_changes_nothing(case: str, tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == expected, "the work was done all the same"
 
 
+@pytest.mark.slow
 def test_a_reader_of_messages_that_goes_away_changes_nothing(large: Path, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)

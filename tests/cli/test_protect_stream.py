@@ -44,6 +44,7 @@ def test_it_writes_what_memory_writes(source: Path, capsys: pytest.CaptureFixtur
     assert any("sample of 10,000 rows" in said for said in found["stream"]["warnings"])
 
 
+@pytest.mark.slow
 def test_reports_and_a_recipe_that_runs(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = source.parent
     files = ("--report", folder / "r.html", "--public-report", folder / "p.html", "--save-recipe", folder / "r.toml")
@@ -96,6 +97,7 @@ def test_what_it_cannot_do_is_said(
     assert not output.exists()
 
 
+@pytest.mark.quick("1000000-ipso-1")
 @pytest.mark.parametrize(
     ("free", "method", "sampled"), [(10**6, "ipso", 1), (10**12, "ipso", 0), (10**6, "shuffle", 0)]
 )

@@ -112,6 +112,7 @@ def test_options_go_before_the_recipe(source: Path, tmp_path: Path, capsys: pyte
     assert pl.read_parquet(out).equals(pl.read_parquet(expected))
 
 
+@pytest.mark.slow
 def test_another_output_leaves_the_reports_of_the_first_alone(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_policy_in_the_recipe_holds(source: Path, tmp_path: Path, capsys: pyte
         assert ("policy 'ours' is not met (pil); nothing was written" in err) == (code == 1)
 
 
+@pytest.mark.slow
 def test_how_the_input_is_read_and_the_output_written_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +264,7 @@ def test_the_seed_needs_a_recipe_to_go_to(source: Path, tmp_path: Path, capsys: 
     assert "--include-seed: no recipe is asked for" in err
 
 
+@pytest.mark.quick("method,components,exact")
 @pytest.mark.parametrize(
     "options",
     [

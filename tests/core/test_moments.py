@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 
 from microveil.core.moments import FIRST_ROWS, Moments, first_mean, moments, pair_moments
 from microveil.core.threads import rows_per_piece, segments
@@ -243,7 +244,7 @@ def test_pair_without_a_common_row_has_no_covariance() -> None:
     assert np.isfinite(found.mean).all()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(60))
 @given(
     rows=st.integers(3, 200),
     columns=st.integers(1, 6),

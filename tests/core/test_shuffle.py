@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 from scipy.stats import chi2
 
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams, row_blocks
@@ -179,7 +180,7 @@ def uniform_below(bound: int, draws: Iterator[int]) -> int:
     raise AssertionError("draws have no end")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(rows=st.integers(0, 200), bits=st.integers(0, 6), seed=st.integers(0, 2**64))
 def test_agrees_with_the_external_shuffle(rows: int, bits: int, seed: int) -> None:
     values = np.arange(rows, dtype=np.float64)
@@ -285,6 +286,7 @@ def shuffle_without_fixed_points(values: NDArray[np.float64], stream: Stream) ->
     return out
 
 
+@pytest.mark.quick("4-1")
 @pytest.mark.parametrize(("rows", "buckets"), BUCKETED_CASES)
 def test_all_permutations_are_equally_likely(rows: int, buckets: int) -> None:
     assert p_value_of_permutations(in_buckets(buckets), rows, trials=40 * factorial(rows)) > SIGNIFICANCE

@@ -18,7 +18,7 @@ from microveil.io.files.formula_injection import formulas_kept
 from microveil.io.files.numerals import SAMPLE
 from microveil.io.tables import ReadOptions, read_table, write_table
 
-HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
+HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 def save(folder, content: str | bytes, name="in.csv"):

@@ -37,7 +37,7 @@ from microveil.io.tables import (
 from microveil.storage.atomic import atomic_targets
 
 SENTINEL = "SECRET81234"
-HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
+HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 def save(folder: Path, content: str | bytes, name: str = "in.csv") -> Path:
@@ -249,6 +249,7 @@ def test_a_cell_like_the_end_mark_is_kept(tmp_path):
     assert frame.rows() == [("end", "end")] * 2
 
 
+@pytest.mark.slow
 def test_wide_and_long_rows(tmp_path):
     names = [f"column{i}" for i in range(3_000)]
     frame, _ = read_table(save(tmp_path, ",".join(names) + "\n" + ",".join(["1.25"] * 3_000) + "\n"))

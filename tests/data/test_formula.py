@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 
 import microveil as mv
 from microveil.cli.main import main
@@ -153,7 +154,7 @@ def formulas(draw: st.DrawFn, depth: int = 3) -> str:
     return shape.format(left, right)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(formulas())
 def test_the_model_matrix_spans_what_that_of_formulaic_does(text: str) -> None:
     import formulaic
@@ -525,7 +526,6 @@ def test_terms_without_end_are_refused() -> None:
         terms_of(many, f"~ {':'.join(many.columns[:7])}")
 
 
-@settings(deadline=None)
 @given(st.one_of(st.lists(LETTERS, max_size=25).map("".join), st.text(max_size=40)))
 def test_any_text_is_a_formula_of_known_columns_or_refused(text: str) -> None:
     numeric = {"x": True, "y": True, "region": False, "floor space": True, "C": True, "0": True}

@@ -112,6 +112,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.quick("pca-params1-*")
 @pytest.mark.parametrize(("method", "params", "public", "partitions"), WAYS)
 def test_equals_memory_whatever_the_partitions(spark, method, params, public, partitions):
     frame = columns()
@@ -123,6 +124,7 @@ def test_equals_memory_whatever_the_partitions(spark, method, params, public, pa
     release.close()
 
 
+@pytest.mark.slow
 def test_a_dataset_is_numbered_by_its_files_and_shuffled_in_buckets(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(shuffle, "SMALL", 10_000)
     monkeypatch.setattr(shuffle, "ROWS_PER_BUCKET", 20_000)
@@ -140,6 +142,7 @@ def test_a_dataset_is_numbered_by_its_files_and_shuffled_in_buckets(spark, tmp_p
     release.close()
 
 
+@pytest.mark.quick("ipso-public0")
 @pytest.mark.parametrize(("method", "public"), [("ipso", ("x",)), ("pca", ())])
 def test_moments_are_exact_far_from_zero(spark, method, public):
     frame = columns(offset=1e6)
@@ -158,6 +161,7 @@ def test_moments_are_exact_far_from_zero(spark, method, public):
     release.close()
 
 
+@pytest.mark.slow
 def test_weights_and_sums(spark):
     frame = columns().with_columns(
         total=pl.col("a.b") + pl.col("b"),
@@ -194,6 +198,7 @@ def killing(of, marker):
     return once
 
 
+@pytest.mark.slow
 def test_the_account_is_that_of_memory(spark, tmp_path):
     frame = columns().with_columns(total=pl.col("a.b") + pl.col("b"))
     chosen = ["a.b", "b", "total"]
@@ -213,6 +218,7 @@ def test_the_account_is_that_of_memory(spark, tmp_path):
     release.close()
 
 
+@pytest.mark.slow
 def test_the_account_counts_all_rows(spark):
     """It is taken on fewer rows than there are."""
     rare = (pl.col("k") % 500 == 0).cast(float)
@@ -225,6 +231,7 @@ def test_the_account_counts_all_rows(spark):
     release.close()
 
 
+@pytest.mark.slow
 def test_a_killed_task_changes_nothing(spark, tmp_path):
     release = protected(on_spark(spark, columns(), 2), "pca", {})
     wanted = as_frame(release.data)
@@ -247,6 +254,7 @@ def test_a_killed_task_changes_nothing(spark, tmp_path):
     release.close()
 
 
+@pytest.mark.slow
 def test_rows_that_change_when_they_are_read_again_are_noticed(spark):
     def other_each_time(batches):
         import pyarrow as pa
@@ -263,6 +271,7 @@ def test_rows_that_change_when_they_are_read_again_are_noticed(spark):
         release.data.collect()
 
 
+@pytest.mark.slow
 def test_numbers_that_a_double_cannot_hold_are_refused(spark):
     rows = spark.range(300).selectExpr("rand(1) a", "rand(2) b", "id k", "cast(id / 8 as decimal(38, 18)) d")
     for name, cell in {
@@ -336,6 +345,7 @@ def test_merged_moments_are_those_of_all_rows():
     assert np.abs((found.comoment - whole.comoment) / scale).max() <= 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not java_is_there(), reason="Spark needs Java 17 or newer")
 def test_on_a_cluster_whose_executor_is_killed(tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is not installed")

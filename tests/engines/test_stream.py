@@ -75,6 +75,7 @@ def eligible(name: str, parameters: dict[str, Any]) -> bool:
     return True
 
 
+@pytest.mark.quick("pca-parameters0", "primp-*", "ipso-*", "noise-*", "factor-parameters1")
 @pytest.mark.parametrize(("name", "parameters"), [case for case in CASES if eligible(*case)])
 def test_a_file_in_blocks_is_protected_as_in_memory(files: Path, name: str, parameters: dict[str, Any]) -> None:
     options = {"rules": None, "seed": SEED, "confidential": ["sales", "costs", "far", "staff", "single"], **parameters}
@@ -96,6 +97,7 @@ MANNERS = {
 }
 
 
+@pytest.mark.quick("ipso-german", "pca-windows")
 @pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
 @pytest.mark.parametrize("method", ["ipso", "pca"])
 def test_csv_goes_through_in_its_own_manner(tmp_path: Path, manner: dict[str, Any], method: str) -> None:
@@ -173,6 +175,7 @@ def test_sums_constants_and_public_columns(files: Path, method: str, public: lis
     assert release.rows == data.height
 
 
+@pytest.mark.quick("public0")
 @pytest.mark.parametrize("public", [["region"], ["size", "region", "kind"], "~ region + size"])
 def test_labels_are_regressed_on(tmp_path: Path, public: Any) -> None:
     rng = np.random.default_rng(4)
@@ -242,6 +245,7 @@ def test_the_shuffle_on_a_disk_is_the_one_in_memory(
     assert pl.read_parquet(tmp_path / "out.parquet").equals(inside.data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marginals", ["original", "smoothed", "stratified"])
 def test_columns_get_their_distributions_back_as_in_memory(files: Path, marginals: str) -> None:
     options: dict[str, Any] = {"marginals": marginals, "exchange": False, "rules": None, "seed": SEED}
@@ -444,6 +448,7 @@ mv.protect_file(sys.argv[1], sys.argv[2], "pca", seed=1, engine="stream", memory
 MOMENTS = ["reading the file", "looking for rules", "perturbing components", "writing the file"]
 
 
+@pytest.mark.quick("perturbing components")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_leaves_no_output_and_no_readable_data(tmp_path: Path, moment: str) -> None:
     survey(100_000).select("sales", "costs", "far").write_parquet(tmp_path / "in.parquet")
@@ -462,6 +467,7 @@ def test_a_kill_leaves_no_output_and_no_readable_data(tmp_path: Path, moment: st
     assert [path.name for path in target.parent.iterdir()] == ["released.parquet"]
 
 
+@pytest.mark.slow
 def test_what_another_process_is_writing_is_not_swept_away(tmp_path: Path) -> None:
     survey(100_000).select("sales", "costs", "far").write_parquet(tmp_path / "in.parquet")
     arguments = [str(tmp_path / "in.parquet"), str(tmp_path / "one.parquet"), "looking for rules"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import census
+from samples import moment_errors, skewed
 from scipy import stats
 
 import microveil as mv
@@ -17,17 +18,6 @@ from microveil.errors import ParameterError
 from microveil.restore import correction
 
 Array = NDArray[np.float64]
-
-
-def skewed(seed: int = 0, rows: int = 300, columns: int = 4) -> Array:
-    rng = np.random.default_rng(seed)
-    return rng.gamma(1.5, size=(rows, columns)) @ rng.standard_normal((columns, columns)) + 10
-
-
-def moment_errors(before: Array, after: Array) -> tuple[float, float]:
-    sd = before.std(axis=0)
-    gap = np.abs(np.cov(after.T, ddof=0) - np.cov(before.T, ddof=0)) / np.outer(sd, sd)
-    return float((np.abs(after.mean(axis=0) - before.mean(axis=0)) / sd).max()), float(gap.max())
 
 
 def summary(values: Array) -> Moments:
@@ -175,6 +165,7 @@ def test_cholesky_and_normal_take_one_column() -> None:
 # --- The multivariate normal (MN)
 
 
+@pytest.mark.slow
 def test_normal_has_the_means_and_covariances_on_average() -> None:
     data = skewed(9, 200)
     sd = data.std(axis=0)

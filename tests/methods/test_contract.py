@@ -174,6 +174,7 @@ def test_same_seed_gives_the_same_bytes(method: str, perturb: str, kind: str) ->
     assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.quick("*-120")
 @pytest.mark.parametrize("rows", [120, 20_000])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "numpy"])
 def test_same_seed_gives_the_same_bytes_in_every_kind_of_frame(kind: str, rows: int) -> None:
@@ -183,6 +184,7 @@ def test_same_seed_gives_the_same_bytes_in_every_kind_of_frame(kind: str, rows: 
     assert (found == expected).all()
 
 
+@pytest.mark.quick("*-120")
 @pytest.mark.parametrize("rows", [120, 20_000])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_same_seed_gives_the_same_bytes_in_every_memory_layout(layout: str, rows: int) -> None:
@@ -346,6 +348,7 @@ def test_dose_is_within_range_and_measures_the_release(method: str, perturb: str
         assert list(release.dose) == [str(j) for j in range(4) if [j] != options.get("public")]
 
 
+@pytest.mark.quick("pca-swap")
 @every_pair
 def test_dose_asked_is_met_on_average(method: str, perturb: str) -> None:
     data, options = table(rows=4000), {"components": [0, 1], "exact": False}
@@ -591,6 +594,7 @@ show("veil in many pieces", table(60_000, 4), "veil")
 """
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_a_byte() -> None:
     script = f"PERTURBATIONS = {list(PERTURBATIONS)!r}\n{BYTES}"
     settings = [("1", "1"), ("2", "4"), ("3", "2")]

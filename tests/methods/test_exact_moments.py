@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
+from selection import mostly_slow
 
 import microveil as mv
 from microveil.core.errors import DataError
@@ -33,8 +35,10 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 NEEDS_ROWS = ("microaggregate",)
 
-every_perturbation = pytest.mark.parametrize("perturb", PERTURBATIONS)
-every_perturbation_of_few_rows = pytest.mark.parametrize("perturb", [p for p in PERTURBATIONS if p not in NEEDS_ROWS])
+every_perturbation = pytest.mark.parametrize("perturb", mostly_slow(PERTURBATIONS))
+every_perturbation_of_few_rows = pytest.mark.parametrize(
+    "perturb", mostly_slow(p for p in PERTURBATIONS if p not in NEEDS_ROWS)
+)
 
 
 def release_of(data: Any, perturb: str, seed: int, **options: Any) -> mv.Release:
@@ -141,6 +145,7 @@ every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
 # --- Mean and covariance of the whole table
 
 
+@pytest.mark.quick("shuffle-*", "redraw-*", "noise-*", "*-plain")
 @every_scenario
 @every_perturbation
 def test_mean_and_covariance_are_exact(scenario: str, perturb: str) -> None:
@@ -196,7 +201,7 @@ def test_mean_and_covariance_are_exact_without_standardisation(perturb: str, rat
     assert_exact(data, release_of(data, perturb, 4, standardise=False).data)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(150))
 @given(
     rows=st.integers(3, 40),
     columns=st.integers(2, 9),
@@ -325,6 +330,7 @@ def test_public_weights_strata_and_partial_components_together_are_exact(perturb
         assert_exact(data[rows, :5], after[rows, :5], weights[rows])
 
 
+@pytest.mark.quick("shuffle-*", "noise-*", "redraw-*", "*shuffle", "*noise")
 @every_perturbation
 @pytest.mark.parametrize("rows", [6, 7, 8])
 def test_fewest_rows_with_public_columns_are_exact_or_refused(perturb: str, rows: int) -> None:
@@ -382,6 +388,7 @@ def test_untouched_components_come_back_record_by_record(perturb: str, chosen: l
         assert moved[chosen].min() > 0.1
 
 
+@pytest.mark.quick("noise", "shuffle", "redraw")
 @every_perturbation
 def test_partial_components_are_exact(perturb: str) -> None:
     for seed in SEEDS:
@@ -393,6 +400,7 @@ def test_partial_components_are_exact(perturb: str) -> None:
 # --- Totals
 
 
+@pytest.mark.quick("*noise", "*shuffle", "*redraw")
 @every_perturbation
 @pytest.mark.parametrize("exact", [True, False])
 def test_nested_totals_hold_in_every_row(perturb: str, exact: bool) -> None:
@@ -437,6 +445,7 @@ def test_covariances_move_without_exact(perturb: str) -> None:
 # --- What the release says about itself
 
 
+@pytest.mark.quick("heavy tails", "3 x 5", "mostly zeros")
 @every_scenario
 def test_kept_tells_the_error_that_was_reached(scenario: str) -> None:
     data = SCENARIOS[scenario](np.random.default_rng(5))

@@ -88,6 +88,7 @@ def test_the_same_kind_comes_back_and_the_input_stays(kind: str) -> None:
     assert np.array_equal(after, mv.protect(values, "factor", seed=3).data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"scores": "regression"}, {"rest": "keep"}], ids=str)
 def test_seeds_repeat_and_differ(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     data = skewed(rows=20_000)
@@ -119,6 +120,7 @@ def test_the_recipe_replays(params: dict[str, Any]) -> None:
     pd.testing.assert_frame_equal(again.data, release.data, check_exact=True)
 
 
+@pytest.mark.quick("noise", "shuffle", "redraw")
 @pytest.mark.parametrize("perturb", PERTURBATIONS)
 def test_every_perturbation_goes_with_factors(perturb: str) -> None:
     release = mv.protect(skewed(), "factor", perturb=perturb, seed=1)
@@ -179,6 +181,7 @@ def test_exact_moments_with_weights_and_public_columns(params: dict[str, Any]) -
 # --- Covariances: kept on average by exact scores, not by regression scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"rest": "keep"}, {"factors": 1}, {"select": [0], "rest": "keep"}], ids=str)
 def test_exact_scores_keep_the_covariances_on_average(params: dict[str, Any]) -> None:
     data = skewed(6)
@@ -192,6 +195,7 @@ def test_exact_scores_keep_the_covariances_on_average(params: dict[str, Any]) ->
     assert set(release.kept) == {"mean"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "left"), [(0.5, 2 / 3), (0.2, 1 - 2 * 0.2 * (1 - 0.4 / 1.2))])
 def test_regression_scores_shrink_the_variances(rho: float, left: float) -> None:
     # One factor with loadings sqrt(rho): the data tell S = 2 rho / (1 + rho) of it, and 1 - 2 rho (1 - S) stays.
@@ -207,6 +211,7 @@ def test_regression_scores_shrink_the_variances(rho: float, left: float) -> None
     assert set(release.kept) == {"mean"}
 
 
+@pytest.mark.slow
 def test_regression_scores_shrink_tarragona_to_95_per_cent() -> None:
     _, data = tarragona()
     options: dict[str, Any] = {"scores": "regression", "exact": False, "rest": "keep"}

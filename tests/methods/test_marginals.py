@@ -78,6 +78,7 @@ def same_values(before: pd.DataFrame, after: pd.DataFrame) -> bool:
 # --- original
 
 
+@pytest.mark.quick("plain-*", "*-veil")
 @every_method
 @every_kind
 def test_every_column_has_exactly_its_own_values_in_another_order(method: str, kind: str) -> None:
@@ -160,6 +161,7 @@ def given_away(before: pd.Series, after: pd.Series, group: int = 5) -> int:
     return count
 
 
+@pytest.mark.quick("*veil", "*pca", "*noise")
 @pytest.mark.parametrize("method", ["veil", "pca", "normal", "noise"])
 @every_kind
 def test_no_extreme_is_given_away_and_no_value_leaves_the_domain(method: str, kind: str) -> None:

@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
+from selection import mostly_slow
 
 import microveil as mv
 from microveil.errors import DataError
@@ -25,7 +27,7 @@ Array = NDArray[np.float64]
 
 EXACT = 1e-10
 QUICK: dict[str, dict[str, Any]] = {"parametric": {"families": ["normal", "uniform"]}}
-every_perturbation = pytest.mark.parametrize("perturb", PERTURBATIONS)
+every_perturbation = pytest.mark.parametrize("perturb", mostly_slow(PERTURBATIONS))
 
 
 def release_of(data: Any, perturb: str = "swap", **options: Any) -> mv.Release:
@@ -68,6 +70,7 @@ def assert_pairs_exact(before: pd.DataFrame, after: pd.DataFrame) -> None:
 # --- Means and pairwise covariances
 
 
+@pytest.mark.quick("*shuffle*", "*redraw*", "*noise*")
 @every_perturbation
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
 def test_means_and_pairwise_covariances_are_exact(perturb: str, share: float) -> None:
@@ -113,7 +116,7 @@ def test_one_missing_cell_does_not_end_exactness() -> None:
     assert_pairs_exact(frame, release_of(frame, seed=1).data)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(30))
 @given(
     rows=st.integers(80, 400),
     columns=st.integers(2, 7),
@@ -129,6 +132,7 @@ def test_any_table_with_holes_is_exact(rows: int, columns: int, share: float, pe
     assert covariance_error <= EXACT
 
 
+@pytest.mark.quick("shuffle", "redraw", "noise")
 @every_perturbation
 def test_released_cells_stay_in_the_range_of_the_data(perturb: str) -> None:
     # Meeting the moments must not wreck the values: swapped or redrawn normal data have no cell at 8 sd.
@@ -138,6 +142,7 @@ def test_released_cells_stay_in_the_range_of_the_data(perturb: str) -> None:
         assert ((after - frame.mean()).abs() / frame.std()).max().max() <= 8
 
 
+@pytest.mark.quick("noise", "shuffle", "redraw")
 @every_perturbation
 def test_kept_tells_the_error_that_was_reached(perturb: str) -> None:
     for seed in range(3):
@@ -149,6 +154,7 @@ def test_kept_tells_the_error_that_was_reached(perturb: str) -> None:
         assert release.kept["covariance"] >= 0.98 * covariance_error - 1e-13
 
 
+@pytest.mark.quick("shuffle", "redraw", "noise")
 @every_perturbation
 def test_weighted_means_and_pairwise_covariances_are_exact(perturb: str) -> None:
     for seed in range(3):
@@ -177,6 +183,7 @@ def weighted_errors(before: Array, after: Array, weights: Array) -> tuple[float,
     return worst_mean, worst_covariance
 
 
+@pytest.mark.quick("shuffle", "redraw", "noise")
 @every_perturbation
 def test_strata_with_holes_are_exact_within_each(perturb: str) -> None:
     for seed in range(3):

@@ -315,6 +315,7 @@ def test_rules_are_found_with_weights(method: str) -> None:
     assert np.allclose(release.data["t"], release.data["a"] + release.data["b"], rtol=1e-12)
 
 
+@pytest.mark.quick("redraw", "normal")
 @pytest.mark.parametrize("perturb", ["redraw", "normal", "parametric", "noise"])
 def test_weighted_moments_are_kept_on_average_without_exact(perturb: str) -> None:
     data = frame(8, 400)

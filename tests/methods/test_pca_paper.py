@@ -290,6 +290,7 @@ def expected_correlation(data: Array, component: int, column: int) -> float:
     return (1 - share) / np.sqrt(1 + share * bandwidth**2 / value)
 
 
+@pytest.mark.slow
 def test_redrawing_component_3_of_census_has_the_expected_correlations() -> None:
     data, draws = census_without_pothval(), 60
     found = redraw_correlations(data, 2, draws)
@@ -303,6 +304,7 @@ def test_redrawing_component_3_of_census_has_the_expected_correlations() -> None
     assert others.max() == pytest.approx(0.9988, abs=0.0005)
 
 
+@pytest.mark.slow
 def test_redrawing_one_component_has_the_correlation_of_the_closed_form() -> None:
     """A sibling on our own data: the mean over draws against the formula, within three standard errors."""
     data, draws = correlated(11, 600, 5), 60

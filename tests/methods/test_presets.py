@@ -16,6 +16,7 @@ import pytest
 from hostile import hostile_tables
 from numpy.typing import NDArray
 from reference import census, tarragona
+from samples import moment_errors, skewed
 
 import microveil as mv
 from microveil.assess import quick_risk
@@ -47,17 +48,6 @@ def beside(method: str, data: Any) -> dict[str, Any]:
 NAMES = ["income", "tax", "assets", "debt"]
 
 
-def mixed(seed: int = 0, rows: int = 300, columns: int = 4) -> Array:
-    rng = np.random.default_rng(seed)
-    return rng.gamma(1.5, size=(rows, columns)) @ rng.standard_normal((columns, columns)) + 10
-
-
-def moment_errors(before: Array, after: Array) -> tuple[float, float]:
-    sd = before.std(axis=0)
-    gap = np.abs(np.cov(after.T, ddof=0) - np.cov(before.T, ddof=0)) / np.outer(sd, sd)
-    return float((np.abs(after.mean(axis=0) - before.mean(axis=0)) / sd).max()), float(gap.max())
-
-
 KINDS: dict[str, Callable[[Array], Any]] = {
     "numpy": lambda values: values,
     "pandas": lambda values: pd.DataFrame(values, columns=NAMES),
@@ -69,10 +59,11 @@ KINDS: dict[str, Callable[[Array], Any]] = {
 # --- The contract
 
 
+@pytest.mark.quick("numpy-*", "*-noise")
 @every_preset
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_kind_comes_back_and_the_input_stays(method: str, kind: str) -> None:
-    values = mixed()
+    values = skewed()
     data = KINDS[kind](values.copy())
     also = beside(method, values)
     release = mv.protect(data, method, seed=3, **also)
@@ -84,9 +75,10 @@ def test_the_same_kind_comes_back_and_the_input_stays(method: str, kind: str) ->
     assert np.array_equal(after, mv.protect(values, method, seed=3, **also).data)
 
 
+@pytest.mark.quick("noise", "primp", "romm", "veil", "rank_swap", "microaggregate")
 @every_preset
 def test_seeds_repeat_and_differ(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = mixed()
+    data = skewed()
     also = beside(method, data)
     first = mv.protect(data, method, seed=1, **also)
     for threads in ("1", "3"):
@@ -98,9 +90,10 @@ def test_seeds_repeat_and_differ(method: str, monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(*fresh) != random
 
 
+@pytest.mark.quick("noise", "veil", "primp", "cluster_hybrid", "microaggregate")
 @every_preset
 def test_the_recipe_replays(method: str) -> None:
-    data = mixed()
+    data = skewed()
     also = beside(method, data)
     release = mv.protect(data, method, **also)
     recipe = json.loads(json.dumps(release.recipe(include_seed=True)))
@@ -109,9 +102,10 @@ def test_the_recipe_replays(method: str) -> None:
     assert again.recipe() == release.recipe()
 
 
+@pytest.mark.quick("noise", "veil")
 @every_preset
 def test_reports_are_written_for_both_audiences(method: str, tmp_path: Path) -> None:
-    data = mixed()
+    data = skewed()
     release = mv.protect(data, method, seed=1, **beside(method, data))
     for audience in ("internal", "public"):
         release.report(tmp_path / f"{audience}.html", audience=audience)
@@ -121,7 +115,7 @@ def test_reports_are_written_for_both_audiences(method: str, tmp_path: Path) -> 
 @every_preset
 def test_what_is_fixed_cannot_be_changed(method: str) -> None:
     fixed = METHODS[method].fixed
-    mv.protect(mixed(), method, seed=1, **fixed, **beside(method, mixed()))  # as a recipe has it
+    mv.protect(skewed(), method, seed=1, **fixed, **beside(method, skewed()))  # as a recipe has it
     others = {
         bool: lambda value: not value,
         str: lambda value: value + "?",
@@ -132,9 +126,9 @@ def test_what_is_fixed_cannot_be_changed(method: str) -> None:
     for name, value in fixed.items():
         for other in (others[type(value)](value), None, np.zeros(3)):
             with pytest.raises(ParameterError, match=f"^{name}: {method} has it fixed"):
-                mv.protect(mixed(), method, **{name: other})
+                mv.protect(skewed(), method, **{name: other})
     with pytest.raises(ParameterError, match="'bogus'"):
-        mv.protect(mixed(), method, bogus=1)
+        mv.protect(skewed(), method, bogus=1)
 
 
 @every_preset
@@ -144,9 +138,9 @@ def test_defaults_are_shown_and_can_be_changed(method: str) -> None:
     assert shown.keys().isdisjoint(preset.fixed.keys() - {"exact"})  # exact moments can be rounded
     for name, value in preset.defaults.items():
         assert shown[name] == value
-        assert mv.protect(mixed(), method, seed=1).recipe()["parameters"][name] == value
+        assert mv.protect(skewed(), method, seed=1).recipe()["parameters"][name] == value
         other = {"smoothed": "original", "mdav": "univariate"}[value] if isinstance(value, str) else not value
-        assert mv.protect(mixed(), method, seed=1, **{name: other}).recipe()["parameters"][name] == other
+        assert mv.protect(skewed(), method, seed=1, **{name: other}).recipe()["parameters"][name] == other
 
 
 # A tenth of five rows reaches no other row, and is refused.
@@ -159,9 +153,10 @@ FEW_ROWS: dict[str, dict[str, Any]] = {
 NEED_ROOM = {"score_mix", "residual_mix", "synthetic_addition"}
 
 
+@pytest.mark.quick("noise", "veil", "microaggregate", "primp")
 @every_preset
 def test_hostile_data_give_finite_output(method: str) -> None:
-    for name, data in hostile_tables(mixed(rows=60)).items():
+    for name, data in hostile_tables(skewed(rows=60)).items():
         options = {**FEW_ROWS.get(method, {}), **beside(method, data)}
         if method in NEED_ROOM and len(data) < 10:
             with pytest.raises(DataError, match="rows are too few"):
@@ -172,10 +167,11 @@ def test_hostile_data_give_finite_output(method: str) -> None:
         assert not np.array_equal(release.data, data), name
 
 
+@pytest.mark.quick("noise", "veil", "primp", "romm", "microaggregate")
 @every_preset
 def test_missing_cells_strata_and_public_columns_go_along(method: str) -> None:
     rng = np.random.default_rng(4)
-    data = pd.DataFrame(mixed(4), columns=NAMES).assign(g=np.repeat(["x", "y"], 150), x=rng.normal(size=300))
+    data = pd.DataFrame(skewed(4), columns=NAMES).assign(g=np.repeat(["x", "y"], 150), x=rng.normal(size=300))
     holed = data.mask((rng.random(data.shape) < 0.1) & ~data.columns.isin(["g", "x"]))
     also = beside(method, holed)
     release = mv.protect(holed, method, strata="g", public="x", seed=1, **also)
@@ -196,8 +192,9 @@ def test_missing_cells_strata_and_public_columns_go_along(method: str) -> None:
 # --- PRIMP (Hsu and Chen 2008)
 
 
+@pytest.mark.slow
 def test_primp_keeps_the_means_exactly_and_covariances_on_average() -> None:
-    data = mixed(5, 2000)
+    data = skewed(5, 2000)
     errors = [moment_errors(data, mv.protect(data, "primp", seed=seed).data) for seed in range(5)]
     assert max(mean for mean, _ in errors) < 1e-12
     gaps = [np.cov(mv.protect(data, "primp", seed=seed).data.T) - np.cov(data.T) for seed in range(40)]
@@ -208,7 +205,7 @@ def test_primp_keeps_the_means_exactly_and_covariances_on_average() -> None:
 
 @pytest.mark.parametrize("scales", [(1, 1, 1, 1), (1e-6, 1, 1e3, 1e9)])
 def test_primp_cholesky_is_exact_also_with_dependent_columns(scales: tuple[float, ...]) -> None:
-    data = mixed(6) * scales
+    data = skewed(6) * scales
     data = np.column_stack([data, data[:, 0] + data[:, 1], 3 * data[:, 2] - data[:, 3]])
     release = mv.protect(data, "primp_cholesky", seed=2)
     mean, covariance = moment_errors(data, release.data)
@@ -242,7 +239,7 @@ def test_independent_sources_are_found() -> None:
 
 
 def test_sources_are_exactly_uncorrelated() -> None:
-    data = mixed(8)
+    data = skewed(8)
     components = mv.protect(data, "primp", seed=1).components
     correlation = np.corrcoef(data.T)
     assert np.allclose(components.weights @ components.weights.T, correlation, atol=1e-12)
@@ -269,12 +266,12 @@ def test_tarragona_and_its_sibling_link_no_more_than_chance() -> None:
 
 
 def test_our_own_data_link_no_more_than_chance() -> None:
-    data = mixed(10, 800)
+    data = skewed(10, 800)
     assert quick_risk(mv.protect(data, "primp_cholesky", seed=1), {})[1].value < 0.01
 
 
 def test_fewer_sources_than_dimensions_leave_the_other_principal_components() -> None:
-    data = mixed(11)
+    data = skewed(11)
     release = mv.protect(data, "primp", sources=2, seed=1)
     pca = mv.protect(data, "pca", seed=1).components
     own = release.components.weights[:, 2:]
@@ -287,7 +284,7 @@ def test_fewer_sources_than_dimensions_leave_the_other_principal_components() ->
 
 @pytest.mark.parametrize("method", ["primp", "primp_cholesky"])
 def test_the_rest_beyond_the_sources_is_swapped_or_kept_with_a_warning(method: str) -> None:
-    data = mixed(12)
+    data = skewed(12)
     swapped = mv.protect(data, method, sources=2, seed=1)
     assert swapped.components.perturbed == (0, 1, 2, 3)
     assert not any("untouched" in warning for warning in swapped.warnings)
@@ -305,9 +302,9 @@ def test_the_rest_beyond_the_sources_is_swapped_or_kept_with_a_warning(method: s
 
 def test_there_is_no_rest_to_keep_when_all_dimensions_are_sources() -> None:
     with pytest.raises(ParameterError, match="nothing is left to keep"):
-        mv.protect(mixed(), "primp", rest="keep")
+        mv.protect(skewed(), "primp", rest="keep")
     with pytest.raises(ParameterError, match="rest: "):
-        mv.protect(mixed(), "primp", sources=2, rest="drop")
+        mv.protect(skewed(), "primp", sources=2, rest="drop")
 
 
 def test_a_rotation_that_does_not_converge_is_retried_and_then_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,16 +321,16 @@ def test_a_rotation_that_does_not_converge_is_retried_and_then_told(monkeypatch:
     monkeypatch.setattr(ica, "_fast_ica", stubborn)
     for method in ("primp", "primp_cholesky"):
         starts.clear()
-        release = mv.protect(mixed(rows=2000), method, seed=1)
+        release = mv.protect(skewed(rows=2000), method, seed=1)
         assert len(starts) == 3
         assert not np.allclose(starts[0], starts[1])  # another start, not the same again
         assert any("did not converge" in warning for warning in release.warnings)
         assert max(release.kept.values()) < 1e-10
         # Any rotation will do for the identity: the sources are uncorrelated, and all of them are swapped.
         weights = release.components.weights
-        assert np.allclose(weights @ weights.T, np.corrcoef(mixed(rows=2000).T), atol=1e-12)
+        assert np.allclose(weights @ weights.T, np.corrcoef(skewed(rows=2000).T), atol=1e-12)
     monkeypatch.undo()
-    assert not any("converge" in warning for warning in mv.protect(mixed(rows=2000), "primp", seed=1).warnings)
+    assert not any("converge" in warning for warning in mv.protect(skewed(rows=2000), "primp", seed=1).warnings)
 
 
 def test_of_rotations_that_did_not_converge_the_least_normal_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,6 +351,7 @@ def test_iterations_that_run_out_count_as_not_converged(monkeypatch: pytest.Monk
     assert not converged
 
 
+@pytest.mark.slow
 def test_the_rotation_is_fitted_on_a_sample_and_applied_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(14)
     sources = rng.gamma(0.7, size=(300_000, 8))
@@ -377,7 +375,7 @@ def test_the_rotation_is_fitted_on_a_sample_and_applied_to_all(monkeypatch: pyte
 
 
 def test_swaps_that_ignore_weights_are_refused_unless_exact() -> None:
-    data = pd.DataFrame(mixed(), columns=NAMES).assign(w=2.5)
+    data = pd.DataFrame(skewed(), columns=NAMES).assign(w=2.5)
     with pytest.raises(ParameterError, match="weight"):
         mv.protect(data, "primp", weight="w")
     assert mv.protect(data, "primp_cholesky", weight="w", seed=1).kept["covariance"] < 1e-10
@@ -385,4 +383,4 @@ def test_swaps_that_ignore_weights_are_refused_unless_exact() -> None:
 
 def test_one_column_has_no_sources() -> None:
     with pytest.raises(DataError, match="at least 2 columns"):
-        mv.protect(mixed()[:, :1], "primp")
+        mv.protect(skewed()[:, :1], "primp")

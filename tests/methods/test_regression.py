@@ -142,6 +142,7 @@ def test_scores_have_the_correlations_asked_for(decomposition: str) -> None:
     assert np.abs(shared - np.diag(np.diagonal(shared))).max() <= 1e-10
 
 
+@pytest.mark.slow
 def test_a_free_score_is_left_to_chance_and_one_at_zero_is_not() -> None:
     y, x = population(rows=60)
     found = {}
@@ -270,6 +271,7 @@ def test_a_target_correlation_is_met_on_average(target: float) -> None:
     assert np.abs(reached - target).max() < 4 / np.sqrt(5000)
 
 
+@pytest.mark.slow
 def test_every_direction_is_as_likely_as_any_other() -> None:
     """Signs are fixed: without that the first score of the first record would have one sign in every draw."""
     y, _ = population(rows=12)

@@ -65,6 +65,7 @@ def test_every_bootstrapped_score_is_an_old_one() -> None:
         assert np.unique(np.abs(before[:, None] - after).argmin(axis=0)).size < 120  # some twice, some not at all
 
 
+@pytest.mark.slow
 def test_the_released_mean_is_as_good_as_that_of_a_new_sample() -> None:
     """Its variance about the original mean is sigma²/n, in every column and between them."""
     data, draws = skewed(4), 600
@@ -79,6 +80,7 @@ def test_the_released_mean_is_as_good_as_that_of_a_new_sample() -> None:
 # --- Both
 
 
+@pytest.mark.slow
 @every_variant
 def test_covariances_come_back_on_average(method: str) -> None:
     data, draws = skewed(5), 300
@@ -118,6 +120,7 @@ def test_axes_of_the_covariance_matrix_can_be_asked_for(method: str) -> None:
         mv.protect(data, method, components=1)
 
 
+@pytest.mark.slow
 @every_variant
 def test_weighted_means_come_back_exactly_or_on_average(method: str) -> None:
     rng = np.random.default_rng(9)

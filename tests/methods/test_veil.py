@@ -370,6 +370,7 @@ ODD: dict[str, Array] = {
 }
 
 
+@pytest.mark.quick("a rare flag", "nearly constant", "one enormous value")
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_column_comes_through_and_does_not_harm_the_others(name: str) -> None:
     before = np.column_stack([factors(), ODD[name]])
@@ -385,6 +386,7 @@ def test_an_odd_column_comes_through_and_does_not_harm_the_others(name: str) -> 
         assert max(correlation_error(*centred)) <= 0.05
 
 
+@pytest.mark.slow
 def test_the_largest_of_one_column_does_not_come_back() -> None:
     for name in ("one enormous value", "one that is not zero"):
         after = mv.protect(np.column_stack([factors(), ODD[name]]), seed=1).data[:, 8]
@@ -418,6 +420,7 @@ def test_records_that_repeat() -> None:
     assert np.unique(after, axis=0).shape[0] > 700
 
 
+@pytest.mark.slow
 def test_many_columns() -> None:
     before = factors(100, 40)
     after = mv.protect(before, seed=1).data

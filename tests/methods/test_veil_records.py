@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from samples import factor_amounts
 from scipy.spatial import cKDTree
 
 import microveil as mv
-
-
-def firms(rows: int, columns: int, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    loadings = rng.gamma(0.5, size=(columns, 3)) + 0.1
-    return rng.lognormal(0, 1, size=(rows, 3)) @ loadings.T * rng.lognormal(0, 0.4, size=(rows, columns))
 
 
 def distance_ratios(original: np.ndarray, released: np.ndarray) -> np.ndarray:
@@ -26,13 +21,14 @@ def distance_ratios(original: np.ndarray, released: np.ndarray) -> np.ndarray:
     return nearest / np.maximum(other[:, 1], 1e-12)
 
 
+@pytest.mark.quick("40-13")
 @pytest.mark.parametrize(("rows", "columns"), [(25, 5), (40, 13), (300, 8)])
 def test_exchanges_do_not_recreate_records(rows: int, columns: int) -> None:
     # The original is one of the arrangements with the right moments. With few rows and many columns there are more
     # moments than records, and a search that found it would give everybody back.
     shares = {"veil": [], "without exchanges": []}
     for seed in range(6):
-        data = firms(rows, columns, seed)
+        data = factor_amounts(seed, rows, columns)
         with_search = mv.protect(data, "veil", seed=seed).data
         without = mv.protect(data, "primp", marginals="smoothed", exchange=False, seed=seed).data
         shares["veil"].append((distance_ratios(data, with_search) < 0.2).mean())
@@ -42,5 +38,5 @@ def test_exchanges_do_not_recreate_records(rows: int, columns: int) -> None:
 
 
 def test_doing_nothing_would_be_seen() -> None:
-    data = firms(40, 13, 1)
+    data = factor_amounts(1, 40, 13)
     assert (distance_ratios(data, data) < 0.2).mean() == 1.0

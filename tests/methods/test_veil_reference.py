@@ -76,6 +76,7 @@ def test_the_file_is_the_one_of_the_papers(name: str) -> None:
     assert original(name).shape == SHAPES[name]
 
 
+@pytest.mark.quick("Tarragona*")
 @every_file
 def test_scores_are_below_the_limits(name: str) -> None:
     check_scores(name, SEEDS)
@@ -104,7 +105,7 @@ def test_totals_of_eia_hold_in_as_many_rows() -> None:
         assert shares[1] == pytest.approx(shares[0], abs=0.03)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @every_file
 def test_scores_links_and_extremes_over_twenty_seeds(name: str) -> None:
     seeds = range(1, 21)

@@ -66,6 +66,7 @@ def test_axes_of_the_rows_are_those_of_the_matrix() -> None:
         np.testing.assert_allclose(one.variance, other.variance, rtol=1e-7)
 
 
+@pytest.mark.quick("pca")
 @pytest.mark.parametrize("method", ["pca", "primp_cholesky", "cholesky", "ipso", "ics", "romm"])
 def test_moments_are_exact_with_public_columns_and_weights(method: str) -> None:
     values = wide_table(40, 603)
@@ -96,21 +97,25 @@ def test_a_file_gives_the_same_release(tmp_path: Path) -> None:
     assert streamed.kept == held.kept
 
 
+@pytest.mark.slow
 def test_pca_of_ten_thousand_columns_takes_seconds() -> None:
     values = wide_table(50, 10_000)
     assert cpu_seconds(lambda: mv.protect(values, "pca", seed=1)) < 20
 
 
+@pytest.mark.slow
 def test_describing_ten_thousand_columns_takes_seconds() -> None:
     values = wide_table(50, 10_000)
     assert cpu_seconds(lambda: mv.describe(values)) < 15
 
 
+@pytest.mark.slow
 def test_veil_of_a_thousand_columns_takes_seconds() -> None:
     values = wide_table(50, 1_000)
     assert cpu_seconds(lambda: mv.protect(values, seed=1)) < 30
 
 
+@pytest.mark.slow
 def test_veil_of_a_wide_table_can_be_repeated_and_keeps_distributions() -> None:
     values = wide_table(30, 600)
     release, again = (mv.protect(values, seed=1) for _ in range(2))
@@ -129,6 +134,7 @@ def test_missing_cells_of_wide_tables_end_in_time_or_are_refused() -> None:
         mv.protect(wider, "pca", seed=1)
 
 
+@pytest.mark.slow
 def test_what_takes_all_pairs_of_columns_says_its_limit() -> None:
     values = wide_table(20, 1_001)
     with pytest.raises(DataError, match="at most 1000 columns"):

@@ -62,6 +62,7 @@ def test_points_on_a_curve_give_the_curve() -> None:
     assert [link.predict(value) for value in GRID] == pytest.approx(curve(TRUE, GRID).tolist(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_known_curve_is_recovered_within_its_standard_error() -> None:
     """Mean over many fits, parameter by parameter, and the whole curve of each fit, against the information matrix."""
     sd, repeats = 1.5, 30
@@ -131,6 +132,7 @@ def on_a_grid(x: Array, y: Array) -> float:
     return least
 
 
+@pytest.mark.quick("2")
 @pytest.mark.parametrize("seed", [2, 11, 14, 17])
 def test_the_best_of_many_starts_is_no_worse_than_a_search_on_a_grid(seed: int) -> None:
     """Much noise: steps at several places are nearly as good, and one start is not enough."""
@@ -161,6 +163,7 @@ def test_parameters_at_a_bound_are_named() -> None:
     assert any(caveat.startswith("not identified, as stopped by a bound: ") for caveat in ceiling.caveats)
 
 
+@pytest.mark.slow
 def test_few_stimuli_and_a_faint_relation_are_told() -> None:
     x = np.linspace(0.2, 0.9, 6)
     few = mos.fit_link(scored(x, curve(TRUE, x)))

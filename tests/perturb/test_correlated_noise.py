@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import golden, tarragona_834
+from samples import close_on_average, wages
 
 import microveil as mv
 from microveil.core.rng import Streams
@@ -20,20 +21,9 @@ Array = NDArray[np.float64]
 REPEATS = 400
 
 
-def wages(rows: int = 150, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    return np.exp(rng.standard_normal((rows, 3)) @ [[1, 0.8, 0.5], [0, 0.6, -0.4], [0, 0, 0.7]]) * [1, 50, 1e-3]
-
-
 def blurred(data: Array, seed: int, weights: Array | None = None, **parameters: Any) -> Array:
     columns = Columns(data.T, Streams(seed).stream("x"), np.empty((0, len(data))), weights)
     return CorrelatedNoise(**parameters).apply_together(columns).T
-
-
-def close_on_average(found: Array, expected: Array) -> bool:
-    """Is the mean over the repeats (along the first axis) within four standard errors of what theory says?"""
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
-    return bool((np.abs(found.mean(axis=0) - expected) < 4 * error).all())
 
 
 # --- The theorem
@@ -73,6 +63,7 @@ def test_weighted_means_and_covariances_come_back_on_average() -> None:
     assert close_on_average(found, expected)
 
 
+@pytest.mark.slow
 def test_covariances_with_public_columns_come_back_on_average() -> None:
     data = wages(rows=300, seed=2)
     found = [
@@ -105,6 +96,7 @@ def test_what_comes_back_on_average_is_told() -> None:
     assert scores.kept_on_average == ("mean", "covariance")  # components are uncorrelated, and so may their noise be
 
 
+@pytest.mark.slow
 def test_correlated_components_keep_covariances_only_if_all_are_blurred_together() -> None:
     """Factor scores by regression are correlated with the rest of the columns."""
     rng = np.random.default_rng(9)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 from reference import census, golden, tarragona_834
 
 import microveil as mv
@@ -213,7 +214,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(sorted(KINDS)), st.integers(2, 120), st.integers(1, 14), st.floats(0, 1), st.integers(0, 10**6))
 def test_both_searches_find_what_the_plain_rule_says(
     kind: str, rows: int, columns: int, share: float, seed: int
@@ -228,6 +229,7 @@ def test_both_searches_find_what_the_plain_rule_says(
             assert groups_of(similar_records(data.T, size)) == expected
 
 
+@pytest.mark.quick("heavy tails*", "twins-3000*")
 @pytest.mark.parametrize(("rows", "columns", "size"), [(3000, 6, 3), (2000, 13, 2), (2000, 3, 40), (1500, 30, 700)])
 @pytest.mark.parametrize("kind", ["heavy tails", "normal", "one factor", "twins"])
 def test_the_searches_agree_on_larger_tables(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import tarragona
+from samples import close_on_average, wages, weighted_moments
 
 import microveil as mv
 from microveil.core.rng import Streams
@@ -18,22 +19,11 @@ Array = NDArray[np.float64]
 REPEATS = 400
 
 
-def wages(rows: int = 150, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    return np.exp(rng.standard_normal((rows, 3)) @ [[1, 0.8, 0.5], [0, 0.6, -0.4], [0, 0, 0.7]]) * [1, 50, 1e-3]
-
-
 def masked(
     data: Array, seed: int = 0, weights: Array | None = None, size: int = 5, draws: Array | None = None
 ) -> Array:
     columns = Columns(data.T, Streams(seed).stream("x"), np.empty((0, len(data))), weights)
     return MicroaggregateNoise(group_size=size, draws=draws).apply_together(columns).T
-
-
-def close_on_average(found: Array, expected: Array) -> bool:
-    """Is the mean over the repeats (along the first axis) within four standard errors of what theory says?"""
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
-    return bool((np.abs(found.mean(axis=0) - expected) < 4 * error).all())
 
 
 def test_means_and_covariances_come_back_on_average() -> None:
@@ -46,16 +36,10 @@ def test_means_and_covariances_come_back_on_average() -> None:
     assert not close_on_average(covariances, np.cov(means))  # what would come out without the noise
 
 
-def weighted(values: Array, weights: Array) -> Array:
-    """Means, and below them covariances."""
-    mean = np.average(values, axis=0, weights=weights)
-    return np.vstack([mean, (weights[:, None] * (values - mean)).T @ (values - mean) / weights.sum()])
-
-
 def test_weighted_means_and_covariances_come_back_on_average() -> None:
     data, weights = wages(), np.random.default_rng(1).uniform(0.2, 5, 150)
-    found = np.array([weighted(masked(data, seed, weights), weights) for seed in range(REPEATS)])
-    assert close_on_average(found, weighted(data, weights))
+    found = np.array([weighted_moments(masked(data, seed, weights), weights) for seed in range(REPEATS)])
+    assert close_on_average(found, weighted_moments(data, weights))
 
 
 @pytest.mark.parametrize("size", [3, 20])
@@ -64,14 +48,14 @@ def test_given_draws_become_noise_of_the_covariance_lost(size: int, heaviest: fl
     data, draws = wages(80), np.random.default_rng(2).standard_normal((80, 3))
     weights = np.geomspace(1, heaviest, 80)
     means = group_means(data.T, similar_records(data.T, size), weights).T
-    lost = weighted(data, weights)[1:] - weighted(means, weights)[1:]
+    lost = weighted_moments(data, weights)[1:] - weighted_moments(means, weights)[1:]
     # Independent draws vary about their own mean by less than about zero. Given draws that have exactly what is
     # expected of independent ones, the noise has exactly the covariance that was lost.
     expected = 1 - np.square(weights).sum() / weights.sum() ** 2
-    mean, *covariance = weighted(draws, weights)
+    mean, *covariance = weighted_moments(draws, weights)
     draws = (draws - mean) @ np.linalg.inv(np.linalg.cholesky(np.array(covariance) / expected).T)
     noise = masked(data, 0, weights, size, draws) - means
-    assert weighted(noise, weights)[1:] == pytest.approx(lost, rel=1e-9)
+    assert weighted_moments(noise, weights)[1:] == pytest.approx(lost, rel=1e-9)
     assert masked(data, 0, weights, size, np.zeros((80, 3))) == pytest.approx(means, rel=1e-15)
     # The noise is not recentred: draws with a mean of one shift every column.
     shifted = masked(data, 0, weights, size, draws + 1) - means
@@ -119,6 +103,7 @@ def biases(data: Array, size: int) -> tuple[float, float]:
     return float(skewness), float(kurtosis)
 
 
+@pytest.mark.quick("3-0.3615-0.5154")
 @pytest.mark.parametrize(("size", "skewness", "kurtosis"), [(3, 0.3615, 0.5154), (10, 0.6124, 0.7665)])
 def test_skewness_and_kurtosis_of_tarragona_are_biased_as_in_table_4(
     size: int, skewness: float, kurtosis: float

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from samples import close_on_average
 
 import microveil as mv
 from microveil.core.rng import Streams
@@ -35,12 +36,6 @@ def multiplied(data: Array, seed: int, **parameters: Any) -> Array:
 def factors(draws: Array, cv: float) -> Array:
     variance = np.log(1 + cv**2)
     return np.exp(np.sqrt(variance) * draws - variance / 2)
-
-
-def close_on_average(found: Array, expected: Array) -> bool:
-    """Is the mean over the repeats (along the first axis) within four standard errors of what theory says?"""
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
-    return bool((np.abs(found.mean(axis=0) - expected) < 4 * error).all())
 
 
 # --- The theorem

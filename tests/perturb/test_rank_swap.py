@@ -39,6 +39,7 @@ def outcomes(rows: int, window: int, partner: tuple[int, ...] = (), rank: int = 
     return dict(found)
 
 
+@pytest.mark.quick("4-1")
 @pytest.mark.parametrize(("rows", "window"), [(4, 1), (5, 2), (6, 3), (5, 5)])
 def test_every_outcome_is_as_likely_as_the_rule_says(rows: int, window: int) -> None:
     expected = outcomes(rows, window)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from reference import tarragona
+from samples import wages, weighted_moments
 from scipy.spatial import cKDTree
 
 import microveil as mv
@@ -21,32 +22,23 @@ Array = NDArray[np.float64]
 REPEATS = 400
 
 
-def wages(rows: int = 150, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    return np.exp(rng.standard_normal((rows, 3)) @ [[1, 0.8, 0.5], [0, 0.6, -0.4], [0, 0, 0.7]]) * [1, 50, 1e-3]
-
-
 def drawn(data: Array, seed: int, weights: Array | None = None, **parameters: Any) -> Array:
     columns = Columns(data.T, Streams(seed).stream("x"), np.empty((0, len(data))), weights)
     return SmoothedBootstrap(**parameters).apply_together(columns).T
 
 
-def moments(values: Array, weights: Array) -> Array:
-    mean = np.average(values, axis=0, weights=weights)
-    return np.vstack([mean, (weights[:, None] * (values - mean)).T @ (values - mean) / weights.sum()])
-
-
 # --- The theorem
 
 
+@pytest.mark.quick("False-0.3")
 @pytest.mark.parametrize("ratio", [0.3, 1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_means_and_covariances_come_back_on_average(ratio: float, weighted: bool) -> None:
     data = wages()
     weights = np.random.default_rng(1).uniform(0.2, 5, 150) if weighted else np.ones(150)
     given = weights if weighted else None
-    found = np.array([moments(drawn(data, s, given, bandwidth_ratio=ratio), weights) for s in range(REPEATS)])
-    expected = moments(data, weights)
+    found = np.array([weighted_moments(drawn(data, s, given, bandwidth_ratio=ratio), weights) for s in range(REPEATS)])
+    expected = weighted_moments(data, weights)
     expected[1:] *= 1 - np.square(weights).sum() / weights.sum() ** 2  # a sample varies about its own mean
     error = found.std(axis=0, ddof=1) / np.sqrt(REPEATS)
     assert (np.abs(found.mean(axis=0) - expected) < 4 * error).all()

@@ -480,6 +480,7 @@ def test_reports_that_would_overwrite_each_other_are_refused(
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
 
 
+@pytest.mark.slow
 def test_a_comparison_has_a_report(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["compare", source, "--methods", "noise, shuffle", "--repeats", 2, "--measures", "dbrl,pil", "--seed", 1]
     assert run(*asked, "--report", tmp_path / "s.html") == 0

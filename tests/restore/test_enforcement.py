@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -149,7 +149,9 @@ def test_costs_of_strata_come_together() -> None:
     st.sampled_from([None, 0.1, 1.0, 2.5]),
     st.floats(0, 1),
 )
-@settings(deadline=None)
+@example([0.0, -8.0], None, 7.0, None, 0.0)  # the value nearest to zero is further below it than any may be above
+@example([0.0, 6.0, -9.0], -3.5, 7.0, None, 0.0)
+@example([-1.0, 0.0, 5.0], -3.5, None, 5.0, 0.0)  # no multiple of the step below zero
 def test_whatever_comes(
     values: list[float], low: float | None, high: float | None, step: float | None, zeros: float
 ) -> None:

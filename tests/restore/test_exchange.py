@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 
 from microveil.restore._arrange_kernels import exchange
 from microveil.restore.arrange import EMPHASIS, LAYERS, RIDGE
@@ -192,7 +193,7 @@ def test_equal_values_are_not_exchanged() -> None:
 @given(
     st.integers(0, 10_000), st.integers(2, 40), st.integers(1, 6), st.booleans(), st.sampled_from([0.0, 0.4]), st.data()
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=examples(40))
 def test_whatever_comes(seed: int, rows: int, width: int, weighted: bool, holes: float, data: st.DataObject) -> None:
     fixed = data.draw(st.integers(0, width - 1))
     trial = case(seed, rows, width, fixed, weighted, holes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -229,7 +229,6 @@ def test_a_column_of_fewer_values_than_two_groups_becomes_its_mean() -> None:
     st.sampled_from([0.01, 0.1, 1.0, 5.0, 1000.0]),
     st.integers(0, 5),
 )
-@settings(deadline=None)
 def test_whole_numbers_of_all_kinds(numbers: list[int], unit: float, seed: int) -> None:
     values = np.sort(np.round(np.array(numbers) * unit, 2))
     new = of(values, seed)

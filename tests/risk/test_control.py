@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 from scipy.stats import binomtest, norm
 
 from microveil.core.rng import Streams
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.base import MeasureSpec
 from microveil.measures.risk import attribute_inference, inference, linkability, singling_out
@@ -21,10 +19,6 @@ Array = NDArray[np.float64]
 ATTACKS = [singling_out, linkability, inference, attribute_inference]
 
 every = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def people(rng: np.random.Generator, rows: int = 250) -> Array:
@@ -108,10 +102,10 @@ def test_an_attack_without_power_says_so() -> None:
     assert "told everything too" in AttackOutcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).estimate().note
 
 
+@pytest.mark.quick("linkability")
 @every
-def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("microveil.measures.risk.singling_out")  # the package has the measure by that name
-    monkeypatch.setattr(module, "DESCRIPTIONS", 200)
+@pytest.mark.usefixtures("few_descriptions")
+def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec) -> None:
     # The mean of the figure over many pairs of samples is what is called the chance level. Descriptions are not told
     # target by target: there attack and control are taken for independent, and chance may be too high.
     rng = np.random.default_rng(3)
@@ -124,6 +118,7 @@ def test_a_fresh_sample_of_the_population_is_no_risk(attack: MeasureSpec, monkey
     assert np.mean([measure.low <= measure.chance for measure in found]) >= 0.88
 
 
+@pytest.mark.quick("linkability", "inference", "attribute_inference")
 @every
 def test_records_that_entered_are_at_risk_and_those_of_a_control_file_are_not(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(4)
@@ -149,6 +144,7 @@ def test_a_shuffle_of_the_columns_has_no_power(attack: MeasureSpec) -> None:
     assert found.parts["attack"] == pytest.approx(found.parts["luck"], abs=0.06)
 
 
+@pytest.mark.quick("linkability", "inference")
 @every
 def test_neither_file_has_an_order(attack: MeasureSpec) -> None:
     rng = np.random.default_rng(6)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.risk import singling_out
 from microveil.measures.risk.singling_out import Sorted, _by_one_column
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def test_records_that_fit_are_counted_as_by_looking_at_all() -> None:
@@ -63,6 +59,7 @@ def test_a_release_that_keeps_the_columns_keeps_what_one_column_tells() -> None:
     assert found.value < 0.1
 
 
+@pytest.mark.slow
 def test_the_less_is_changed_the_more_are_singled_out() -> None:
     rng = np.random.default_rng(3)
     data = rng.normal(size=(300, 6))

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import census
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.risk import reconstruction
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 400, columns: int = 6) -> Array:
@@ -43,6 +39,7 @@ def test_as_many_known_values_as_components_removed_give_all_others(count: int) 
     assert found.chance < 0.15
 
 
+@pytest.mark.slow
 def test_removal_on_the_census() -> None:
     # Thirteen columns, one of them the sum of two others, taken apart with the sum (the paper) and without it (ours).
     _, data = census()

@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.risk import spectral_filtering
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def factors(seed: int, rows: int = 2000, columns: int = 10, rest: float = 0.02) -> Array:

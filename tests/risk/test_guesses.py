@@ -5,18 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
 from microveil.measures.risk import attribute_inference, inference
 from microveil.measures.risk.attribute_inference import Ranks, by_regression, by_vote
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 300) -> Array:

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import reference_file
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.risk import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
 from microveil.measures.risk.interval import share_inside
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def by_hand(data: Array, released: Array, linked: NDArray[np.intp]) -> float:
@@ -72,6 +68,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.quick("normal-150", "counts-600")
 @pytest.mark.parametrize("rows", [40, 150, 600])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_chance_around_the_nearest_is_that_of_an_unrelated_release(population: str, rows: int) -> None:
@@ -87,6 +84,7 @@ def test_chance_around_the_nearest_is_that_of_an_unrelated_release(population: s
     assert abs(np.mean(gains)) < 4 * error
 
 
+@pytest.mark.quick("missing0")
 @pytest.mark.parametrize("missing", [(0.3, 0.3), (0.0, 0.5), (0.3, 0.0)])
 def test_missing_cells_are_in_that_chance(missing: tuple[float, float]) -> None:
     rng = np.random.default_rng(11)

@@ -89,6 +89,7 @@ def test_near_returns_without_a_box_are_the_theorems_mean() -> None:
     assert expected_near_returns(scores, 1e9).expected == 30 * 30
 
 
+@pytest.mark.quick("0.05")
 @pytest.mark.parametrize("eps", [0.05, 0.3])
 def test_near_returns_are_those_of_a_simulation(eps: float) -> None:
     rng = np.random.default_rng(2)
@@ -154,6 +155,7 @@ def test_a_fresh_sample_is_near_as_often_as_other_originals() -> None:
     assert gaps.mean() == pytest.approx(0.0, abs=4 * gaps.std() / np.sqrt(40))
 
 
+@pytest.mark.quick("2")
 @pytest.mark.parametrize("columns", [2, 3])
 def test_figure_and_chance_agree_within_the_errors_of_both(columns: int) -> None:
     rng = np.random.default_rng(14)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from samples import matrix
 from scipy.stats import binomtest
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.base import MeasureSpec
 from microveil.measures.risk import (
     dbrl,
@@ -19,10 +19,6 @@ from microveil.measures.risk import (
 from microveil.measures.risk.proportions import FEWEST_TRIED, PAIRS, binomial_interval, sampled_rows
 
 ATTACKS = [dbrl, mahalanobis_linkage, rank_linkage, optimal_linkage, known_columns_linkage]
-
-
-def matrix(values: np.ndarray) -> Matrix:
-    return Matrix(list(values.T))
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
@@ -176,6 +172,7 @@ def test_the_curve_of_known_columns_rises_to_full_knowledge() -> None:
     assert curve[-1] == found.value == dbrl(matrix(data), matrix(released)).value
 
 
+@pytest.mark.quick("60")
 @pytest.mark.parametrize("rows", [60, 150, 400])
 def test_the_highest_point_of_an_unrelated_release_is_at_chance(rows: int) -> None:
     rng = np.random.default_rng(rows)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 
 from microveil.measures.nearest import distances as products
 from microveil.measures.nearest import neighbours
@@ -54,6 +55,7 @@ def released_for(data: Array, kind: str, rng: Rng) -> Array:
     return np.round(data)  # many records become equal
 
 
+@pytest.mark.quick("normal-1-near-tree", "normal-7-far-tree", "heavy-3-ties-tree")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["near", "far", "ties"])
 @pytest.mark.parametrize("columns", [1, 3, TREE_DIMENSIONS, TREE_DIMENSIONS + 1, 30])
@@ -105,7 +107,7 @@ CHANGES: dict[str, Callable[[Array, Rng], Array]] = {
 }
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(80))
 @given(
     kind=st.sampled_from(sorted(HOSTILE)),
     change=st.sampled_from(sorted(CHANGES)),
@@ -197,6 +199,7 @@ def test_a_nearer_stranger_is_a_miss(columns: int) -> None:
     assert found.hits == 0
 
 
+@pytest.mark.quick("near-1-3", "far-1-3", "ties-1-3")
 @pytest.mark.parametrize("columns", [3, TREE_DIMENSIONS + 1, 30])
 @pytest.mark.parametrize("count", [1, 2, 6])
 @pytest.mark.parametrize("kind", ["near", "far", "ties"])

@@ -5,18 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage
 from microveil.measures.risk.outliers import _remoteness, risk_of_rows
 
 Array = NDArray[np.float64]
 LINKAGES = [dbrl, mahalanobis_linkage, rank_linkage]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def pair(seed: int, rows: int = 300) -> tuple[Array, Array]:

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import tarragona
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.risk import dbrl, subspace, subspace_linkage
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 400, columns: int = 6) -> Array:
@@ -58,6 +54,7 @@ def test_an_independent_component_left_alone_is_found(monkeypatch: pytest.Monkey
     assert found.value > 2 * found.parts["all columns"]
 
 
+@pytest.mark.slow
 def test_a_shuffle_gives_no_more_than_the_best_of_many_guesses() -> None:
     data = table(4)
     rng = np.random.default_rng(5)
@@ -107,6 +104,7 @@ def test_links_teach_where_to_look() -> None:
     assert "learnt from links" in found.note
 
 
+@pytest.mark.quick("True-1")
 @pytest.mark.parametrize("components", [1, 3, 5, 8])
 @pytest.mark.parametrize("exact", [True, False])
 def test_tarragona_with_components_left_alone(components: int, exact: bool) -> None:
@@ -117,6 +115,7 @@ def test_tarragona_with_components_left_alone(components: int, exact: bool) -> N
         assert subspace_linkage(matrix(data), matrix(released), seed=1).value >= least - 1e-9
 
 
+@pytest.mark.quick("True")
 @pytest.mark.parametrize("exact", [True, False])
 def test_tarragona_with_all_components_swapped(exact: bool) -> None:
     _, data = tarragona()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
 from microveil.core.rng import Streams
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.risk import linkability
 from microveil.measures.risk.linkability import _put_together
@@ -15,10 +15,6 @@ from microveil.measures.risk.linkability import _put_together
 Array = NDArray[np.float64]
 STREAM = Streams(1).stream("test")
 HALVES = [[np.array([0]), np.array([1])]]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def test_halves_meet_if_one_record_is_nearest_to_both() -> None:

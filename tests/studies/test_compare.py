@@ -62,6 +62,7 @@ def test_risk_is_that_of_sensitive_columns_and_scores_are_made_of_both() -> None
         assert found["score_2"] == pytest.approx(np.mean([found[part] for part in parts]), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_a_study_and_workers_do_not_matter() -> None:
     one, again, parallel = compared(), compared(), compared(workers=2)
     assert one.to_dict() == again.to_dict() == parallel.to_dict()
@@ -261,6 +262,7 @@ def test_no_line_is_added_to_a_file_of_another_kind(text: str, tmp_path: Path) -
     assert other.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.quick("8")
 @pytest.mark.parametrize("kept", [8, 40])
 def test_a_line_that_a_kill_cut_off_is_passed_over_also_later_on(kept: int, tmp_path: Path) -> None:
     store = tmp_path / "study.jsonl"
@@ -337,6 +339,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on_and_leaves_no_worker_behind(tmp_path: Path) -> None:
     script, store = tmp_path / "study.py", tmp_path / "study.jsonl"
     script.write_text(SCRIPT, encoding="utf-8")

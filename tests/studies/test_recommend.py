@@ -49,6 +49,7 @@ def test_the_least_loss_within_the_limit_is_advised_with_reasons() -> None:
     assert {row.measure for row in found.expected} == {"dbrl", "mahalanobis_linkage", "pil", "worst_attack"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_the_smallest_dose_that_keeps_the_limit_is_told_for_each_method() -> None:
     found = mv.recommend(firms(), limit={"dbrl": 0.2}, seed=1, repeats=3, workers=1)

@@ -156,13 +156,14 @@ def test_measured_figures_are_those_of_a_study() -> None:
     assert found.values["row", "PIL"] == pytest.approx(0.5 * study.values("row", "pil"), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_census_is_one_draw_in_the_paper_and_near_the_spread_of_ours() -> None:
     census_12()
     for table in ("calvino-table5", "calvino-table6", "calvino-fig1"):
         assert set(reproduce(table, repeats=None if table == "calvino-fig1" else 10).verdicts) == {"agrees"}
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_table_4_is_found_again() -> None:
     tarragona()
     found = reproduce("calvino-table4")

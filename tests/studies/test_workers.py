@@ -32,6 +32,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.quick("False-text0")
 @pytest.mark.parametrize("text", [PLAIN, GUARDED])
 @pytest.mark.parametrize("piped", [False, True])
 def test_a_script_runs_once_whether_guarded_or_not_and_piped_or_not(text: str, piped: bool, tmp_path: Path) -> None:
@@ -61,6 +62,7 @@ except DataError as error:
 """
 
 
+@pytest.mark.slow
 def test_data_of_a_class_that_only_the_script_knows_are_refused_with_a_way_out(tmp_path: Path) -> None:
     script = tmp_path / "study.py"
     script.write_text(OWN_CLASS, encoding="utf-8")
@@ -80,6 +82,7 @@ mv.compare(data, ["pca", "noise"], repeats=500, measures=["optimal_linkage", "pr
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_study_at_once_and_only_the_study_complains(tmp_path: Path) -> None:
     script, store = tmp_path / "study.py", tmp_path / "study.jsonl"
     script.write_text(LONG, encoding="utf-8")
@@ -91,6 +94,6 @@ def test_ctrl_c_ends_a_study_at_once_and_only_the_study_complains(tmp_path: Path
     stopped = time.monotonic()
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to all of them
     _, complaint = running.communicate(timeout=60)
-    assert time.monotonic() - stopped < 4
+    assert time.monotonic() - stopped < 20  # the study would take many minutes more
     assert running.returncode == -signal.SIGINT
     assert complaint.count("KeyboardInterrupt") == 1

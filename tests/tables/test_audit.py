@@ -64,6 +64,7 @@ def test_intervals_of_table_1(pattern: str, either_program: str) -> None:
     assert found == expected
 
 
+@pytest.mark.quick("kept-shape0-0.5", "kept-shape2-0.7", "repeated-shape0-0.5")
 @pytest.mark.parametrize(("shape", "share"), [((5, 4), 0.5), ((4, 4, 3), 0.5), ((3, 3, 3), 0.7), ((8, 6), 0.3)])
 def test_intervals_are_those_of_plain_programs(shape: tuple[int, ...], share: float, either_program: str) -> None:
     for seed in range(2):

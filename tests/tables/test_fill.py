@@ -182,6 +182,7 @@ def test_published_cells_stay(shape: tuple[int, ...], options: dict[str, Any]) -
         assert found.values[s.suppressed] == pytest.approx(sums[s.suppressed], rel=1e-12)
 
 
+@pytest.mark.quick("shape0", "shape1")
 @pytest.mark.parametrize("shape", [(5, 4), (4, 4, 3), (12, 10, 8)])
 def test_fitted_values_of_random_tables_are_those_of_the_pseudo_inverse(shape: tuple[int, ...]) -> None:
     for seed in range(3):
@@ -252,6 +253,7 @@ def test_a_seed_repeats_and_fresh_entropy_does_not() -> None:
     assert tables.fill(paper()).inner.tolist() != tables.fill(paper()).inner.tolist()
 
 
+@pytest.mark.slow
 def test_directions_are_drawn_evenly() -> None:
     """Two directions are free: the angle is uniform, so its cosine squared has mean 1/2 and variance 1/8."""
     s = paper()

@@ -60,6 +60,7 @@ def test_same_cells_values_and_primary(case):
     assert (suppressed.table.count, suppressed.primary.sum()) == (meta["n_cells"], meta["n_primary"])
 
 
+@pytest.mark.quick("G0[1-8]*", "G1[1-6]*")
 def test_nothing_hidden_can_be_worked_out(case):
     _, suppressed, _ = case
     assert not known_cells(suppressed.table, suppressed.suppressed).size

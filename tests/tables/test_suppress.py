@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patterns import bounds, known_cells, plain_greedy
+from properties import examples
 
 from microveil import tables
 from microveil.core.errors import DataError, ParameterError
@@ -40,18 +41,19 @@ def small_tables(draw):
     return table_of(counts.reshape(shape), chosen and {"a": chosen})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(small_tables(), st.sampled_from(["published", "candidates", "suppressed"]), st.integers(2, 5))
 def test_no_hidden_cell_follows_from_the_published_ones(table, zeros, limit):
     found = tables.suppress(table, SmallCount(limit), zeros=zeros)
     assert (found.suppressed | ~found.primary).all()
-    assert not known_cells(table, found.suppressed)[found.primary[known_cells(table, found.suppressed)]].size
+    known = known_cells(table, found.suppressed)
+    assert not known[found.primary[known]].size
     empty = table.published_counts == 0
     assert zeros != "published" or not found.suppressed[empty].any()
     assert zeros != "suppressed" or found.primary[empty].all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(small_tables(), st.booleans())
 def test_the_pattern_is_that_of_going_through_the_cells_one_by_one(table, zeros_shown):
     zeros = "published" if zeros_shown else "candidates"
@@ -62,7 +64,7 @@ def test_the_pattern_is_that_of_going_through_the_cells_one_by_one(table, zeros_
     assert np.array_equal(found.suppressed, plain_greedy(table, found.primary, order, known))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(small_tables())
 def test_ones_do_not_give_themselves_away_in_sums(table):
     """Where zeros are shown, everybody knows that hidden inner cells are at least one."""
@@ -189,6 +191,7 @@ def moving(table, suppressed):
     return np.linalg.norm(matrix @ free.T, axis=1)
 
 
+@pytest.mark.quick("8.0-0.5")
 @pytest.mark.parametrize(("mean", "spread"), [(8.0, 0.5), (9.0, 0.0)])
 def test_a_larger_table_is_safe(mean, spread):
     """Sparse where small cells flock together, and one dense system of equations where they do not."""
@@ -319,6 +322,7 @@ def test_everything_is_hidden_where_there_is_no_other_way():
     assert found.suppressed.all()
 
 
+@pytest.mark.slow
 def test_a_table_of_four_dimensions():
     rng = np.random.default_rng(2)
     table = table_of(rng.poisson(6, (3, 3, 3, 3)), {"a": {"low": ["0", "1"], "high": ["2"]}})

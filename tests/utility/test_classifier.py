@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.utility import classifier_auc, propensity_2
 from microveil.measures.utility.classifier import _apart
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 500) -> Array:
@@ -31,6 +27,7 @@ def test_exact_moments_with_another_shape_are_told_apart() -> None:
     assert found.low > found.chance
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_population_and_copies_are_not() -> None:
     for released in (table(3), table(2)):  # another sample, and the very same values
         found = classifier_auc(matrix(table(2)), matrix(released), seed=1)
@@ -39,6 +36,7 @@ def test_two_samples_of_one_population_and_copies_are_not() -> None:
         assert 0.5 < found.chance < 0.52
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "others"), [(60, 60), (200, 100)])
 def test_chance_is_the_mean_of_what_was_raised_to_one_half(rows: int, others: int) -> None:
     found = [

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import reference_file
+from samples import matrix
 from scipy.stats import ks_2samp, kurtosis, skew, wasserstein_distance
 
-from microveil.core.table import Matrix
 from microveil.measures.utility import (
     il1s,
     ks,
@@ -20,10 +20,6 @@ from microveil.measures.utility import (
 )
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def pair(seed: int) -> tuple[Array, Array]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 from scipy.stats import kendalltau, spearmanr
 
-from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.utility import (
     between_correlation,
@@ -20,10 +20,6 @@ from microveil.measures.utility import (
 )
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def pair(seed: int) -> tuple[Array, Array]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 from scipy.stats import gaussian_kde
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.utility import pil, pil7
 from microveil.measures.utility.central_moments import ColumnMoments
 from microveil.measures.utility.information_loss import (
@@ -20,10 +20,6 @@ from microveil.measures.utility.information_loss import (
 )
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def gamma(rng: np.random.Generator, rows: int) -> Array:
@@ -68,6 +64,7 @@ def test_one_mean_by_hand() -> None:
     assert "covariances" not in found.parts  # there are no pairs
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_population_score_chance() -> None:
     # If all standard errors are right, every group's mean is 2/π arctan √2 = .608; with a variance twice too large it
     # would be .5, with half of it .705. Errors of high moments are themselves estimated from heavy tails.
@@ -108,6 +105,7 @@ def test_missing_cells_are_left_out() -> None:
     assert pil7(matrix(some), matrix(some)).value == 0
 
 
+@pytest.mark.slow
 def test_every_variance_is_that_of_many_samples() -> None:
     # Variances from one very large sample, beside those of the statistics of many small ones. The variance of a nearly
     # normal statistic over 1,500 samples has a standard error of sqrt(2 / 1500) = 3.7 %; four of them are allowed.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hostile import hostile_tables
 from numpy.typing import NDArray
+from samples import matrix
 
 from microveil.core.table import Matrix
 from microveil.errors import DataError
@@ -16,6 +17,7 @@ from microveil.measures.risk import MEASURES as RISKS
 from microveil.measures.utility import MEASURES as UTILITIES
 
 Array = NDArray[np.float64]
+pytestmark = pytest.mark.usefixtures("few_descriptions")
 ALL = {**UTILITIES, **RISKS}
 
 # What doing nothing gives; and where an independent shuffle of the columns must lie.
@@ -75,10 +77,6 @@ SHUFFLED = dict.fromkeys(KEPT_BY_A_SHUFFLE, (0.0, 0.0)) | {
 # Luck alone gives nothing in a table of a few hundred records without equal values.
 BY_NO_ACCIDENT = {"exact_matches", "near_leakage", "spectral_filtering"}
 DESCRIPTIONS = {name for name, entry in ALL.items() if entry.better == "neither"}
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(rows: int = 200) -> Array:
@@ -191,6 +189,7 @@ def test_three_records_are_measured_or_refused(entry: MeasureSpec) -> None:
 HOSTILE = hostile_tables(np.random.default_rng(8).lognormal(size=(60, 4)) @ (np.eye(4) + 0.4))
 
 
+@pytest.mark.quick("mixed units-*")
 @every
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_tables_are_measured_or_refused(entry: MeasureSpec, kind: str) -> None:

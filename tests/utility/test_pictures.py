@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.utility import psnr, ssim
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def picture(rows: int, columns: int, seed: int = 1) -> tuple[Array, Array]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 from sklearn.linear_model import LogisticRegression
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.utility import propensity, propensity_2, propensity_3
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def by_sklearn(data: Array, released: Array, degree: int) -> float:

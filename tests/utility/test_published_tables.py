@@ -1,7 +1,7 @@
 """Calviño (2017), Tables 4 and 7, whole: every row by the method of its name, the mean of 20 draws beside the paper's.
 
 The printed numbers are those of `microveil reproduce`; here the measures are called one by one, without a study.
-Slow (`make slow`). A few rows, and siblings on data of our own, are in test_table_4.py.
+A study (`make studies`). A few rows, and siblings on data of our own, are in test_table_4.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from microveil.papers.published import Printed
 ENTRIES = published_items()
 
 Array = NDArray[np.float64]
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.study
 
 DRAWS = 20
 TABLE_4, TABLE_7 = ENTRIES["calvino-table4"], ENTRIES["calvino-table7"]

@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.errors import DataError
 from microveil.measures.utility import ci_overlap, regression_fit
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(rng: np.random.Generator, rows: int = 300) -> Array:
@@ -70,6 +66,7 @@ def test_overlap_of_means_by_hand() -> None:
     assert ci_overlap(matrix(data), matrix(data + 9)).parts["means"] == 0
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_population_score_chance() -> None:
     rng = np.random.default_rng(3)
     pairs = [(matrix(table(rng)), matrix(table(rng))) for _ in range(150)]
@@ -80,6 +77,7 @@ def test_two_samples_of_one_population_score_chance() -> None:
     assert regression_fit(*pairs[0]).chance == pytest.approx(2 / np.sqrt(np.pi))
 
 
+@pytest.mark.slow
 def test_samples_of_different_sizes_score_their_chance() -> None:
     rng = np.random.default_rng(13)
     pairs = [(matrix(rng.normal(size=(300, 3))), matrix(rng.normal(size=(60, 3)))) for _ in range(200)]

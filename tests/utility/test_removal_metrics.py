@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import census
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
 from microveil.measures.utility import (
     MEASURES,
@@ -28,10 +28,6 @@ from microveil.measures.utility import (
 from microveil.measures.utility.spectrum import fit_decay
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def table(seed: int, rows: int = 200, columns: int = 6) -> Array:

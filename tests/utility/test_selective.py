@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import matrix
 
-from microveil.core.table import Matrix
 from microveil.errors import ParameterError
 from microveil.measures.utility import selectivity
 
 Array = NDArray[np.float64]
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def pair() -> tuple[Array, Array]:

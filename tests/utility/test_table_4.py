@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from reference import tarragona
+from samples import matrix
 
 import microveil as mv
-from microveil.core.table import Matrix
 from microveil.measures.base import Measure
 from microveil.measures.risk import dbrl, interval_disclosure
 from microveil.measures.utility import kurtosis_bias, pil, propensity_2, propensity_3, score_2, score_3, skewness_bias
@@ -31,10 +31,6 @@ RANK_SWAPPING = {
     0.05: [0.0, 0.0, 0.1676, 0.1784, 0.3259, 0.7645, 0.6972, 0.4888, 0.4914],
     0.5: [0.0, 0.0, 0.7396, None, 0.3925, 0.0094, 0.2645, 0.3515, None],
 }
-
-
-def matrix(values: Array) -> Matrix:
-    return Matrix(list(values.T))
 
 
 def row(data: Array, released: Array) -> dict[str, float]:
@@ -71,6 +67,7 @@ def compare(found: dict[str, float], published: list[float | None]) -> None:
             assert found[name] == pytest.approx(value, abs=TOLERANCE[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", SWAPPED_COMPONENTS)
 def test_swapped_components(components: int) -> None:
     _, data = tarragona()
@@ -80,6 +77,7 @@ def test_swapped_components(components: int) -> None:
     compare(mean_row(data, releases), SWAPPED_COMPONENTS[components])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", RANK_SWAPPING)
 def test_rank_swapping(window: float) -> None:
     _, data = tarragona()

@@ -153,6 +153,6 @@ def _with_zeros(column: Array, values: Array, domain: Domain, share: float) -> A
     excess = order[wanted:][out[order[wanted:]] == 0]
     nearest = np.abs(out[out != 0]).min(initial=np.inf) if domain.step is None else domain.step
     if excess.size and np.isfinite(nearest):
-        below = domain.maximum == 0 if domain.minimum == 0 or domain.maximum == 0 else column[excess] < 0
-        out[excess] = np.where(below, -nearest, nearest)
+        below, above = domain.allowed(np.array([-nearest, nearest]))  # zero where the column ends at it
+        out[excess] = np.where((column[excess] < 0) & (below != 0) | (above == 0), below, above)
     return out
