@@ -11,7 +11,7 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.table import Matrix
 from microveil.intake.intake import Rules, dictionary_for
-from microveil.intake.sources import Cells, TableSource
+from microveil.intake.sources import Cells, IntakeSource
 from microveil.io.dictionary import find_codes
 from microveil.io.frames.validation import LARGEST
 from microveil.rules.derivable import DerivableColumn, derivable_columns, spread_rows
@@ -22,7 +22,7 @@ Codes = Mapping[str, tuple[float, ...]]
 HINT = "make them confidential too, or drop them"
 
 
-def check_not_derivable(source: TableSource, confidential: Sequence[str], rules: Rules) -> list[str]:
+def check_not_derivable(source: IntakeSource, confidential: Sequence[str], rules: Rules) -> list[str]:
     """Refuse confidential columns that follow from columns in clear in every row; warnings of those that mostly do.
 
     Rules are searched for in some rows from all over the table, and confirmed on all.

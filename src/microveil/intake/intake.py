@@ -17,7 +17,7 @@ from microveil.core.profile import Profile
 from microveil.core.table import Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
-from microveil.intake.sources import FrameSource, ReadTable, TableSource, has_missing
+from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
 from microveil.io.dictionary import (
     Dictionary,
     declared_domain,
@@ -70,7 +70,7 @@ def with_values(frame: Frame, roles: Roles) -> Roles:
 
 
 def take_in(
-    source: TableSource, roles: Roles, rules: Rules, progress: Callable[[str, float], None] = lambda *_: None
+    source: IntakeSource, roles: Roles, rules: Rules, progress: Callable[[str, float], None] = lambda *_: None
 ) -> Intake:
     """Read the columns, check them, find or read the special codes and the rules, and build the table.
 

@@ -46,7 +46,7 @@ class ReadTable:
     """How many labels, combinations or strata were pooled, because few records have them; see `Intake`."""
 
 
-class TableSource(Protocol):
+class IntakeSource(Protocol):
     """A table before it is taken in."""
 
     @property
