@@ -19,6 +19,8 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.decompose.factor import principal_axes
 from microveil.decompose.rotation import columns_first
+from microveil.engines.context import RunContext
+from microveil.engines.mixing import RebuildMap
 from microveil.engines.pipeline import Spectrum, protected
 from microveil.errors import DataError, ParameterError
 from microveil.methods import METHODS
@@ -62,7 +64,9 @@ def spectrum_of(data: Array, places: list[int] | None = None, **params: Any) -> 
     table = Microdata(Matrix.from_array(data), tuple(f"x{j}" for j in range(data.shape[1])))
     plan = METHODS["factor"].plan(params)
     summary = moments(table.pieces, table.count)
-    return protected(plan, table, summary, places or [], Streams(1), 0, lambda *_: None)[1]
+    every = list(range(data.shape[1]))
+    alone = RebuildMap(table.names, np.eye(len(every)), every)
+    return protected(RunContext(plan, Streams(1)), table, summary, places or [], lambda: alone, Matrix)[1]
 
 
 # --- The contract

@@ -281,7 +281,7 @@ def test_a_stored_release_leaves_the_original_behind(case: Case) -> None:
     stored = pickle.dumps(case.release.writer)
     assert len(stored) < 5_000
     assert pickle.loads(stored).original is None
-    assert case.release.writer.original is case.data
+    assert case.release.writer.original.source is case.data
     assert str(case.data["wages"].max()) not in repr(case.release.writer)
 
 

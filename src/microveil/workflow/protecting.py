@@ -190,8 +190,11 @@ def _protect_elsewhere(job: Job, engine: str, face: Face) -> ProtectedFile:
         else:
             release = protect_blocks(source, output, place[output], options, job.params, face.progress)
         shown = held_rows(release)
-        sampled = [f"risk and utility are those of a sample of {shown:,} rows"] * (shown < release.rows)
-        release = replace(registry.warned(release), warnings=[*job.notes, *registry.warned(release).warnings, *sampled])
+        sampled = []
+        if shown < release.rows and (face.quick_risk or options.policy or options.report or options.public_report):
+            sampled = [f"risk and utility are those of a sample of {shown:,} rows"]
+        release = registry.warned(release)
+        release = replace(release, warnings=[*job.notes, *release.warnings, *sampled])
         measured = _measured(job, release, face)
         measured = replace(measured, remark=f"{measured.remark} On a sample of rows.".strip())
         written: list[Any] = []
