@@ -16,17 +16,17 @@ demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and 
 	@$(BIN)/microveil demo
 
 test: $(VENV)/.installed-dev ## run the quick tests: every behaviour, in five minutes on two cores
-	$(BIN)/python -m pytest -n 2 -rs
+	$(BIN)/python -m pytest -n 2 -rfEs
 
 slow: $(VENV)/.installed-dev ## run the tests that repeat more: all methods and files, many seeds, kills, published tables
-	$(BIN)/python -m pytest -n 2 -rs -m "slow and not study"
+	$(BIN)/python -m pytest -n 2 -rfEs -m "slow and not study"
 
 studies: $(VENV)/.installed-dev ## run the longest studies, which CI leaves out
-	$(BIN)/python -m pytest -n 2 -rs -m study
+	$(BIN)/python -m pytest -n 2 -rfEs -m study
 
 fuzz: $(VENV)/.installed-dev ## odd files for the readers, for FUZZ_SECONDS (600); property tests at random, FUZZ_EXAMPLES (1500) each
 	$(BIN)/python scripts/fuzz.py
-	MICROVEIL_FUZZ=$${FUZZ_EXAMPLES:-1500} $(BIN)/python -m pytest -n 2 -rs -m hypothesis
+	MICROVEIL_FUZZ=$${FUZZ_EXAMPLES:-1500} $(BIN)/python -m pytest -n 2 -rfEs -m hypothesis
 
 lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ settings.register_profile("repeatable", max_examples=40, derandomize=True, **any
 settings.register_profile("fuzz", max_examples=FUZZED or 100, print_blob=True, **anywhere)
 settings.load_profile("fuzz" if FUZZED else "repeatable")
 
-SLOW_PAGES = {"reports.md", "assess.md", "mos.md", "recipes.md", "scale.md", "veil.md"}
+SLOW_PAGES = {"reports.md", "assess.md", "mos.md", "recipes.md", "scale.md", "spectral-variants.md", "veil.md"}
 """Pages whose examples take long; those of README.md and the other pages run in `make test`."""
 
 

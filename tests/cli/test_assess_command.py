@@ -97,6 +97,7 @@ def test_json_is_the_contract(files: tuple[Path, Path], capsys: pytest.CaptureFi
     assert told == json.loads(found.to_json())
 
 
+@pytest.mark.slow
 def test_default_and_all(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     by_default = json.loads(run(capsys, "assess", *files, "--json", "--seed", 1)[1])["measures"]
     assert {"dbrl", "subspace_linkage", "interval_disclosure", "pil", "classifier_auc", "score_2"} <= by_default.keys()

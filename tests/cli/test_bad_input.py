@@ -318,7 +318,7 @@ CELLS = st.one_of(
 )
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=st.integers(1, 4).flatmap(lambda m: st.lists(st.lists(CELLS, min_size=m, max_size=m), max_size=8)))
 def test_whatever_is_in_the_file_it_is_protected_or_refused_in_one_line(
     rows: list[list[str]], tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]

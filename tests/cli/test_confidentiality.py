@@ -187,6 +187,7 @@ def test_a_run_that_succeeds_tells_no_value(case: str, folder: Path) -> None:
     assert not list(folder.glob(".microveil-*"))
 
 
+@pytest.mark.quick("*-False")
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("case", FAILURE)
 def test_a_run_that_fails_tells_no_value(

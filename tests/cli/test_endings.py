@@ -106,6 +106,7 @@ def test_a_keyboard_interrupt_of_a_library_stops_too(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (130, "", STOPPED)
 
 
+@pytest.mark.slow
 def test_nothing_stops_the_files_from_taking_their_places(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"

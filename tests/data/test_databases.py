@@ -590,6 +590,7 @@ def test_cells_of_sqlite_keep_the_types_of_their_own(tmp_path):
     assert base.run("SELECT y FROM c") == [(2,), ("NA",), (4,), (2**60 + 1,)]
 
 
+@pytest.mark.slow
 def test_the_command_line_from_server_to_server_shows_no_password(postgresql, tmp_path, capsys):
     from microveil.cli.main import main
 

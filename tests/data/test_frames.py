@@ -121,6 +121,7 @@ def test_whole_numbers_stay_whole_and_of_their_type_in_every_kind_of_frame(make:
     assert np.array_equal(found, expected, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_layout_and_contiguity_do_not_matter() -> None:
     wide = np.empty((60, 6))
     wide[:, ::2] = NUMBERS

@@ -275,6 +275,7 @@ def test_columns_that_are_too_long_to_be_sorted_are_mapped_with_a_stated_error(
         assert marginals != "original" or np.isin(found[name].to_numpy(), levels).all()
 
 
+@pytest.mark.quick("1000000.0-*")
 @pytest.mark.parametrize("method", ["ipso", "pca"])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_moments_are_exact_far_from_zero_too(tmp_path: Path, method: str, offset: float) -> None:

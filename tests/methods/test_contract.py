@@ -166,6 +166,7 @@ def test_read_only_input_is_accepted_and_the_release_is_writable(method: str, pe
 # --- Seeds
 
 
+@pytest.mark.quick("*swap", "*noise", "*redraw", "*microaggregate")
 @every_pair
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_seed_gives_the_same_bytes(method: str, perturb: str, kind: str) -> None:
@@ -272,6 +273,7 @@ def replayed(data: Any, recipe: dict[str, Any]) -> mv.Release:
     return mv.protect(data, method, **recipe, **parameters)
 
 
+@pytest.mark.quick("*swap", "*noise", "*redraw", "*microaggregate")
 @every_pair
 @pytest.mark.parametrize(
     "options",

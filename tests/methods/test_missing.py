@@ -380,6 +380,7 @@ def test_kept_tells_the_truth_about_totals_with_holes() -> None:
 # --- Columns without a value
 
 
+@pytest.mark.quick("numpy", "polars")
 @pytest.mark.parametrize("kind", ["numpy", "pandas", "polars", "polars without a type", "arrow"])
 def test_a_column_without_values_passes_through_unless_it_is_named(kind: str) -> None:
     values = full(8)

@@ -70,6 +70,7 @@ def test_correlations_fade_as_the_window_grows() -> None:
 PUBLISHED = {0.05: 0.7645, 0.1: 0.4972, 0.15: 0.2599, 0.2: 0.1210}
 
 
+@pytest.mark.quick("0.1")
 @pytest.mark.parametrize("window", PUBLISHED)
 def test_linkage_of_tarragona_is_that_of_table_4(window: float) -> None:
     """Calviño (2017), Table 4: the mean of 100 realisations. Ours is one of twelve, with a standard error of .004."""

@@ -445,6 +445,7 @@ def as_frame(kind: str, values: Array) -> Any:
     }[kind]()
 
 
+@pytest.mark.quick("numpy", "arrow", "Float64")
 @pytest.mark.parametrize("kind", ["numpy", "float32", "pandas", "polars", "arrow", "arrow in pandas", "Float64"])
 def test_the_same_kind_of_frame_with_the_same_values_comes_back(kind: str) -> None:
     before = factors(300, 4)
@@ -460,6 +461,7 @@ def test_the_same_kind_of_frame_with_the_same_values_comes_back(kind: str) -> No
     assert max(correlation_error(before, values)) <= 0.03
 
 
+@pytest.mark.quick("int8", "uint64")
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 def test_whole_numbers_of_every_width_come_back(dtype: str) -> None:
     before = np.minimum(np.round(10 * factors(300, 4)), 120).astype(dtype)

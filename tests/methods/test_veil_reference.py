@@ -82,11 +82,13 @@ def test_scores_are_below_the_limits(name: str) -> None:
     check_scores(name, SEEDS)
 
 
+@pytest.mark.quick("Tarragona*")
 @every_file
 def test_no_attack_links_one_record_in_a_hundred(name: str) -> None:
     check_links(name, SEEDS)
 
 
+@pytest.mark.quick("Tarragona*")
 @every_file
 def test_no_extreme_value_is_given_away(name: str) -> None:
     check_extremes(name, SEEDS)

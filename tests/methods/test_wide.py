@@ -57,6 +57,7 @@ def test_rows_stand_for_the_products(weighted: bool) -> None:
     assert largest_gap(rows, moments(lambda piece: 2 * values[piece].T, 30), rows.sd) > 1
 
 
+@pytest.mark.slow
 def test_axes_of_the_rows_are_those_of_the_matrix() -> None:
     rows, matrix = both_ways(wide_table(12, 600))
     for axes in (standard_axes, residual_axes):
