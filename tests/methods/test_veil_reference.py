@@ -82,7 +82,7 @@ def test_scores_are_below_the_limits(name: str) -> None:
     check_scores(name, SEEDS)
 
 
-@pytest.mark.quick("Tarragona*")
+@pytest.mark.slow
 @every_file
 def test_no_attack_links_one_record_in_a_hundred(name: str) -> None:
     check_links(name, SEEDS)
