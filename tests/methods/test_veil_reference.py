@@ -94,6 +94,7 @@ def test_no_extreme_value_is_given_away(name: str) -> None:
     check_extremes(name, SEEDS)
 
 
+@pytest.mark.slow
 def test_totals_of_eia_hold_in_as_many_rows() -> None:
     names, before = eia()
     at = {column: j for j, column in enumerate(names)}

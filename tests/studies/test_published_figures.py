@@ -240,6 +240,7 @@ def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
     assert not any(calvino_selective._claims_tarragona(["FA", "PCA"], [0.6, 0.4]).values())
 
 
+@pytest.mark.slow
 def test_work_in_processes_is_that_of_one() -> None:
     items = [-1, 2, -3]
     told: list[float] = []
