@@ -20,7 +20,6 @@ from microveil.errors import DataError, ParameterError
 
 Array = NDArray[np.float64]
 
-pytestmark = pytest.mark.usefixtures("few_descriptions")
 NAMES = ["wages", "profit", "export", "import", "stock"]
 SENTINEL = 86420.97531
 FEW = ["dbrl", "rank_linkage", "interval_disclosure_own", "extreme_disclosure", "pil", "ks", "correlation_difference"]
@@ -53,6 +52,7 @@ def figures(assessment: mv.Assessment) -> dict[str, float]:
     return {name: measure.value for name, measure in assessment.items()}
 
 
+@pytest.mark.usefixtures("few_descriptions")
 def test_doing_nothing_is_all_risk_and_no_loss() -> None:
     found = mv.assess(table(), table(), seed=1)
     assert list(found) == list(measuring.DEFAULT)
@@ -115,6 +115,7 @@ def kinds(data: Array) -> dict[str, Any]:
 
 @pytest.mark.quick("numpy", "pandas nullable")
 @pytest.mark.parametrize("kind", kinds(table(5)))
+@pytest.mark.usefixtures("few_descriptions")
 def test_every_kind_of_frame_gives_the_same_figures(kind: str) -> None:
     data = table()
     expected = figures(mv.assess(frame(data), frame(masked(data)), measures=FEW, seed=1))
@@ -131,6 +132,7 @@ def test_every_kind_of_frame_gives_the_same_figures(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_descriptions")
 def test_kinds_may_be_mixed_and_columns_are_matched_by_name() -> None:
     data = table()
     original = frame(data).with_columns(region=pl.lit("north"))
@@ -149,6 +151,7 @@ def test_the_order_of_the_records_does_not_matter_if_it_is_the_same_in_both() ->
     assert mv.assess(data[order], masked(data), measures="dbrl", seed=1)["dbrl"].value * 250 <= LUCKY
 
 
+@pytest.mark.usefixtures("few_descriptions")
 def test_a_seed_repeats_the_figures_whatever_else_is_asked_for() -> None:
     data = table(120)
     drawn = ["classifier_auc", "subspace_linkage", "known_columns_linkage"]
@@ -181,6 +184,7 @@ def test_nothing_is_changed() -> None:
     pd.testing.assert_frame_equal(released, copies[1])
 
 
+@pytest.mark.usefixtures("few_descriptions")
 def test_special_codes_are_no_values() -> None:
     data, released = table(), masked(table())
     refused = np.random.default_rng(6).random(250) < 0.2
@@ -415,6 +419,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
     assert {f"measuring {name}" for name in FEW} <= {step for step, _ in told}
 
 
+@pytest.mark.usefixtures("few_descriptions")
 def test_every_registered_measure_can_be_asked_for() -> None:
     known = mv.measures()
     assert set(known) == {*measuring.GAUGES, *measuring.SCORES, "worst_attack"}
@@ -430,6 +435,7 @@ def test_every_registered_measure_can_be_asked_for() -> None:
 
 @pytest.mark.quick("mixed units")
 @pytest.mark.parametrize("case", hostile_tables(table(60)[:, :4]))
+@pytest.mark.usefixtures("few_descriptions")
 def test_hostile_tables_give_figures_or_reasons(case: str) -> None:
     data = hostile_tables(table(60)[:, :4])[case]
     for released in (shuffled(data), np.broadcast_to(data.mean(axis=0), data.shape).copy()):
@@ -453,7 +459,7 @@ def test_a_release_is_assessed_with_its_own_columns_and_codes() -> None:
     assert after.value == found["dbrl"].value
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_the_default_measures_of_ten_thousand_records_take_fifteen_seconds_at_most() -> None:
     rng = np.random.default_rng(1)
     data = np.exp(0.5 * rng.normal(size=(10_000, 13)) @ (np.eye(13) + 0.3 * rng.normal(size=(13, 13))))

@@ -91,6 +91,7 @@ def letters(number: int) -> str:
     return (letters((number - 1) // 26) if number > 26 else "") + chr(65 + (number - 1) % 26)
 
 
+@pytest.mark.slow
 def test_one_cell_in_the_last_corner_of_a_sheet(tmp_path: Path) -> None:
     source = workbook(tmp_path / "far.xlsx", {"A1": "a", "A2": 1.0, "XFD1048576": 1.0})
     assert source.stat().st_size < 3000

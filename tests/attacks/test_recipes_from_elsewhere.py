@@ -156,6 +156,7 @@ def test_run_in_python_writes_nothing(mail: Path) -> None:
 # The same for what is typed
 
 
+@pytest.mark.slow
 def test_protect_replaces_nothing_unless_told_to(mail: Path, capsys: Said) -> None:
     options = ("protect", mail / "in.csv", "-o", mail / "out.csv", "--method", "noise", "--quiet")
     extras = ("--report", mail / "r.html", "--public-report", mail / "p.html", "--save-recipe", mail / "s.toml")

@@ -62,6 +62,7 @@ def test_exact_moments_return_the_record(method: str, giant: float) -> None:
     assert max(errors(firms(giant=giant), 7, method, True)) < 1e-5
 
 
+@pytest.mark.quick("cholesky", "microaggregate_noise", "residual_mix")
 @pytest.mark.parametrize("method", ROUNDED)
 def test_rounded_moments_tell_no_more_than_the_mean(method: str) -> None:
     table = firms(200, giant=40.0)
@@ -69,6 +70,7 @@ def test_rounded_moments_tell_no_more_than_the_mean(method: str) -> None:
         assert min(errors(table, row, method, "rounded")) > 0.8
 
 
+@pytest.mark.quick("pca")
 @pytest.mark.parametrize("method", QUICK)
 def test_over_many_records(method: str) -> None:
     table = firms()

@@ -30,6 +30,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], check=False, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_study_as_json_and_for_people(tmp_path: Path) -> None:
     asked = ["--methods", "noise, rank_swap rank_window=0.1", "--measures", "dbrl,pil", "--seed", "1", "--repeats", "2"]
     store = ["--store", str(tmp_path / "study.jsonl")]

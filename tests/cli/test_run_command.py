@@ -43,6 +43,7 @@ POLICY = '[policy]\nname = "ours"\nversion = 1\n[limits]\npil = {{at_most = {}}}
 RULES = "[columns.tax]\nminimum = -1000.0\n"
 
 
+@pytest.mark.slow
 def test_a_private_recipe_gives_every_file_again(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

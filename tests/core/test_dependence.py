@@ -286,6 +286,7 @@ def test_rules_are_found_in_presence_of_holes(share: float) -> None:
     assert sorted(mv.describe(frame).rules) == ["ab = a + b", "total = a + b + c"]
 
 
+@pytest.mark.quick("0", "7", "14")
 @pytest.mark.parametrize("seed", [*range(20), 77])
 def test_rule_that_holds_in_complete_rows_only_is_not_taken(seed: int) -> None:
     # A term that is round-off (seed 77 once gave one) must not hide the rows in which its column has a hole.

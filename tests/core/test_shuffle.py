@@ -73,6 +73,7 @@ def test_buckets_give_a_rearrangement(rows: int, buckets: int) -> None:
     assert np.array_equal(np.sort(in_buckets(buckets)(values, stream())), values)
 
 
+@pytest.mark.slow
 def test_most_buckets() -> None:
     values = np.arange(1000.0)
     assert np.array_equal(np.sort(in_buckets(MOST_BUCKETS)(values, stream())), values)

@@ -142,7 +142,7 @@ def test_a_dataset_is_numbered_by_its_files_and_shuffled_in_buckets(spark, tmp_p
     release.close()
 
 
-@pytest.mark.quick("ipso-public0")
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "public"), [("ipso", ("x",)), ("pca", ())])
 def test_moments_are_exact_far_from_zero(spark, method, public):
     frame = columns(offset=1e6)
@@ -284,6 +284,7 @@ def test_numbers_that_a_double_cannot_hold_are_refused(spark):
     mv.protect_spark(rows, "ipso", rules=None, seed=1).close()
 
 
+@pytest.mark.slow
 def test_what_is_refused(spark):
     frame = columns(100)
     holes = frame.with_columns(b=pl.when(pl.col("k") == 7).then(None).otherwise(pl.col("b")))

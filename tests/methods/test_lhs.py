@@ -24,6 +24,7 @@ def test_each_stratum_of_the_distribution_has_one_value() -> None:
     assert ((drawn >= edges[:-1]) & (drawn <= edges[1:])).all()
 
 
+@pytest.mark.slow
 def test_rank_correlations_meet_the_target() -> None:
     data = amounts(4000)
     wanted = spearmanr(data).statistic

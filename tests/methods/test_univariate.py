@@ -79,6 +79,7 @@ def test_linkage_of_tarragona_is_that_of_table_4(window: float) -> None:
     assert np.mean(found) == pytest.approx(PUBLISHED[window], abs=0.01)
 
 
+@pytest.mark.slow
 def test_linkage_of_our_own_data_falls_with_the_window_like_that_of_the_rule_in_plain_numpy() -> None:
     """A sibling of Table 4, against the rule written as a loop over lists of candidates."""
     data = firms(4, 300)

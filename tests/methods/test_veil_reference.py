@@ -82,7 +82,7 @@ def test_scores_are_below_the_limits(name: str) -> None:
     check_scores(name, SEEDS)
 
 
-@pytest.mark.quick("Tarragona*")
+@pytest.mark.slow
 @every_file
 def test_no_attack_links_one_record_in_a_hundred(name: str) -> None:
     check_links(name, SEEDS)
@@ -94,6 +94,7 @@ def test_no_extreme_value_is_given_away(name: str) -> None:
     check_extremes(name, SEEDS)
 
 
+@pytest.mark.slow
 def test_totals_of_eia_hold_in_as_many_rows() -> None:
     names, before = eia()
     at = {column: j for j, column in enumerate(names)}

@@ -97,6 +97,7 @@ def test_simulated_observers_give_their_curve_back() -> None:
     assert link.caveats == ["the observers were simulated: it says nothing about people"]
 
 
+@pytest.mark.quick("0", "2", "4")
 @pytest.mark.parametrize("seed", range(8))
 def test_it_rises_whatever_the_scores(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -245,6 +245,7 @@ def test_pictures_and_tables_can_be_read_by_everybody(case: Case, audience: str)
     assert '<html lang="en">' in text
 
 
+@pytest.mark.quick("assessment-internal", "study-public", "pictures-internal")
 @pytest.mark.parametrize("audience", ["internal", "public"])
 @pytest.mark.parametrize("part", ["assessment", "study", "original", "pictures", "all"])
 def test_a_report_is_written_whatever_is_absent(

@@ -254,6 +254,7 @@ def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
     assert not any(calvino_selective.claims_of_tarragona(["FA", "PCA"], [0.6, 0.4]))
 
 
+@pytest.mark.slow
 def test_work_in_processes_is_that_of_one() -> None:
     items = [-1, 2, -3]
     shares: list[float] = []

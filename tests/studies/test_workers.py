@@ -32,7 +32,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.quick("False-text0")
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [PLAIN, GUARDED])
 @pytest.mark.parametrize("piped", [False, True])
 def test_a_script_runs_once_whether_guarded_or_not_and_piped_or_not(text: str, piped: bool, tmp_path: Path) -> None:

@@ -414,6 +414,7 @@ def test_the_reduced_system_of_the_paper_is_small() -> None:
     assert (system.size, system.sums.shape, system.rank, system.freedom) == (9, (9, 9), 7, 2)
 
 
+@pytest.mark.slow
 def test_ranks_are_those_of_dense_algebra() -> None:
     for seed in range(6):
         s = random_table((6, 5, 4), seed, 0.15 + 0.1 * seed)

@@ -191,7 +191,7 @@ def moving(table, suppressed):
     return np.linalg.norm(matrix @ free.T, axis=1)
 
 
-@pytest.mark.quick("8.0-0.5")
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "spread"), [(8.0, 0.5), (9.0, 0.0)])
 def test_a_larger_table_is_safe(mean, spread):
     """Sparse where small cells flock together, and one dense system of equations where they do not."""

@@ -88,7 +88,11 @@ def masked(data: Array) -> Array:
     return data + 0.4 * data.std(axis=0) * np.random.default_rng(2).normal(size=data.shape)
 
 
-every = pytest.mark.parametrize("entry", ALL.values(), ids=ALL)
+COSTLY = ("singling_out", "classifier_auc", "reconstruction", "eigen_decay", "known_columns_linkage")
+every = pytest.mark.parametrize(
+    "entry",
+    [pytest.param(entry, id=name, marks=pytest.mark.slow if name in COSTLY else ()) for name, entry in ALL.items()],
+)
 
 
 def found(entry: MeasureSpec, data: Array, released: Array, seed: int = 1):  # type: ignore[no-untyped-def]
