@@ -15,6 +15,8 @@ from microveil.assess import quick_risk
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
+from microveil.engines.context import RunContext
+from microveil.engines.mixing import RebuildMap
 from microveil.engines.pipeline import Spectrum, protected
 from microveil.errors import DataError, ParameterError
 from microveil.measures.utility import MEASURES
@@ -47,7 +49,9 @@ def taken_apart(data: Array, **params: Any) -> tuple[Array, Spectrum]:
     table = Microdata(Matrix.from_array(data), tuple(f"x{j}" for j in range(data.shape[1])))
     plan = METHODS["component_removal"].plan(params)
     summary = moments(table.pieces, table.count)
-    columns, spectrum = protected(plan, table, summary, [], Streams(1), 0, lambda *_: None)
+    every = list(range(data.shape[1]))
+    alone = RebuildMap(table.names, np.eye(len(every)), every)
+    columns, spectrum = protected(RunContext(plan, Streams(1)), table, summary, [], lambda: alone, Matrix)
     return np.column_stack(columns), spectrum
 
 
