@@ -114,7 +114,7 @@ def options_page() -> str:
         lines = [f"## {title}", "", "| Python | command line | default | meaning |", "|---|---|---|---|"]
         for name, field in model.model_fields.items():
             about = model.about(name)
-            flag = str(about.get("flag", f"--{name.replace('_', '-')}")).replace(" ", ", ")
+            flag = ", ".join(model.flags(name))
             typed = "" if about.get("only") == "python" else f"`{flag} {about.get('metavar', '')}".strip() + "`"
             python = "" if about.get("only") == "command line" else f"`{name}`"
             default = "" if field.is_required() or field.default is None else f"{field.default}"

@@ -108,3 +108,22 @@ def test_a_misspelt_option_is_refused_with_the_nearest_one() -> None:
 def test_an_option_of_the_wrong_type_is_refused_by_name() -> None:
     with pytest.raises(ParameterError, match="shuffle_rows: "):
         mv.protect([[1.0]], shuffle_rows="perhaps")
+
+
+def test_what_only_the_command_line_has_is_no_option_in_python(tmp_path: Path) -> None:
+    """Given as one, it would be taken and not used."""
+    with pytest.raises(ParameterError, match="has no parameter 'parameters'"):
+        mv.protect_file(mv.example_file(), tmp_path / "out.csv", "pca", parameters={"components": 2})
+
+
+def test_options_are_printed_without_their_values() -> None:
+    shown = repr(options.Protect(seed=918273645, confidential=["secret column"]))
+    assert shown == str(options.Protect(seed=918273645, confidential=["secret column"]))
+    assert shown == "<Protect: confidential, seed>"
+
+
+def test_a_bad_measure_or_policy_is_refused_before_the_work() -> None:
+    with pytest.raises(ParameterError, match="measures: there is no 'dbrrl'"):
+        mv.assess("no table", "none either", measures=["dbrrl"])
+    with pytest.raises(ParameterError, match="policy: 'policy' is missing"):
+        mv.run({"recipe": 1, "method": "pca", "policy": {"limits": {"dbrl": {"at_most": 1}}}}, "no table")

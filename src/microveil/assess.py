@@ -57,13 +57,14 @@ def assess(original: Any, released: Any, *, progress: Progress | None = None, **
             `read_policy` gives, and its measures are taken too.
     """
     asked = Assess.checked(options)
+    request = _request(asked)  # before the work
     frame = open_frame(original)
     releases = list(released) if isinstance(released, list | tuple) else [released]
     if not releases:
         raise ParameterError("released: no release is given", "give one, or several as a list")
     (progress or (lambda *_: None))(READING, 0.0)
     pairs = [_pair(frame, one, asked) for one in releases]
-    return _assessed(pairs[0] if len(pairs) == 1 else combined(pairs), frame, asked, progress)
+    return _assessed(pairs[0] if len(pairs) == 1 else combined(pairs), frame, asked.sanity, request, progress)
 
 
 def _pair(frame: Frame, released: Any, asked: Assess) -> Pair:
@@ -71,20 +72,42 @@ def _pair(frame: Frame, released: Any, asked: Assess) -> Pair:
     return pair_up(frame, open_frame(in_file_order(released) if known else released), asked, order_known=known)
 
 
+@dataclasses.dataclass(frozen=True, repr=False)
+class _Request:
+    """What is to be measured: the ids, from which random numbers, and the policy that they are held against."""
+
+    ids: list[str]
+    streams: Streams
+    policy: Policy | None
+
+    def judged(self, found: Assessment) -> Assessment:
+        """The assessment with its verdict."""
+        return found if self.policy is None else dataclasses.replace(found, verdict=self.policy.check(found))
+
+
+def _request(asked: Assess) -> _Request:
+    policy = read_policy(asked.policy)
+    ids = measuring.chosen(asked.measures, also=policy.measures if policy else ())
+    return _Request(ids, Streams.from_seed(checked_seed(asked.seed)), policy)
+
+
 def _assessed(
-    both: Pair, frame: Frame, asked: Assess, progress: Progress | None, known: Mapping[str, Measure] | None = None
+    both: Pair,
+    frame: Frame,
+    sanity: bool,
+    request: _Request,
+    progress: Progress | None,
+    known: Mapping[str, Measure] | None = None,
 ) -> Assessment:
     """The measures of a pair of files, and the verdict.
 
     Frames of it are made like `frame`; figures in `known` are not measured again.
     """
-    seed, limits = checked_seed(asked.seed), read_policy(asked.policy)
-    ids = measuring.chosen(asked.measures, also=limits.measures if limits else ())
     tell = progress or (lambda *_: None)
-    streams = Streams.from_seed(seed)
-    found = measuring.assess_pair(both, ids, streams, like=frame, sanity=asked.sanity, tell=tell, known=known)
+    ids, streams = request.ids, request.streams
+    found = measuring.assess_pair(both, ids, streams, like=frame, sanity=sanity, tell=tell, known=known)
     tell("done", 1.0)
-    return found if limits is None else dataclasses.replace(found, verdict=limits.check(found))
+    return request.judged(found)
 
 
 def assess_release(
@@ -98,8 +121,9 @@ def assess_release(
         progress: called with the name of the step and the share done.
         **options: those of `assess` that are no columns.
     """
-    both, frame = pair_of(release)
-    return _assessed(both, frame, Assess.checked({**options, "seed": release.seed}), progress, known)
+    asked = Assess.checked({**options, "seed": release.seed})
+    request = _request(asked)
+    return _assessed(*pair_of(release), asked.sanity, request, progress, known)
 
 
 def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure, Measure]:
@@ -145,8 +169,7 @@ def assess_files(
     sample = TRIED if asked.sample is None else asked.sample
     if isinstance(sample, bool) or not isinstance(sample, int) or sample < 1:
         raise ParameterError("sample: must be a whole number of records, at least 1", f"leave it out for {TRIED}")
-    streams, policy = Streams.from_seed(checked_seed(asked.seed)), read_policy(asked.policy)
-    ids = measuring.chosen(asked.measures, also=policy.measures if policy else ())
+    request = _request(asked)
     limits, tell = measuring.DiskLimits(memory_in_bytes(asked.memory), sample), progress or (lambda *_: None)
     with (
         single_threaded_blas(),
@@ -160,15 +183,15 @@ def assess_files(
         tell("sorting", READ)
         found = measuring.assess_pair(
             pair,
-            ids,
-            streams,
+            request.ids,
+            request.streams,
             like=first.first,
             sanity=asked.sanity,
             tell=lambda step, done: tell(step, SORTED + (1 - SORTED) * done),
             limits=limits,
         )
     tell("done", 1.0)
-    return found if policy is None else dataclasses.replace(found, verdict=policy.check(found))
+    return request.judged(found)
 
 
 def _folder(released: Path) -> Path:

@@ -8,7 +8,8 @@ docs. To add an option, add a field here and use it where the work is done.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -71,6 +72,11 @@ def option(
     return Field(default, description=meaning, json_schema_extra={k: v for k, v in extra.items() if v})
 
 
+def same_as(model: type[Options], name: str) -> Any:
+    """The option of another job, with its type, default and help line."""
+    return copy(model.model_fields[name])
+
+
 class Options(Step):
     """Base of the options of a job."""
 
@@ -87,6 +93,32 @@ class Options(Step):
         """What is declared of an option in addition to its type and default."""
         found = cls.model_fields[name].json_schema_extra
         return found if isinstance(found, dict) else {}
+
+    @classmethod
+    def flags(cls, name: str) -> list[str]:
+        """The flags of an option on the command line."""
+        return str(cls.about(name).get("flag", f"--{name.replace('_', '-')}")).split()
+
+    @classmethod
+    def split(cls, given: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """The options among keyword arguments, and the others: the parameters of a method."""
+        own = {name for name in cls.model_fields if cls.about(name).get("only") != "command line"} & given.keys()
+        return cls.checked({n: given[n] for n in own}), {n: value for n, value in given.items() if n not in own}
+
+    def changed(self, names: Iterable[str]) -> dict[str, Any]:
+        """Those of the named options that are not at their default."""
+        found = {}
+        for name in names:
+            value, default = getattr(self, name), type(self).model_fields[name].default
+            if value is not None if default is None else value != default:  # a frame cannot be compared with None
+                found[name] = value
+        return found
+
+    def __repr__(self) -> str:
+        """Without values: the seed is among them."""
+        return f"<{type(self).__name__}: {', '.join(self.changed(type(self).model_fields)) or 'defaults'}>"
+
+    __str__ = __repr__
 
     def only(self, kind: type[Options]) -> dict[str, Any]:
         """The values of those options that another model has, too."""
@@ -144,8 +176,7 @@ class Settings(Options):
 
     def settings(self) -> dict[str, Any]:
         """What is not at its default, by name, for the recipe of a release."""
-        fields = Settings.model_fields
-        return {n: getattr(self, n) for n, field in fields.items() if getattr(self, n) != field.get_default()}
+        return self.changed(Settings.model_fields)
 
 
 class Protect(Settings):
@@ -153,27 +184,6 @@ class Protect(Settings):
 
     drop_identifiers: bool = option(False, "Leave out the columns that `microveil describe` calls identifiers.")
     seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
-    registry: Any = option(
-        None, "A private file of releases: tells of a second one of nearly the same data.", "path", metavar="FILE"
-    )
-
-
-class Run(Options):
-    """The options of `microveil run`, which go before what the recipe says."""
-
-    parameters: Any = option(
-        None, "A parameter of the method; see `microveil methods ID`.", "pairs", metavar="KEY=VALUE", flag="--set"
-    )
-    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
-    report: Path | None = option(
-        None, "Where the internal report goes, instead of the recipe's.", "path", metavar="FILE.html"
-    )
-    public_report: Path | None = option(
-        None, "Where the public report goes, instead of the recipe's.", "path", metavar="FILE.html"
-    )
-    overwrite: bool = option(
-        False, "Replace files, or a table of a database, that exist already.", flag="--overwrite --replace"
-    )
     registry: Any = option(
         None, "A private file of releases: tells of a second one of nearly the same data.", "path", metavar="FILE"
     )
@@ -225,6 +235,21 @@ class ProtectFile(Reading, Protect):
     )
 
 
+class Run(Options):
+    """The options of `microveil run`, which go before what the recipe says."""
+
+    parameters: Any = same_as(ProtectFile, "parameters")
+    seed: Any = same_as(Protect, "seed")
+    report: Path | None = option(
+        None, "Where the internal report goes, instead of the recipe's.", "path", metavar="FILE.html"
+    )
+    public_report: Path | None = option(
+        None, "Where the public report goes, instead of the recipe's.", "path", metavar="FILE.html"
+    )
+    overwrite: bool = same_as(ProtectFile, "overwrite")
+    registry: Any = same_as(Protect, "registry")
+
+
 class Describe(Reading):
     """The options of `microveil describe`."""
 
@@ -264,18 +289,18 @@ class AssessFiles(ReadingText, Assess):
     """The options of `assess_files` and of `microveil assess`: those of `assess`, and how files are read."""
 
     engine: str = option("memory", "memory, or stream: block by block, for files larger than the memory.")
-    memory: Any = option(MEMORY, "With --engine stream: about how much memory to take.", metavar="1GB")
+    memory: Any = same_as(ProtectFile, "memory")
     sample: int | None = option(None, "Originals that linkages try, with --engine stream.", only="python")
 
 
 class _Study(Reading):
     """What `compare` and `recommend` share."""
 
-    confidential: Any = option(None, "Columns to protect; by default all numeric ones.", "columns", metavar="A,B")
+    confidential: Any = same_as(Settings, "confidential")
     public: Any = option(None, "Columns that stay, or a formula.", "formula", metavar="X,Y")
-    strata: Any = option(None, "Columns whose groups are protected one by one.", "columns", metavar="G")
-    weight: Any = option(None, "The column of survey weights.", "column", metavar="W")
-    rules: Any = option("infer", "infer, none, or a dictionary of the columns (TOML or JSON).", "rules", metavar="FILE")
+    strata: Any = same_as(Settings, "strata")
+    weight: Any = same_as(Settings, "weight")
+    rules: Any = same_as(Assess, "rules")
     seed: Any = option(None, "For a study that can be repeated.", "number", metavar="N")
     store: Any = option(
         None, "Note finished releases there; with it a killed study goes on.", "path", metavar="FILE.jsonl"
@@ -296,10 +321,8 @@ class Compare(_Study):
         ..., "Methods, by commas, each with what is to be set.", "methods", metavar="'A, B KEY=VALUE'"
     )
     repeats: int = option(20, "Releases of each method.", "number", metavar="N", least=1)
-    measures: Any = option("default", "default, all, or ids; see `microveil measures`.", "ids", metavar="A,B")
-    sensitive: Any = option(
-        None, "Columns that are to be hidden, if not all: attacks are on these alone.", "columns", metavar="A,B"
-    )
+    measures: Any = same_as(Assess, "measures")
+    sensitive: Any = same_as(Assess, "sensitive")
     report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
 
 
@@ -328,7 +351,7 @@ def declared_by(model: type[Options], *leave_out: str) -> Callable[[F], F]:
         added = [inspect.Parameter(n, keyword, default=model.model_fields[n].get_default()) for n in names]
         *first, last = own.parameters.values()
         plain = [p for p in first if p.kind is not keyword]
-        function.__signature__ = own.replace(  # type: ignore[attr-defined]
+        function.__signature__ = own.replace(  # type: ignore[attr-defined]  # `inspect` reads it
             parameters=[*plain, *added, *(p for p in first if p.kind is keyword), last]
         )
         lines = [f"    {name}: {_sentence(model.model_fields[name], model.about(name))}" for name in names]

@@ -12,6 +12,7 @@ import pytest
 import microveil as mv
 from microveil.core.linalg import first_canonical_pair
 from microveil.errors import DataError, ParameterError
+from microveil.report.reporter import pair_of
 
 
 def households(seed: int = 1, count: int = 300) -> pd.DataFrame:
@@ -110,6 +111,15 @@ def test_holes_and_codes_stay_in_their_places() -> None:
     assert out.isna().equals(data.isna())
     assert ((out["other"] == -9) == (data["other"] == -9)).all()
     assert within(out, "rent") == 1
+
+
+def test_codes_of_units_are_no_values_in_figures_and_reports() -> None:
+    data = households()
+    data["rent"] = data["rent"].where(data["household"] % 5 != 0, -9)
+    both, _ = pair_of(mv.protect(data, "noise", unit="household", seed=1))
+    rent = both.original.columns[both.names.index("rent")]
+    assert np.isnan(rent).sum() == (data["household"] % 5 == 0).sum() > 0
+    assert not (rent == -9).any()
 
 
 def test_strata_are_those_of_units() -> None:

@@ -132,10 +132,8 @@ def _typed(source: Place, asked: Options, method: str, given: Mapping[str, Any])
     params = {name: value for name, value in given.items() if name not in roles}
     if "rules" in roles:
         roles["rules"] = roles["rules"] or "none"
-    reading = ReadOptions.of(asked)
-    said = [word for name in reading.said for word in (f"--{name}", getattr(reading, name))]
     words = protect_words(str(source), "OUTPUT", {"method": method, "parameters": params, **roles})
-    return shlex.join([*words, *said])
+    return shlex.join([*words, *ReadOptions.of(asked).words])
 
 
 def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: bool) -> None:

@@ -74,7 +74,7 @@ def command(
         defaults |= {name: None for name, kind in arguments.items() if type(None) in get_args(get_args(kind)[0])}
         run.__name__, run.__doc__, run.__annotations__ = action.__name__, action.__doc__, hints
         keyword, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # typer reads it
             [
                 inspect.Parameter(name, keyword, default=defaults.get(name, none), annotation=kind)
                 for name, kind in hints.items()
@@ -106,5 +106,4 @@ def _annotation(model: type[Options], name: str) -> Any:
         typed = next((part for part in get_args(typed) if part is not type(None)), typed)
     if kind == "argument":
         return Annotated[typed, typer.Argument(**shape)]
-    flags = str(about.get("flag", f"--{name.replace('_', '-')}")).split()
-    return Annotated[typed, typer.Option(*flags, **shape)]
+    return Annotated[typed, typer.Option(*model.flags(name), **shape)]

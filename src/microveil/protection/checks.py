@@ -16,6 +16,9 @@ from microveil.io.blocks import BlockSource
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import METHODS, Plan
 
+NEED_ALL_ROWS = ("strata", "unit", "drop", "drop_identifiers", "keep", "keep_notes", "shuffle_rows")
+"""Options that need all rows at once, which a stream and Spark never have."""
+
 
 def checked_seed(seed: Any) -> int | None:
     """The seed, which is a whole number of at least 0, or None."""

@@ -54,8 +54,7 @@ def protect(data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | Non
         **options: the options below, and the parameters of the method; `microveil methods ID` lists those. Columns are
             given by name, those of arrays by number.
     """
-    given = {name: options.pop(name) for name in Protect.model_fields if name in options}
-    return protect_table(data, Protect.checked({**given, "method": method}), options, progress)
+    return protect_table(data, *Protect.split({**options, "method": method}), progress)
 
 
 def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progress: Progress | None = None) -> Release:

@@ -24,16 +24,7 @@ from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
 from microveil.release.secret import secret_key
 
-NOT_ON_SPARK = (
-    "strata",
-    "unit",
-    "drop",
-    "drop_identifiers",
-    "keep",
-    "keep_notes",
-    "shuffle_rows",
-    "registry",
-)
+NOT_ON_SPARK = (*checks.NEED_ALL_ROWS, "registry")
 """Options that need all rows at once, or a table that is held here."""
 
 
@@ -53,12 +44,10 @@ def protect_spark(
         progress: called with the name of the step and the share done.
         **options: the options below, and the parameters of the method.
     """
-    given = {name: options.pop(name) for name in Protect.model_fields if name in options}
-    asked = Protect.checked({**given, "method": method})
-    for name in NOT_ON_SPARK:
-        if getattr(asked, name) != Protect.model_fields[name].get_default():
-            raise ParameterError(f"{name}: does not go with Spark", "leave it out, or use protect")
-    return protect_on_spark(data, asked, options, progress or (lambda *_: None))
+    asked, params = Protect.split({**options, "method": method})
+    for name in asked.changed(NOT_ON_SPARK):
+        raise ParameterError(f"{name}: does not go with Spark", "leave it out, or use protect")
+    return protect_on_spark(data, asked, params, progress or (lambda *_: None))
 
 
 def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tell: Progress) -> Release:

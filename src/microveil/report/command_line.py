@@ -24,7 +24,7 @@ def protect_words(source: str, output: str, settings: Mapping[str, Any]) -> list
         value = settings.get(name, field.get_default())
         if name in NOT_TYPED or Settings.about(name).get("only") or value in (None, [], field.get_default()):
             continue
-        flag = str(Settings.about(name).get("flag", f"--{name.replace('_', '-')}")).split()[0]
+        flag = Settings.flags(name)[0]
         # A text is a formula, a file, or the one column that there can be.
         words += [flag] if value is True else [flag, value if isinstance(value, str) else _listed(value)]
     return words

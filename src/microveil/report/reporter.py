@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import with_rows
 from microveil.options import Assess
+from microveil.release.recipe import file_hash
 from microveil.release.release import Audit, Release
 from microveil.rules.column_rules import Rule
 from microveil.rules.domain import Domain
@@ -103,6 +103,7 @@ class Reporter:
     def of_both(self, data: Any, names: Sequence[str], first: Release, second: Release | None) -> Reporter:
         """The writer of a release that is made of two, whose columns are some of `names` each."""
         rules: list[Rule] = []
+        codes: dict[str, tuple[float, ...]] = {}
         domains = dict.fromkeys(names, Domain())
         for release in (first, second) if second is not None else (first,):
             of, writer = list(release.dose), release.writer
@@ -110,7 +111,8 @@ class Reporter:
                 numbers = {number: list(names).index(name) for number, name in enumerate(of)}
                 rules += [rule.renumbered(numbers) for rule in writer.rules]
                 domains |= dict(zip(of, writer.domains, strict=False))
-        return replace(self, original=data, rules=rules, domains=list(domains.values()))
+                codes |= writer.codes
+        return replace(self, original=data, rules=rules, domains=list(domains.values()), codes=codes)
 
     def audits(self, release: Release) -> list[Audit] | None:
         """What became of the rules; None where there is no original, or none that can be compared."""
@@ -123,9 +125,8 @@ class Reporter:
         """In how many rows each rule does not hold, and how many values a column could not have, before and after."""
         names, before, after = both.names, both.original, both.released
         orders: list[Rule] = []
-        if (
-            release.settings["rules"] == "infer" and before.shape[0] == release.rows
-        ):  # in a sample too many would be found
+        whole = before.shape[0] == release.rows  # in a sample too many would be found
+        if release.settings["rules"] == "infer" and whole:
             sums = [rule for rule in self.rules if isinstance(rule, LinearRule)]
             orders += find_orders(before, implied_orders(before, sums))
         found = []
@@ -164,8 +165,7 @@ def file_identity(path: Path, name: str) -> File:
     """A file by a name and the hash of its bytes."""
     from microveil.report import File
 
-    with path.open("rb") as stream:
-        return File(name, hashlib.file_digest(stream, "sha256").hexdigest())
+    return File(name, file_hash(path))
 
 
 def _in_words(domain: Domain) -> str:

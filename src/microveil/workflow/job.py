@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from microveil.assessment.assessment import Assessment
+from microveil.assessment.policy import Verdict
 from microveil.core.errors import ParameterError
 from microveil.io.files.formats import ReadOptions
 from microveil.io.locations import Place, file_of, own_file, place_from
@@ -60,10 +61,10 @@ class ProtectedFile:
     """The table as it was read, if it is in memory."""
 
     @property
-    def failed(self) -> Assessment | None:
-        """The assessment, if the policy is not met; then nothing was written."""
-        judged = self.assessment
-        return judged if judged is not None and judged.verdict is not None and not judged.verdict.met else None
+    def broken(self) -> Verdict | None:
+        """The verdict of a policy that is not met; then nothing was written."""
+        verdict = None if self.assessment is None else self.assessment.verdict
+        return None if verdict is None or verdict.met else verdict
 
 
 @dataclass(frozen=True, repr=False)

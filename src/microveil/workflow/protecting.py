@@ -32,9 +32,6 @@ from microveil.workflow.writing import write_all, write_extras
 HELD = 12
 """Copies of a table that a run in memory may take, with those of the libraries that read and write it."""
 
-WHOLE_TABLE = ("strata", "unit", "drop", "drop_identifiers", "keep", "keep_notes", "shuffle_rows")
-"""Options that need all rows at once."""
-
 
 @declared_by(ProtectFile)
 def protect_file(
@@ -53,15 +50,14 @@ def protect_file(
         **options: the options below, and the parameters of the method. With a policy that is not met, nothing is
             written and PolicyNotMet is raised.
     """
-    given = {name: options.pop(name) for name in ProtectFile.model_fields if name in options}
-    job = Job(place_from(source), place_from(output), ProtectFile.checked({**given, "method": method}), options)
+    job = Job(place_from(source), place_from(output), *ProtectFile.split({**options, "method": method}))
     return _finished(job, protect(job, Face(progress or (lambda *_: None))))
 
 
 def _finished(job: Job, found: ProtectedFile) -> Release:
     """The release of a finished job, whose table is where it was written."""
-    if found.failed is not None and found.failed.verdict is not None:
-        raise PolicyNotMet(f"{found.failed.verdict}; nothing was written", "change the method or its parameters")
+    if found.broken is not None:
+        raise PolicyNotMet(f"{found.broken}; nothing was written", "change the method or its parameters")
     if found.original is None:
         return found.release
     return replace(found.release, data=_where(job.output), sample=(found.original, found.release.data))
@@ -149,7 +145,7 @@ def _engine(job: Job) -> str:
     file, options = own_file(job.source), job.options
     if options.engine != "auto":
         return options.engine
-    if file is None or not file.is_file() or own_file(job.output) is None or _needing_all_rows(options):
+    if file is None or not file.is_file() or own_file(job.output) is None or options.changed(checks.NEED_ALL_ROWS):
         return "memory"
     try:
         checks.check_streams(method_named(options.method).plan(job.params), options.rules)
@@ -158,12 +154,6 @@ def _engine(job: Job) -> str:
     except MicroveilError:
         return "memory"
     return "stream" if cells * BYTES * HELD > _free_memory() else "memory"
-
-
-def _needing_all_rows(options: ProtectFile) -> list[str]:
-    """The options that were given and need all rows at once."""
-    defaults = {name: ProtectFile.model_fields[name].get_default() for name in WHOLE_TABLE}
-    return [name for name, default in defaults.items() if getattr(options, name) != default]
 
 
 def _free_memory() -> int:
@@ -221,12 +211,12 @@ def _in_blocks(job: Job, engine: str) -> tuple[Path, Path]:
     source, output, options = own_file(job.source), own_file(job.output), job.options
     if source is None or output is None:
         raise ParameterError(f"engine: '{engine}' reads and writes files", "use engine='memory' for databases")
-    if _needing_all_rows(options):
+    if options.changed(checks.NEED_ALL_ROWS):
         raise ParameterError(
             f"engine: '{engine}' takes no strata, units, dropped columns, kept notes or shuffled rows",
             "use engine='memory'",
         )
-    unused = [f"--{name}" for name in job.reading.said] + ["--keep-formulas"] * options.keep_formulas
+    unused = [f"--{name}" for name in job.reading.given] + ["--keep-formulas"] * options.keep_formulas
     unused += ["--memory"] * (options.memory != MEMORY)
     unused += ["--registry"] * (options.registry is not None and engine == "spark")
     if engine == "spark" and unused:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from microveil.assess import assess_release
+from microveil.assess import assess_release, read_policy
 from microveil.core.errors import ParameterError
 from microveil.engines import Progress
 from microveil.io.locations import Place, file_of, own_file, place_from
@@ -49,10 +49,11 @@ def run(
         **params: parameters of the method, or anything else that `protect` takes, instead of the recipe's.
     """
     asked = recipes.read(recipe)
-    given = {**asked.settings_given(), **{n: params.pop(n) for n in Protect.model_fields if n in params}}
-    if given["engine"] == "stream":
-        given["engine"] = "memory"  # which gives the same release
-    options = Protect.checked({**given, "seed": asked.seed if seed is None else seed})
+    seed = asked.seed if seed is None else seed
+    options, params = Protect.split({**asked.settings_given(), **params, "seed": seed})
+    if options.engine == "stream":
+        options = options.model_copy(update={"engine": "memory"})  # which gives the same release
+    policy = read_policy(asked.policy)  # before the work
     secret_key(asked.secret, made=False)
     notes = []
     if data is None:
@@ -62,8 +63,8 @@ def run(
         data, _ = read_table(place, asked.input.reading)
         notes += recipes.differs(asked, place)
     release = protect_table(data, options, recipes.parameters(asked, params), progress)
-    if asked.policy is not None:
-        judged = assess_release(release, measures=(), policy=asked.policy, sanity=False)
+    if policy is not None:
+        judged = assess_release(release, measures=(), policy=policy, sanity=False)
         notes += [] if judged.verdict is None or judged.verdict.met else [str(judged.verdict)]
     return replace(release, warnings=[*notes, *release.warnings])
 
@@ -83,7 +84,7 @@ def job_from_recipe(
     # Where the release goes elsewhere, the one of the recipe is still there, and so are the reports of it.
     kept = asked.output if _is_same(recipes.place(asked.output.path) or own_output, own_output) else Output()
     like = source is None or _alike(asked.input.path, own_source)
-    said = {n: getattr(asked.input.reading, n) for n in asked.input.reading.said} if like else {}
+    said = asked.input.reading.given if like else {}
     files = {name: None if path is None else Path(path) for name, path in kept.files.items()}
     policy = Path(asked.policy) if isinstance(asked.policy, str) else asked.policy
     memory = asked.memory or MEMORY

@@ -79,8 +79,7 @@ def write_extras(
     if options.registry is not None:
         place[Path(options.registry)].write_text(registry.text, encoding="utf-8")
     known = {which: file_identity(path, name) for which, (path, name) in files.items()}
-    words = [word for name in job.reading.said for word in (f"--{name}", getattr(job.reading, name))]
-    words += ["--keep-formulas"] * options.keep_formulas + ["--overwrite"] * options.overwrite
+    words = job.reading.words + ["--keep-formulas"] * options.keep_formulas + ["--overwrite"] * options.overwrite
     wanted = {"internal": options.report, "public": options.public_report}
     pages = {audience: (place[path], place[twin(path)]) for audience, path in wanted.items() if path is not None}
     if pages:
@@ -95,12 +94,11 @@ def _recipe(job: Job, release: Release) -> dict[str, Any]:
     """What asks for the same again."""
     options, source = job.options, own_file(job.source)
     hashed = {"sha256": recipes.file_hash(source)} if options.include_seed and source is not None else {}
-    said = {name: getattr(job.reading, name) for name in job.reading.said}
     files = {"path": str(job.output), "report": options.report, "public_report": options.public_report}
     return {
         **release.recipe(options.include_seed),
         **({"memory": options.memory} if release.settings["engine"] == "stream" else {}),
         "policy": options.policy,
-        "input": {"path": str(job.source), **said, **hashed},
+        "input": {"path": str(job.source), **job.reading.given, **hashed},
         "output": {**files, "keep_formulas": options.keep_formulas},
     }

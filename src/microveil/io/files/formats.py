@@ -39,9 +39,15 @@ class ReadOptions:
         return cls(**{field.name: getattr(options, field.name, None) for field in fields(cls)})
 
     @property
-    def said(self) -> list[str]:
-        """The options that were given."""
-        return [option.name for option in fields(self) if getattr(self, option.name) is not None]
+    def given(self) -> dict[str, str]:
+        """The options that were given, by name."""
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def words(self) -> list[str]:
+        """The same as they are typed."""
+        return [word for name, value in self.given.items() for word in (f"--{name}", value)]
 
 
 class SourceFormat:
@@ -86,7 +92,7 @@ class Format(ABC):
 
 def check_options(options: Sequence[str], read_options: ReadOptions, what: str) -> None:
     """An option that would have no effect is refused."""
-    for option in read_options.said:
+    for option in read_options.given:
         if option not in options:
             known = one_of(f"--{name}" for name in options)
             hint = f"it has {known}" if options else "leave it out"
