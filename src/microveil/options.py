@@ -28,6 +28,7 @@ Kind = Literal[
     "column",
     "formula",
     "ids",
+    "kinds",
     "limits",
     "methods",
     "number",
@@ -38,7 +39,7 @@ Kind = Literal[
     "rules",
     "tables",
 ]
-"""How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; ID=NUMBER,
+"""How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; COLUMN=KIND, repeatable; ID=NUMBER,
 repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a database; as it is; a word
 or a file; `A,B`, repeatable."""
 
@@ -129,7 +130,19 @@ class Settings(Options):
     """What a recipe holds: everything that decides a release beside the seed and the parameters of the method."""
 
     method: str = option(DEFAULT_METHOD, "The method; see `microveil methods`.")
-    confidential: Any = option(None, "Columns to protect; by default all numeric ones.", "columns", metavar="A,B")
+    confidential: Any = option(
+        None,
+        "Columns to protect; by default all but those that other options name, identifiers and free text.",
+        "columns",
+        metavar="A,B",
+    )
+    kinds: Any = option(
+        None,
+        "The kind of a column, if it is not what `microveil describe` says: amount, category, date, identifier, ...",
+        "kinds",
+        metavar="COLUMN=KIND",
+        flag="--kind",
+    )
     public: Any = option(
         None,
         "Columns that stay, and whose relations to the others stay; or a formula such as '~ region*size'.",
@@ -144,10 +157,11 @@ class Settings(Options):
     drop: Any = option(None, "Columns that are left out of the release.", "columns", metavar="A,B")
     keep: Any = option(
         None,
-        "Levels of a pandas index that are released as they are ('index', if it has no name).",
+        "Columns that are released as they are; 'rest' for all that have no other role.",
         "columns",
-        only="python",
-        explained="By default the index is left out, unless it only counts the rows, and `warnings` names it.",
+        metavar="A,B",
+        explained="Levels of a pandas index, too ('index', if it has no name): by default the index is left out, unless "
+        "it only counts the rows.",
     )
     keep_notes: bool = option(False, "Release what is noted about the file, too: its label, comments, metadata.")
     shuffle_rows: bool = option(

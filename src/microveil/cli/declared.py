@@ -25,6 +25,7 @@ TYPED_AS: Mapping[str, Any] = {
     "path": Path | None,
     "pairs": list[str] | None,
     "limits": list[str] | None,
+    "kinds": list[str] | None,
     "tables": list[str] | None,
     "number": int | None,
     "place": Location | None,

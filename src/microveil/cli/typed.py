@@ -69,6 +69,17 @@ def limits_in(texts: Sequence[str]) -> dict[str, float] | None:
     return found or None
 
 
+def kinds_in(texts: Sequence[str]) -> dict[str, str] | None:
+    """`icd10=category`, by the name of a column; None without any."""
+    found = {}
+    for text in texts:
+        name, equals, kind = text.rpartition("=")
+        if not equals or not name.strip():
+            raise ParameterError(f"--kind: '{text}' is not COLUMN=KIND", "write --kind icd10=category")
+        found[name.strip()] = kind.strip()
+    return found or None
+
+
 def parameters(settings: Sequence[str]) -> dict[str, Any]:
     """`--set key=value` pairs; values are read as JSON where they are, as a list where they have commas."""
     found: dict[str, Any] = {}
@@ -103,6 +114,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "rules": lambda text: None if text == "none" else text,
     "pairs": parameters,
     "limits": limits_in,
+    "kinds": kinds_in,
     "methods": methods_in,
     "tables": lambda texts: [names_in(text) for text in texts] or None,
 }

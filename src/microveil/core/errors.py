@@ -38,6 +38,10 @@ class PolicyNotMet(MicroveilError):  # noqa: N818 - a finding, not a fault
     """The figures of a release are not within the limits of the policy, so nothing was written."""
 
 
+class ReleasedAsIs(UserWarning):
+    """Columns are released as they are, because an option says so."""
+
+
 def one_of(choices: Iterable[object]) -> str:
     """`a, b or c`, for messages that list what is allowed."""
     words = [str(choice) for choice in choices]

@@ -157,12 +157,28 @@ class Clustering:
 
 
 @dataclass(frozen=True, repr=False)
+class Labels:
+    """Columns of labels: for each the number of the level that each record has. A missing cell is a level, too."""
+
+    names: tuple[str, ...] = ()
+    codes: tuple[NDArray[np.intp], ...] = ()
+
+    def take(self, rows: NDArray[np.intp]) -> Labels:
+        """The labels of some of the records."""
+        return replace(self, codes=tuple(codes[rows] for codes in self.codes))
+
+
+NO_LABELS = Labels()
+
+
+@dataclass(frozen=True, repr=False)
 class Microdata:
     """What is to be protected, and what else is known of the records.
 
     `values` has the public columns first, then the confidential ones: every step that needs both reads one piece.
     `other` has the confidential columns as another masker released them, for methods that start from these, and
-    `clustering` tells which records belong together, for methods that regress inside clusters.
+    `clustering` tells which records belong together, for methods that regress inside clusters. `labels` are
+    the confidential columns of labels, which have no order and no moments of their own.
     """
 
     values: Matrix
@@ -172,6 +188,7 @@ class Microdata:
     strata: NDArray[np.intp] | None = None
     other: Matrix | None = None
     clustering: Clustering = field(default_factory=Clustering)
+    labels: Labels = field(default_factory=lambda: NO_LABELS)
 
     @property
     def count(self) -> int:
@@ -233,8 +250,14 @@ class Microdata:
         """Some of the rows, as a table without strata."""
         weights = None if self.weights is None else self.weights[rows]
         other = None if self.other is None else self.other.take(rows)
-        return Microdata(
-            self.values.take(rows), self.names, self.public, weights, other=other, clustering=self.clustering.take(rows)
+        return replace(
+            self,
+            values=self.values.take(rows),
+            weights=weights,
+            strata=None,
+            other=other,
+            clustering=self.clustering.take(rows),
+            labels=self.labels.take(rows),
         )
 
 

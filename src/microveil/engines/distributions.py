@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import moments
@@ -32,13 +33,14 @@ like others, and worth what other measures say."""
 
 @dataclass(frozen=True, repr=False)
 class Restored:
-    """Released columns, how near their correlations came, and sums that hold in most rows and still do.
+    """Released columns and labels, how near their correlations came, and sums that hold in most rows and still do.
 
     Without exchanges nobody has looked how near they came.
     """
 
     columns: list[Array]
     settled: Settled | None
+    labels: Sequence[NDArray[np.intp]] = ()
     near_rules: Sequence[LinearRule] = ()
 
     def renumbered(self, numbers: Mapping[int, int]) -> Restored:
@@ -68,7 +70,8 @@ def restored(
     plain = _mapped(step, table, perturbed, present, stream, ())
     # With so many columns every regression tells the files apart, so that nothing could be compared.
     many = table.confidential.shape[1] > MOST_COLUMNS
-    if step.marginals == "original" or many or not (rules or _unsettled(plain)):
+    labelled = bool(table.labels.names)  # whose relations to the columns come back by exchanges only
+    if step.marginals == "original" or many or not (rules or (_unsettled(plain) and not labelled)):
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
     owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]
@@ -76,7 +79,7 @@ def restored(
     losses = [_loss(table, attempt.columns, owed) for attempt in attempts]
     best = attempts[int(np.argmin(losses))]
     # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
-    if table.weights is None and min(losses) > _loss(table, allowed(perturbed()), owed):
+    if table.weights is None and not labelled and min(losses) > _loss(table, allowed(perturbed()), owed):
         return None
     still = [rule for rule in sums if min(_shares_met(table, best.columns, rule)) >= HOLDS]
     return replace(best, near_rules=still)
@@ -93,8 +96,8 @@ def _mapped(
     """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
     original = table.with_confidential(gaps(table.confidential.columns, rules))
     marginals = _marginals(step, original, present, stream)
-    found, settled = arrange(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
-    return Restored(without_gaps(found, rules), settled)
+    found = arrange(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
+    return Restored(without_gaps(found.columns, rules), found.settled, found.labels)
 
 
 def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: Stream) -> list[Marginal]:

@@ -25,10 +25,10 @@ from microveil.engines.clusters import clustered
 from microveil.engines.context import Progress, RunContext
 from microveil.engines.distributions import Restored, restored
 from microveil.engines.gridding import gridding
-from microveil.engines.pipeline import Spectrum, protected
+from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, protected
 from microveil.engines.set_aside import SetAside, Totals, altered_variance, dependence_of, places_of, rebuild_map
 from microveil.methods import Plan
-from microveil.restore import Enforcement, calibrate, completed, enforced, outnumbered, recalibrated, with_means
+from microveil.restore import Enforcement, arrange, calibrate, completed, enforced, outnumbered, recalibrated, with_means
 from microveil.rules.column_rules import NOTHING_KNOWN, ColumnRules
 from microveil.rules.domain import Domain
 from microveil.rules.linear_rules import LinearRule
@@ -37,7 +37,7 @@ from microveil.rules.ratios import RatioRule
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """Released columns, and how they came about; numbers count the confidential columns.
+    """Released columns and labels, and how they came about; numbers count the confidential columns.
 
     `altered` and `variance` are, per column, the variance in perturbed components and the whole (sums over rows).
     `untouched` is the number of components left as they are, `single` tells of records that have one component only.
@@ -55,6 +55,7 @@ class Outcome:
     single: bool
     ratios: Sequence[RatioRule] = ()
     restored: Restored | None = None
+    labels: Sequence[NDArray[np.intp]] = ()
     enforcement: Enforcement | None = None
     odd: Array | None = None
     """Where they have been counted: released cells below zero, and released cells that are not whole, per column."""
@@ -123,6 +124,10 @@ def _joined(
     for rows, part in changed:
         for column, new in zip(columns, part.columns, strict=True):
             column[rows] = new
+    labels = [np.array(codes) for codes in table.labels.codes]
+    for rows, part in changed:
+        for codes, new_codes in zip(labels, part.labels, strict=True):
+            codes[rows] = new_codes
     outcomes = [part for _, part in changed]
     costs = [part.enforcement for part in outcomes if part.enforcement is not None]
     return Outcome(
@@ -137,6 +142,7 @@ def _joined(
         single=any(part.single for part in outcomes),
         ratios=rules.ratios,
         restored=_worst([part.restored for part in outcomes]),
+        labels=labels,
         enforcement=reduce(Enforcement.combined, costs) if costs else None,
     )
 
@@ -165,7 +171,7 @@ def _run_stratum(
     dependence = dependence_of(plan, table, profile, rules, holes)
     aside, chosen = SetAside(table, dependence, rules, holes), dependence.independent
     if not chosen:
-        return None
+        return _labels_only(context, table, profile, dependence.rules) if table.labels.names else None
     places = places_of(sensitive, dependence, rules.ratios, table.confidential_names)
     core = table.keep(chosen)
     present = None if holes is None else ~holes[:, chosen]
@@ -223,7 +229,28 @@ def _run_stratum(
         single=spectrum.axes.count == 1,
         ratios=rules.ratios,
         restored=mapping,
+        labels=table.labels.codes if mapping is None else mapping.labels,
         enforcement=cost and replace(cost, columns=frozenset(chosen[j] for j in cost.columns)),
+    )
+
+
+def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules: list[LinearRule]) -> Outcome:
+    """The outcome where no column of numbers varies: there is nothing to decompose, and labels are exchanged."""
+    core = table.keep([])
+    arranged = arrange([], [], core, None, context.stream("marginals").child("arrange"))
+    width = len(table.confidential_names)
+    return Outcome(
+        columns=[np.array(column) for column in table.confidential.columns],
+        perturbed=[],
+        rules=rules,
+        spectrum=NO_COMPONENTS,
+        altered=np.zeros(width),
+        variance=_variance(table, profile) * table.count if width else np.zeros(0),
+        leverage=0,
+        untouched=0,
+        single=False,
+        restored=Restored([], arranged.settled, arranged.labels),
+        labels=arranged.labels,
     )
 
 

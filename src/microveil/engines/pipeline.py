@@ -133,6 +133,12 @@ class Spectrum:
         return shares
 
 
+NO_COMPONENTS = Spectrum(
+    (), Axes(np.empty((0, 0)), np.empty((0, 0)), np.empty(0), np.empty((0, 0))), [], np.empty((0, 0)), {}
+)
+"""Where no column of numbers varies."""
+
+
 def protected(
     context: RunContext,
     table: Microdata,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,14 @@ class Roles:
     regressors: Mapping[str, Terms] = field(default_factory=dict)
     """What else is regressed on, by the parameter of the method that names it."""
 
+    labels: tuple[str, ...] = ()
+    """Confidential columns of labels; `confidential` are those of numbers."""
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """All columns that are perturbed."""
+        return (*self.confidential, *self.labels)
+
     @property
     def shown(self) -> tuple[str, ...]:
         """Columns that the method uses and releases as they are."""
@@ -48,10 +56,13 @@ def resolve_roles(
     weight: ColumnId | None,
     groups: Mapping[str, Choice] = MappingProxyType({}),
     regressors: Mapping[str, Choice] = MappingProxyType({}),
+    labels: Collection[str] = (),
+    taken_already: Collection[str] = (),
 ) -> Roles:
     """Check the roles against the columns (name -> is it numeric) and fill in the default.
 
-    By default every numeric column without another role is confidential. Columns that `groups` and `regressors` name,
+    By default every numeric column without another role is confidential, and so is every column of `labels`, which are
+    those that can be protected, but none of those that are `taken_already`. Columns that `groups` and `regressors` name,
     by the parameters of a method, may also be public, or in several of them.
     """
     terms = regressed(numeric, "public", public)
@@ -69,21 +80,25 @@ def resolve_roles(
     by_method = [*grouping.values(), *(others.columns for others in further.values())]
     taken = list(dict.fromkeys([*taken, *(name for names in by_method for name in names)]))
     if confidential is None:
-        protect = tuple(name for name, is_number in numeric.items() if is_number and name not in taken)
+        free = [name for name in numeric if name not in taken and name not in taken_already]
+        protect = tuple(name for name in free if numeric[name] or name in labels)
         if not protect:
-            raise DataError("confidential: there is no numeric column to protect", "check how the file was read")
+            raise DataError("confidential: there is no column to protect", "check how the file was read")
     else:
         protect = named(numeric, "confidential", confidential)
         if not protect:
             raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
     _check_one_role([*taken, *protect])
-    for role, names in (("confidential", protect), ("weight", chosen["weight"])):
+    of_labels = tuple(name for name in protect if name in labels)
+    of_numbers = tuple(name for name in protect if name not in labels)
+    for role, names in (("confidential", of_numbers), ("weight", chosen["weight"])):
         for name in names:
             if not numeric[name]:
                 raise DataError(
                     f"{role}: column '{name}' is not numeric", "leave it out, or turn its cells into numbers first"
                 )
-    return Roles(protect, terms, chosen["strata"], next(iter(chosen["weight"]), None), grouping, further)
+    weights = next(iter(chosen["weight"]), None)
+    return Roles(of_numbers, terms, chosen["strata"], weights, grouping, further, of_labels)
 
 
 def regressed(numeric: Mapping[str, bool], role: str, choice: Choice) -> Terms:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.fewest_records import pooled, pulled_in
-from microveil.core.table import Clustering, Groups, Matrix, Microdata
+from microveil.core.table import Clustering, Groups, Labels, Matrix, Microdata
 from microveil.intake.model_matrix import model_matrix
 from microveil.intake.roles import Roles
 from microveil.io.blocks import BlockSource
@@ -149,8 +149,9 @@ class FrameSource(BatchedSource[Frame]):
         if roles.strata:
             strata, few = pooled(group_numbers(frame, roles.strata))
             rare |= {"strata": few} if few else {}
+        labels = Labels(roles.labels, tuple(frame.labels(name) for name in roles.labels))
         block = frame.block()
-        if block is not None and not roles.shown and list(roles.confidential) == frame.names:
+        if block is not None and not labels.names and not roles.shown and list(roles.confidential) == frame.names:
             table = Microdata(Matrix.from_array(block), roles.confidential, 0, weights, strata)
             return ReadTable(table, rare=rare)
         names: list[str] = []
@@ -176,8 +177,12 @@ class FrameSource(BatchedSource[Frame]):
         if self.pull_in and np.isfinite(columns).all():  # what is not finite is refused later
             columns, far = pulled_in(columns, weights)
             rare |= {"far": far} if far else {}
+        if not columns and not roles.confidential:  # labels alone: a column of ones says how many rows there are
+            names, columns = ["1"], [np.ones(frame.count)]
         values = Matrix([*columns, *(frame.numbers(name) for name in roles.confidential)])
-        table = Microdata(values, (*names, *roles.confidential), len(names), weights, strata, clustering=clustering)
+        table = Microdata(
+            values, (*names, *roles.confidential), len(names), weights, strata, clustering=clustering, labels=labels
+        )
         _check_strata(table, roles)
         return ReadTable(table, plain, crossed, rare)
 

@@ -71,6 +71,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class ColumnEntry(Strict):
     """What is known of one column."""
 
+    kind: str | None = Field(None, description="amount, category, date, identifier, ...; by default found")
     unit: str = Field("", description="what its numbers count, for people")
     special_codes: tuple[Finite, ...] = Field(
         (), strict=False, description="numbers that stand for 'refused', 'not applicable', ..."

@@ -91,6 +91,11 @@ class Plan:
         return self.perturb.random and not self.given_draws
 
     @property
+    def protects_labels(self) -> bool:
+        """Can it perturb labels? They have no components: they are exchanged between records."""
+        return self.maps_values and self.marginals.exchange
+
+    @property
     def maps_values(self) -> bool:
         """Do the columns get values of their own back, instead of those the components add up to?"""
         return self.marginals.marginals != "free"

@@ -51,6 +51,7 @@ def build_release(
         settings=settings,
         seed=seed,
         writer=writer,
+        labels=diagnostics.label_doses(run.intake.table, run.outcome),
         found=run.outcome.spectrum.found,
     )
 
@@ -60,7 +61,7 @@ def settings_of(plan: Plan, roles: Roles, options: Settings) -> dict[str, Any]:
     rules = options.rules
     resolved = {
         "method": plan.method,
-        "confidential": list(roles.confidential),
+        "confidential": list(roles.protected),
         "public": roles.public.setting,
         "strata": list(roles.strata),
         "weight": roles.weight,

@@ -47,10 +47,13 @@ def check_streams(plan: Plan, rules: Rules, engine: str = "stream") -> None:
         )
 
 
-def check_text_columns(frame: Frame) -> None:
-    """Refuse a column of amounts that was read as text: it would be released in clear, and nobody would notice."""
+def check_text_columns(frame: Frame, shown: Collection[str] = ()) -> None:
+    """Refuse a column of amounts that was read as text: its cells would be labels, and nobody would notice.
+
+    Those that are `shown` for a reason may be.
+    """
     for name in frame.names:
-        if frame.looks_numeric(name):
+        if name not in shown and frame.looks_numeric(name):
             raise DataError(
                 f"column '{name}' is text, but most of its cells look like numbers (decimal commas, '<5'?)",
                 "turn them into numbers, or name the columns to protect with confidential",
@@ -71,7 +74,7 @@ def check_fits(plan: Plan, intake: Intake) -> None:
     """Is there enough to protect, and do the parameters fit the table?"""
     table, needed = intake.table, METHODS[plan.method].minimum_columns
     names = table.confidential_names
-    if len(names) < needed:
+    if len(names) < needed and not (plan.protects_labels and table.labels.names):
         raise DataError(
             f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
             "one column has no components: its values would come back in another order; add columns",
@@ -82,7 +85,7 @@ def check_fits(plan: Plan, intake: Intake) -> None:
             f"confidential: {plan.method} takes at most {most} columns, and there are {len(names)}",
             "use a method of components, such as pca, or protect some columns at a time",
         )
-    if not any(j >= table.public for j in intake.profile.varying()):
+    if not any(j >= table.public for j in intake.profile.varying()) and not table.labels.names:
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if plan.given_draws and table.strata is not None:
         raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from microveil.core.errors import DataError, ParameterError
+from microveil.core.errors import DataError, ReleasedAsIs
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
 from microveil.intake.derivable import check_not_derivable
-from microveil.intake.identifiers import identifier_reason
 from microveil.intake.intake import Intake, take_in, with_values
-from microveil.intake.roles import Choice, named, resolve_roles
+from microveil.intake.roles import Roles, named, regressed, resolve_roles
 from microveil.intake.sources import FrameSource
+from microveil.intake.treatment import Treatment, check_labels, treat_columns
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
-from microveil.io.frames.reorder import IndexAndNotes, set_apart, with_rows, without_columns
+from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
 from microveil.io.frames.validation import check_unit
 from microveil.io.tables import read_table
 from microveil.methods import Plan, method_named
@@ -66,15 +67,15 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     whole = open_frame(data)
     data = whole.source
     registry = NewRelease.of_table(options.registry, options.method, whole)
-    dropped = _dropped(whole, options)
-    released, rest = set_apart(without_columns(data, dropped), kept_levels(options.keep), keep_notes=options.keep_notes)
-    frame = whole if released is data else open_frame(released)
-    numeric = {name: frame.is_numeric(name) for name in frame.names}
-    columns: dict[str, Any] = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
-    roles = resolve_roles(numeric, **{**columns, **plan.named_columns})
+    treatment = _treatment(whole, options, plan)
+    gone = [*treatment.dropped, *treatment.left_out]
+    released, rest = set_apart(without_columns(data, gone), treatment.index, keep_notes=options.keep_notes)
+    frame = (whole if released is data else open_frame(released)).with_times(treatment.times)
+    roles = _roles(frame, options, plan, treatment)
     if options.confidential is None:
-        checks.check_text_columns(frame)
-        checks.check_other_types(frame, {*roles.shown, *named(numeric, "unit", options.unit)})
+        shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
+        checks.check_text_columns(frame, shown)
+        checks.check_other_types(frame, shown)
     tell = progress or (lambda *_: None)
     if options.unit is not None:
         release = protect_by_unit(protect_table, released, options, params, plan.named_columns, tell)
@@ -92,59 +93,89 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
             settings = settings_of(plan, roles, options)
             release = _release(EngineRun(plan, frame, roles, intake, outcome), whole, settings, streams.seed)
             release = dataclasses.replace(release, warnings=[*release.warnings, *derivable])
-    release = _arranged(release, whole, dropped, rest, options.shuffle_rows, key)
+    release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
-    return registry.added(release)
+    return registry.added(_said(release, frame, roles, treatment))
 
 
-def _dropped(frame: Frame, options: Protect) -> list[str]:
-    """The columns that are left out of the release. That of the units stays: rows that belong together need it."""
-    known = dict.fromkeys(frame.names, True)
-    dropped = list(dict.fromkeys(named(known, "drop", options.drop)))
-    if options.drop_identifiers:
-        stay = {*dropped, *named(known, "unit", options.unit)}
-        dropped += [name for name in frame.names if name not in stay and identifier_reason(frame, name)]
-    return dropped
+def _numeric(frame: Frame) -> dict[str, bool]:
+    return {name: frame.is_numeric(name) for name in frame.names}
 
 
-def kept_levels(keep: Choice) -> list[str]:
-    """Levels of the index by name; numbers may be names, as those of columns may."""
-    names = [] if keep is None else keep if isinstance(keep, list | tuple) else [keep]
-    for name in names:
-        if not isinstance(name, str | int | np.integer):
-            # A Series is the column itself, and its cells must not end up in a message.
-            raise ParameterError(f"keep: takes the names of index levels, not {type(name).__name__}", "give names")
-    return [str(name) for name in names]
+def _treatment(frame: Frame, options: Protect, plan: Plan) -> Treatment:
+    """What becomes of the columns that have no role."""
+    numeric = _numeric(frame)
+    used = [*regressed(numeric, "public", options.public).columns]
+    used += [name for role in ("strata", "weight") for name in named(numeric, role, getattr(options, role))]
+    used += [name for choice in plan.named_columns.get("groups", {}).values() for name in named(numeric, "groups", choice)]
+    used += [n for role, choice in plan.named_columns.get("regressors", {}).items() for n in regressed(numeric, role, choice).columns]
+    given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
+    treatment = treat_columns(frame, used, **given)
+    return treatment if plan.protects_labels else treatment.without_labels()
+
+
+def _roles(frame: Frame, options: Protect, plan: Plan, treatment: Treatment) -> Roles:
+    """The roles of the columns that are left."""
+    numeric = {name: is_number or name in treatment.times for name, is_number in _numeric(frame).items()}
+    columns: dict[str, Any] = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
+    labels = [name for name in treatment.labels if name in numeric]
+    taken = [*treatment.no_role, *named(numeric, "unit", options.unit)]
+    roles = resolve_roles(numeric, **columns, **plan.named_columns, labels=labels, taken_already=taken)
+    if not plan.protects_labels:
+        check_labels(roles.labels, plan.method)
+    return roles
 
 
 def _arranged(
-    release: Release, original: Frame, dropped: list[str], rest: IndexAndNotes, shuffle_rows: bool, secret: bytes
+    release: Release, original: Frame, treatment: Treatment, rest: IndexAndNotes, shuffle_rows: bool, secret: bytes
 ) -> Release:
-    """The release with its index and notes, its rows in a random order if asked for, and a note on what was done.
+    """The release with its index and notes, units numbered anew, its rows in a random order if asked for.
 
     Args:
         release: the release of the columns.
         original: the table as it came in.
-        dropped: columns that were left out of it.
+        treatment: what becomes of columns without a role.
         rest: its index and notes, as far as they are released.
         shuffle_rows: whether the rows are put into a random order.
         secret: the key that salts the seed.
     """
     remarks, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data
-    if dropped:
-        settings["drop"] = dropped
-        remarks.append(f"dropped, on request: {', '.join(dropped)}")
+    streams = Streams.from_seed(release.seed, int(fingerprint(original), 16), secret)
+    if treatment.dropped:
+        settings["drop"] = list(treatment.dropped)
+        remarks.append(f"dropped, on request: {', '.join(treatment.dropped)}")
+    for name in treatment.renumbered:
+        arranged = renumbered(arranged, name, original.labels(name), streams.stream(f"numbers of {name}"))
     if shuffle_rows:
         settings["shuffle_rows"] = True
-        streams = Streams.from_seed(release.seed, int(fingerprint(original), 16), secret)
         order = streams.stream("order of rows").generator().permutation(release.rows)
-        arranged = with_rows(release.data, order)
+        arranged = with_rows(arranged, order)
         remarks.append("the rows are in a random order, on request")
     arranged = rest.put_back(arranged, order)
     settings |= rest.settings
     return dataclasses.replace(
         release, data=arranged, warnings=[*remarks, *rest.warnings], settings=settings, order=order
     )
+
+
+def _said(release: Release, frame: Frame, roles: Roles, treatment: Treatment) -> Release:
+    """The release with what there is to say of its columns; Python warns of those that are in clear."""
+    constant = [name for name, found in treatment.kinds.items() if found.kind == "constant"]
+    clear = [name for name in frame.names if name in {*roles.shown, *treatment.kept} and name not in constant]
+    remarks = []
+    for name in treatment.left_out:
+        remarks.append(f"left out of the release: column '{name}' ({treatment.kinds[name].kind}: "
+                       f"{treatment.kinds[name].reason}); keep releases it as it is")
+    for name in treatment.renumbered:
+        remarks.append(f"column '{name}' is numbered anew, in a random order: rows that shared a number still do")
+    for name, found in treatment.kinds.items():
+        if found.doubtful and name in roles.labels:
+            remarks.append(f"column '{name}' is protected as labels: {found.reason}; kinds says what it is if not")
+    if clear:
+        remarks.append(f"released as they are: {', '.join(clear)}")
+        warnings.warn(f"released as they are: {', '.join(clear)}", ReleasedAsIs, stacklevel=4)
+    kinds = {name: found.kind for name, found in treatment.kinds.items()}
+    return dataclasses.replace(release, warnings=[*remarks, *release.warnings], kinds=kinds, in_clear=tuple(clear))
 
 
 def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:
@@ -200,7 +231,8 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     done = dataclasses.replace(done, outcome=dataclasses.replace(outcome, columns=stored))
     proof = evidence(table, stored, intake.present, intake.profile.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
-    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed)
+    labels = dict(zip(table.labels.names, outcome.labels, strict=True))
+    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels)
     writer = reporter_of(done, original)
     release = build_release(done, proof, data, settings=settings, seed=seed, writer=writer, rounded=rounded)
     own = [table.confidential.columns[j] for j in outcome.perturbed]

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.moments import is_wide
-from microveil.core.table import Matrix
+from microveil.core.table import Matrix, Microdata
 from microveil.engines import Outcome
 from microveil.engines.release_check import Evidence, covariance_error_within, mean_error_within
 from microveil.intake.intake import Intake
@@ -76,10 +77,13 @@ def kept(run: EngineRun, proof: Evidence) -> dict[str, float]:
         statistics |= _kept_within(intake, outcome)
     if mapped:
         original, released = outcome.shown or (intake.table.confidential, Matrix(outcome.columns))
+    if mapped and outcome.perturbed:
         statistics["rank correlation"] = _rank_correlation_error(original, released, outcome)
         statistics["distribution"] = ks(original, released).parts["largest"]
     if mapped and not plan.exact:
         statistics = {name: error for name, error in statistics.items() if error <= CLOSELY}
+    if intake.table.labels.names and arranged:
+        statistics |= label_errors(intake.table, outcome)
     exact = [rule for rule in outcome.rules if rule.exact]
     if exact:
         statistics["linear rules"] = max(rule.worst_error(outcome.columns) for rule in exact)
@@ -139,6 +143,50 @@ def doses(run: EngineRun, proof: Evidence) -> dict[str, Dose]:
             if stays is not None and outcome.variance[j] > 0 and j not in vague:
                 asked = float(min(outcome.altered[j] / outcome.variance[j], 1.0) * (1 - stays))
         found[name] = Dose(asked, achieved, float(proof.changed[j]))
+    return found
+
+
+MOST_CELLS = 50
+"""Cells of a two-way table whose shares are compared: larger ones have too few records in each."""
+
+
+def label_errors(table: Microdata, outcome: Outcome) -> dict[str, float]:
+    """How far two-way tables of labels are off (total variation), and means of groups (standard deviations).
+
+    Groups of fewer records than are fitted to are left out.
+    """
+    pairs = list(zip(table.labels.codes, outcome.labels, strict=True))
+    tables, means = [], []
+    for at, (first, new_first) in enumerate(pairs):
+        levels = int(first.max()) + 1
+        for second, new_second in pairs[at + 1 :]:
+            cells = levels * (int(second.max()) + 1)
+            if cells <= MOST_CELLS:
+                before, after = (
+                    np.bincount(one * (int(second.max()) + 1) + other, minlength=cells) / table.count
+                    for one, other in ((first, second), (new_first, new_second))
+                )
+                tables.append(float(np.abs(before - after).sum() / 2))
+        counts = np.bincount(first, minlength=levels)
+        for j in outcome.perturbed:
+            old, new = table.confidential.columns[j], outcome.columns[j]
+            if np.isnan(old).any() or (spread := float(old.std())) == 0:
+                continue
+            sums = [np.bincount(by, values, levels) for by, values in ((first, old), (new_first, new))]
+            large = counts >= FEWEST_RECORDS
+            gap = np.abs(sums[0] - sums[1])[large] / counts[large] / spread
+            means.append(float(gap.max(initial=0.0)))
+    found = {"two-way tables": tables, "group means": means}
+    return {name: max(errors) for name, errors in found.items() if errors}
+
+
+def label_doses(table: Microdata, outcome: Outcome) -> dict[str, Dose]:
+    """How much labels were changed: 1 less their agreement with the original beyond chance (Cohen's kappa)."""
+    found = {}
+    for name, old, new in zip(table.labels.names, table.labels.codes, outcome.labels, strict=True):
+        shares = np.bincount(old) / old.size
+        same, chance = float(np.mean(old == new)), float(np.square(shares).sum())
+        found[name] = Dose(None, float(np.clip(1 - (same - chance) / (1 - chance), 0, 2)), 1 - same)
     return found
 
 

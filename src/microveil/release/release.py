@@ -169,6 +169,15 @@ class Release:
     """None where it was left behind."""
 
     writer: ReportWriter
+    labels: Mapping[str, Dose] = field(default_factory=dict)
+    """How much columns of labels were changed; `dose` has those of numbers."""
+
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """What each column of the original was taken for."""
+
+    in_clear: tuple[str, ...] = ()
+    """Columns that are released as they are."""
+
     found: Mapping[str, float] = field(default_factory=dict)
     """Figures that the method had to find, by name: the alpha of a mixture and its limit, the number of clusters."""
 
@@ -185,7 +194,7 @@ class Release:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""
         kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"
         return (
-            f"<Release by {self.method}: {self.release_type}, {self.rows} rows, {len(self.dose)} columns protected, "
+            f"<Release by {self.method}: {self.release_type}, {self.rows} rows, {len(self.dose) + len(self.labels)} columns protected, "
             f"kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
         )
 

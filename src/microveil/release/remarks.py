@@ -11,7 +11,6 @@ from microveil.core.arrays import Array
 from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.engines import Outcome
 from microveil.engines.pipeline import DOMINATED
-from microveil.intake.identifiers import identifier_reason
 from microveil.intake.intake import Intake
 from microveil.intake.roles import Roles
 from microveil.intake.sources import group_numbers
@@ -113,33 +112,16 @@ def _about_records(share: float) -> list[str]:
 
 
 def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
-    """Columns that are released as they are: nobody should learn of them from the released file.
-
-    The frame may hold the first rows only, in which a column need not have a value.
-    """
-    taken = {*roles.confidential, *roles.shown}
+    """Columns that have no values. The frame may hold the first rows only, in which a column need not have one."""
+    taken = {*roles.protected, *roles.shown}
     others = [name for name in frame.names if name not in taken]
     empty = [name for name in others if whole and frame.is_numeric(name) and frame.missing(name) == frame.count]
-    said = [f"column '{name}' has no values, and passes through as it is" for name in empty]
-    others = [name for name in others if name not in empty]
-    said += [f"not protected, released as it is: {_listed(others)}"] if others else []
-    reasons = {name: identifier_reason(frame, name) for name in frame.names}
-    said += [
-        f"column '{name}' is different in every row: leave it out (drop) if it names or numbers the records"
-        for name in others
-        if not reasons[name] and frame.is_unique(name)
-    ]
-    said += [
-        f"column '{name}' looks like an identifier ({reason}): leave it out (drop), unless it is none"
-        for name, reason in reasons.items()
-        if reason
-    ]
-    return said
+    return [f"column '{name}' has no values, and passes through as it is" for name in empty]
 
 
 def _about_known(frame: Frame, roles: Roles) -> list[str]:
     """Records that stand alone in what is released as it is: they are found without any protected column."""
-    protected = set(roles.confidential)
+    protected = set(roles.protected)
     shown = [name for name in frame.names if name not in protected]
     if not shown or frame.count > MOST_COUNTED:
         return []

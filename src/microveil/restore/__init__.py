@@ -1,6 +1,6 @@
 """Restorations: what a release gets back after the perturbation."""
 
-from microveil.restore.arrange import Settled, arrange, calibrate, mapped
+from microveil.restore.arrange import Arranged, Settled, arrange, calibrate, mapped
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
 from microveil.restore.grid import on_grid
 from microveil.restore.levels import NewResiduals, new_residuals
@@ -9,6 +9,7 @@ from microveil.restore.missing import Sums, completed, outnumbered, recalibrated
 from microveil.restore.rules import Enforcement, cost_of, enforced, ordered
 
 __all__ = [
+    "Arranged",
     "Correction",
     "Enforcement",
     "ExactMoments",

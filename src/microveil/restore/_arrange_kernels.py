@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 
 from microveil.core.compiled import compiled
 
-_features = types.float32[:, :, ::1]
-_matrices = types.float64[:, :, ::1]
+_features = types.float32[:, ::1]
+_gradient = types.float64[:, ::1]
+_readonly_matrix = types.Array(types.float64, 2, "C", readonly=True)
 _readonly_matrices = types.Array(types.float64, 3, "C", readonly=True)
 _readonly_weights = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_marks = types.Array(types.uint8, 2, "C", readonly=True)
+_readonly_places = types.Array(types.int64, 2, "C", readonly=True)
 
+Loss = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 TOURNAMENT = 16
 """Rows from which the farthest out is chosen."""
@@ -36,39 +39,41 @@ def _below(state: np.uint64, bound: int) -> int:
 
 @njit(inline="always")
 def _far_out(
-    features: NDArray[np.float32], column: int, start: int, size: int, state: np.uint64
+    features: NDArray[np.float32], place: int, start: int, size: int, state: np.uint64
 ) -> tuple[np.uint64, int]:
-    """Of some random rows of the block, the one with the value farthest out; and the random state after it."""
+    """Of some random rows of the block, the one with the feature farthest out; and the random state after it."""
     state = _next(state)
     best = start + _below(state, size)
     for _ in range(TOURNAMENT - 1):
         state = _next(state)
         rival = start + _below(state, size)
-        if abs(features[rival, 0, column]) > abs(features[best, 0, column]):
+        if abs(features[rival, place]) > abs(features[best, place]):
             best = rival
     return state, best
 
 
 @njit(inline="always")
 def _proposal(
-    features: NDArray[np.float32], fixed: int, start: int, size: int, state: np.uint64
+    features: NDArray[np.float32], moving: NDArray[np.int64], values: int, start: int, size: int, state: np.uint64
 ) -> tuple[np.uint64, int, int, int]:
-    """A moving column and two rows of the block of `size` rows from `start` on; and the random state before them."""
-    width = features.shape[2]
+    """The random state before them, a moving column and two rows of the block of `size` rows from `start` on.
+
+    `moving` (columns x 3) has the place of each column's value (-1 for labels) among the `values` first features.
+    """
     state = _next(state)
-    column = fixed + _below(state, width - fixed)
+    column = _below(state, moving.shape[0])
     state = _next(state)
     one = start + _below(state, size)
     state = _next(state)
     other = start + _below(state, size)
-    if state & np.uint64(1):
+    if state & np.uint64(1) and moving[column, 0] >= 0:
         # Few values far out decide about moments: every other time, such a one is tried ...
-        state, one = _far_out(features, column, start, size, state)
+        state, one = _far_out(features, moving[column, 0], start, size, state)
         state = _next(state)
         if state & np.uint64(1):
             # ... and half of these times in a row that is far out in another column.
             state = _next(state)
-            state, other = _far_out(features, _below(state, width), start, size, state)
+            state, other = _far_out(features, _below(state, values), start, size, state)
     return state, column, one, other
 
 
@@ -77,40 +82,92 @@ def _improves(
     features: NDArray[np.float32],
     weights: NDArray[np.float64],
     rows: tuple[int, int],
-    column: int,
-    loss: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
+    own: NDArray[np.int64],
+    loss: Loss,
     change: NDArray[np.float64],
     scaled: NDArray[np.float64],
 ) -> bool:
-    """Does the loss fall if two rows exchange their values of a column?
+    """Does the loss fall if two rows exchange their features in the places `own`?
 
-    Fills `change` (layers x columns) with d and, if the first term does not decide against it, `scaled` with T^-1 d.
+    Those of an amount begin with its value and its rank. Fills `change` (features) with the difference of the rows
+    and, if the first term does not decide against it, `scaled` (2 x values) with T^-1 d for both whitened layers.
     """
-    (one, other), (inverse, gradient, emphasis) = rows, loss
-    layers, width = change.shape
+    (one, other), (inverse, gradient, fitted, emphasis) = rows, loss
     first, second = weights[one], weights[other]
-    slope, curve = 0.0, 0.0
-    for layer in range(layers):
-        old, new = features[one, layer, column], features[other, layer, column]
+    values = inverse.shape[1]
+    for q in range(features.shape[1]):
+        change[q] = first * features[one, q] - second * features[other, q]
+    for p in own:
+        change[p] = 0.0
+    slope = 0.0
+    whitened = 2 if own[0] < values else 0
+    for at, p in enumerate(own):
+        old, new = np.float64(features[one, p]), np.float64(features[other, p])
+        if new == old:
+            continue
+        along = 0.0
+        for q in range(features.shape[1]):
+            along += gradient[p, q] * change[q]
+        slope += (new - old) * along
+        if at < whitened:  # its own variance changes only where the rows have different weights
+            slope += gradient[p, p] * 0.5 * (new**2 - old**2) * (first - second)
+    if slope >= 0.0:
+        return False
+    curve = 0.0
+    for at, p in enumerate(own):
+        old, new = np.float64(features[one, p]), np.float64(features[other, p])
+        if new == old:
+            if at < whitened:
+                for k in range(values):
+                    scaled[at, k] = 0.0
+            continue
+        along = 0.0
+        for q in range(features.shape[1]):
+            along += fitted[p, q] * change[q] * change[q]
+        curve += (new - old) ** 2 * along
+        if at < whitened:
+            column, step, shift = p - at * values, new - old, at * values
+            itself = 0.5 * (new**2 - old**2) * (first - second)
+            along = 0.0
+            for k in range(values):
+                total = inverse[at, k, column] * itself
+                for h in range(values):
+                    total += inverse[at, k, h] * step * change[shift + h]
+                scaled[at, k] = total
+                along += total * (itself if k == column else step * change[shift + k])
+            curve += emphasis[at] * (scaled[at, column] ** 2 + inverse[at, column, column] * along)
+    return bool(2.0 * slope + curve < 0.0)
+
+
+@njit(inline="always")
+def _exchanged(
+    features: NDArray[np.float32],
+    rows: tuple[int, int],
+    own: NDArray[np.int64],
+    loss: Loss,
+    change: NDArray[np.float64],
+    scaled: NDArray[np.float64],
+) -> None:
+    """Exchange the features of two rows in the places `own`, and bring the gradient up to date."""
+    (one, other), (inverse, gradient, fitted, emphasis) = rows, loss
+    values = inverse.shape[1]
+    whitened = 2 if own[0] < values else 0
+    for at, p in enumerate(own):
+        old, new = features[one, p], features[other, p]
+        features[one, p], features[other, p] = new, old
         step = np.float64(new) - np.float64(old)
-        for k in range(width):
-            change[layer, k] = step * (first * features[one, layer, k] - second * features[other, layer, k])
-        # The column's own variance changes only where the rows have different weights.
-        change[layer, column] = 0.5 * (np.float64(new) ** 2 - np.float64(old) ** 2) * (first - second)
-        along = 0.0
-        for k in range(width):
-            along += gradient[layer, column, k] * change[layer, k]
-        slope += emphasis[layer] * along
-    for layer in range(layers if slope < 0.0 else 0):
-        along = 0.0
-        for k in range(width):
-            total = 0.0
-            for h in range(width):
-                total += inverse[layer, k, h] * change[layer, h]
-            scaled[layer, k] = total
-            along += total * change[layer, k]
-        curve += emphasis[layer] * (scaled[layer, column] ** 2 + inverse[layer, column, column] * along)
-    return bool(slope < 0.0 and 4.0 * slope + 2.0 * curve < 0.0)
+        if step == 0.0:
+            continue
+        for q in range(features.shape[1]):
+            moved = fitted[p, q] * step * change[q]
+            gradient[p, q] += moved
+            gradient[q, p] += moved
+        if at < whitened:
+            column, shift = p - at * values, at * values
+            for k in range(values):
+                left, right = emphasis[at] * inverse[at, k, column], emphasis[at] * scaled[at, k]
+                for h in range(values):
+                    gradient[shift + k, shift + h] += left * scaled[at, h] + right * inverse[at, column, h]
 
 
 @compiled(
@@ -118,57 +175,67 @@ def _improves(
         _features,
         _readonly_weights,
         _readonly_marks,
-        types.int64,
-        types.Tuple((_readonly_matrices, _matrices, _readonly_weights)),  # type: ignore[no-untyped-call]
+        _readonly_places,
+        types.Tuple((_readonly_matrices, _gradient, _readonly_matrix, _readonly_weights)),  # type: ignore[no-untyped-call]
         types.int64,
         types.uint64,
-    )
+    ),
+    reassociate=True,
 )
 def exchange(
     features: NDArray[np.float32],
     weights: NDArray[np.float64],
     marks: NDArray[np.uint8],
-    fixed: int,
-    loss: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
+    moving: NDArray[np.int64],
+    loss: Loss,
     block: int,
     seed: int,
 ) -> int:
     """One proposal per cell: two rows of a block exchange their values of a column if that brings the moments nearer.
 
-    `features` is rows x layers x columns, of which the `fixed` first columns stay; `weights` (rows) add up to one. With
-    T the target and E the error of a layer's second moments, the loss is the sum over layers of trace(T^-1 E T^-1 E)
-    times the layer's emphasis. `loss` holds T^-1 and the gradient T^-1 E T^-1 (layers x columns x columns), which is
-    kept up to date, and the emphasis (layers). Exchanging changes row and column j of E by a vector d, and the loss by
-    4 (gradient d)_j + 2 (T^-1 d)_j^2 + 2 (T^-1)_jj d'T^-1 d. The last two are never negative, so the first alone
-    decides against half of the proposals. Cells with different `marks` (present and missing; rows x moving columns, or
-    no rows) do not exchange values, and only rows of a block do, because these fit in the cache. Returns the number of
-    exchanges.
+    Args:
+        features: rows x features; first the values of all columns that have one, then their ranks, then what else there
+            is of each column.
+        weights: one for each row; they add up to one.
+        marks: rows x moving columns, or no rows: cells with different marks (present, missing) exchange nothing.
+        moving: for each column that moves the place of its value (-1 for labels), and the first and last (exclusive) of
+            its other features.
+        loss: of both whitened layers T^-1 (2 x values x values); the gradient (features x features), which is kept up
+            to date; which other moments are fitted (features x features, weights); the emphasis of the layers (2).
+        block: rows that exchange values among themselves, because these fit in the cache.
+        seed: of the proposals.
+
+    With T the target and E the error of the second moments the loss is half of trace(T^-1 E T^-1 E) for the values and
+    for the ranks, times their emphasis, plus the squares of E between other features, times what `fitted` says. For an
+    exchange that changes E by u v' (u: own features, v: the others) the loss changes by 2 u'Gv plus a term that is
+    never negative; so the first alone decides against half of the proposals. Returns the number of exchanges.
     """
-    rows, layers, width = features.shape
-    inverse, gradient, _ = loss
-    change, scaled = np.empty((layers, width)), np.empty((layers, width))
+    rows = features.shape[0]
+    values = loss[0].shape[1]
+    change, scaled = np.empty(features.shape[1]), np.zeros((2, max(values, 1)))
+    places = np.empty(features.shape[1], np.int64)
     state = np.uint64(seed) | np.uint64(1)
     done = 0
     for start in range(0, rows, block):
         size = min(block, rows - start)
         if size < 2:
             continue
-        for _ in range(size * (width - fixed)):
-            state, column, one, other = _proposal(features, fixed, start, size, state)
-            if features[one, 0, column] == features[other, 0, column]:
+        for _ in range(size * moving.shape[0]):
+            state, column, one, other = _proposal(features, moving, values, start, size, state)
+            if marks.shape[0] > 0 and marks[one, column] != marks[other, column]:
                 continue
-            if marks.shape[0] > 0 and marks[one, column - fixed] != marks[other, column - fixed]:
-                continue
-            if not _improves(features, weights, (one, other), column, loss, change, scaled):
+            length = 0
+            if moving[column, 0] >= 0:
+                if features[one, moving[column, 0]] == features[other, moving[column, 0]]:
+                    continue
+                places[0], places[1] = moving[column, 0], values + moving[column, 0]
+                length = 2
+            for p in range(moving[column, 1], moving[column, 2]):
+                places[length] = p
+                length += 1
+            own = places[:length]
+            if not _improves(features, weights, (one, other), own, loss, change, scaled):
                 continue
             done += 1
-            for layer in range(layers):
-                kept = features[one, layer, column]
-                features[one, layer, column] = features[other, layer, column]
-                features[other, layer, column] = kept
-                for k in range(width):
-                    for h in range(width):
-                        gradient[layer, k, h] += (
-                            inverse[layer, k, column] * scaled[layer, h] + scaled[layer, k] * inverse[layer, column, h]
-                        )
+            _exchanged(features, (one, other), own, loss, change, scaled)
     return done

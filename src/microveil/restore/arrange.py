@@ -14,7 +14,7 @@ arrangements with the same sums comes out is chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.moments import is_wide, moments
-from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads, segments
 from microveil.restore.calibrate import correction
+from microveil.restore.features import feature_blocks, standardised
 from microveil.restore.marginals import Marginal
 
 ROUNDS = 3
@@ -47,8 +47,8 @@ SETTLED = 0.02
 PROPOSALS, LEAST_PASSES, MOST_PASSES = 60_000_000, 4, 400
 """Exchanges tried at most, in passes over all cells; many rows need few passes, as many exchanges help a sum."""
 
-WIDE = 13
-"""Columns from which on fewer exchanges are tried: the work for each grows with the square of their number."""
+WIDE = 52
+"""Features from which on fewer exchanges are tried: the work for each grows with the square of their number."""
 
 STALLED, PATIENCE = 0.9, 40
 """The search ends if no layer's loss is below this share of what it was so many passes ago."""
@@ -60,10 +60,14 @@ records can hide."""
 BLOCK = 4_096
 """Rows that exchange values among themselves: their features fit in the cache."""
 
-EMPTY: Array = np.empty(0)
-LAYERS = 4
-EMPHASIS = np.array([6.0, 1.0, 1.0, 1.0])
-"""How much the layers count: covariances are what most analyses are made of."""
+EMPHASIS = np.array([24.0, 4.0])
+"""How much the whitened layers count, of values and of ranks: covariances are what most analyses are made of."""
+
+MOMENTS_PER_ROW = 0.5
+"""Other moments that are fitted to, at most: more sums than this are more than the records can hide."""
+
+WEAK = 2.0
+"""Moments below so many standard errors are left to chance."""
 
 
 @dataclass(frozen=True)
@@ -80,26 +84,39 @@ def mapped(columns: list[Array], marginals: Sequence[Marginal]) -> list[Array]:
     return columns
 
 
+@dataclass(frozen=True, repr=False)
+class Arranged:
+    """Columns of values, columns of labels, and how near their moments came; None where nobody has looked."""
+
+    columns: list[Array]
+    labels: list[NDArray[np.intp]]
+    settled: Settled | None
+
+
 def arrange(
     columns: list[Array], marginals: Sequence[Marginal], original: Microdata, present: Mask | None, stream: Stream
-) -> tuple[list[Array], Settled | None]:
+) -> Arranged:
     """The values of the marginals in an order that starts from that of the `columns`, which are used up.
 
     `original` has public columns, which stay, and the confidential ones (without holes) whose moments are the target.
-    With too many columns for its rows it stays with the first order, and how near that comes is not measured.
+    Its labels start in a random order. With too many columns for its rows it stays with the first order, and how near
+    that comes is not measured.
     """
-    if len(original.names) * ROWS_PER_COLUMN > original.count:
-        return mapped(columns, marginals), None
+    labels = [
+        codes[stream.child(f"labels {name}").generator().permutation(codes.size)]
+        for name, codes in zip(original.labels.names, original.labels.codes, strict=True)
+    ]
+    if (len(original.names) + len(labels)) * ROWS_PER_COLUMN > original.count:
+        return Arranged(mapped(columns, marginals), labels, None)
     search = _ExchangeSearch(original, present)
-    for number in range(ROUNDS + 1):
+    for number in range(ROUNDS + 1 if columns else 0):
         if number and not calibrate(columns, original):
             break
         mapped(columns, marginals)
     columns[:0] = original.values.columns[: original.public]
-    features = search.features(columns)
+    features = search.features(columns, labels)
     settled = search.run(features, stream)
-    ranks = features[:, 1, search.fixed :].T
-    return in_threads([partial(m.in_order_of, r) for m, r in zip(marginals, ranks, strict=True)]), settled
+    return Arranged(search.values(features, marginals), search.labels(features, labels), settled)
 
 
 def calibrate(columns: Sequence[Array], original: Microdata) -> bool:
@@ -120,23 +137,32 @@ def calibrate(columns: Sequence[Array], original: Microdata) -> bool:
 
 
 class _ExchangeSearch:
-    """Exchanges towards the second moments of the original, in four layers."""
+    """Exchanges towards the second moments of the original."""
 
     def __init__(self, original: Microdata, present: Mask | None) -> None:
         self.count, self.public = original.count, original.public
         weights = np.ones(original.count) if original.weights is None else original.weights
         self.weights = weights / weights.sum()
         self.present = present
-        width = len(original.names) - original.public
-        self.marks = np.empty((0, width), np.uint8) if present is None else np.ascontiguousarray(present, np.uint8)
+        labels = original.labels.codes
+        width = len(original.names) - original.public + len(labels)
+        self.marks = np.empty((0, width), np.uint8) if present is None else _marks(present, len(labels))
         self.anchors = self._anchors(original.weights is not None)
         self.fixed = len(self.anchors) + original.public
-        features = self.features(list(original.values.columns))
-        self.fitted = self._fitted(features)
+        self.blocks = feature_blocks([*self.anchors, *original.values.columns], labels, self.fixed)
+        features = self.features(list(original.values.columns), labels)
         self.target = self._second_moments(features)
+        self.fitted = self._fitted(features)
         del features
-        ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.target.shape[1])
-        self.inverse = np.ascontiguousarray(np.linalg.inv(self.target + ridge))
+        values = self.blocks.values
+        ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(values)
+        layers = [self.target[at : at + values, at : at + values] for at in (0, values)]
+        self.inverse = np.array([np.linalg.inv(layer + ridge) for layer in layers]).reshape(2, values, values)
+        self.whitened = np.zeros(self.target.shape, dtype=bool)
+        for at in (0, values):
+            self.whitened[at : at + values, at : at + values] = True
+        owner = self.blocks.owner
+        self.weight = np.where(self.fitted & ~self.whitened & (owner[:, None] != owner), 1.0, 0.0)
 
     def _anchors(self, weighted: bool) -> list[Array]:
         """Columns that stay, in addition to the public ones, and whose moments with the others are means.
@@ -148,103 +174,130 @@ class _ExchangeSearch:
         if self.present is not None:
             there = np.count_nonzero(self.present, axis=0)
             gaps = self.present[:, np.minimum(there, self.count - there) >= FEWEST_RECORDS]
-            anchors += [np.asarray(_standardised(column.astype(np.float64))) for column in gaps.T]
+            anchors += [np.asarray(standardised(column.astype(np.float64))) for column in gaps.T]
         return anchors
 
     def _fitted(self, features: NDArray[np.float32]) -> Mask:
-        """Between which columns moments are fitted to, anchors among them.
+        """Between which features moments are fitted to.
 
         Those with enough complete pairs, and of columns that more than a few records have another value in: the
         moments of a rare flag are the records that have it. Sums of squares, squared, over those of fourth powers
         are the number of such records, as the ranks have it.
         """
         least = min(FEWEST_RECORDS, self.count)
-        squares, fourths = (np.einsum("ij->j", features[:, 1].astype(np.float64) ** power) for power in (2, 4))
+        values, owner = self.blocks.values, self.blocks.owner
+        squares, fourths = (np.einsum("ij->j", features.astype(np.float64) ** power) for power in (2, 4))
         many = np.square(squares) >= 0.9 * least * fourths
+        many[:values] = many[values : 2 * values]  # as the ranks have it
         enough: Mask = np.outer(many, many)
         if self.present is not None:
-            there = np.ones(features.shape[::2])
-            there[:, -self.present.shape[1] :] = self.present
-            enough &= there.T @ there >= least
-        return enough
+            there = np.ones((self.count, len(self.blocks.blocks)))
+            there[:, self.fixed : self.blocks.values] = self.present
+            enough &= (there.T @ there >= least)[owner[:, None], owner]
+        return enough & self._within_budget()
 
-    def features(self, columns: list[Array]) -> NDArray[np.float32]:
-        """Rows x layers x columns: values, ranks, their squares and their cubes, each with mean 0 and variance 1.
+    def _within_budget(self) -> Mask:
+        """The moments that there are records enough for: the strongest of each kind, until the budget is spent."""
+        degree, owner, values = self.blocks.degree, self.blocks.owner, self.blocks.values
+        chosen = np.zeros(self.target.shape, dtype=bool)
+        for at in (0, values):
+            chosen[at : at + values, at : at + values] = True
+        others = np.triu(owner[:, None] != owner) & ~chosen
+        p, q = np.nonzero(others)
+        low, high = np.minimum(degree[p], degree[q]), np.maximum(degree[p], degree[q])
+        # Values are matched with values, and with levels (group means); with ranks of others last of all.
+        crossed = (low == 0) & np.isin(np.where(degree[p] == 0, q, p), np.arange(2 * values))
+        order_of = np.where(crossed, 9, np.maximum(low, 1) + high)
+        strength = np.abs(self.target[p, q])
+        order = np.lexsort((-strength, order_of))
+        strong = (order_of <= 2) | (strength * np.sqrt(self.count) >= WEAK)
+        order = order[strong[order]][: int(MOMENTS_PER_ROW * self.count)]
+        chosen[p[order], q[order]] = True
+        return chosen | chosen.T
 
-        The list is emptied meanwhile: a large table has no room for the columns and their features. A missing cell
-        has nothing but zeros, so that second moments are those over complete pairs.
-        """
-        first, width = len(self.anchors), len(self.anchors) + len(columns)
-        out = np.empty((self.count, LAYERS, width), dtype=np.float32)
-        for place, anchor in enumerate(self.anchors):
-            out[:, :, place] = anchor[:, None]
-        in_threads([partial(self._fill, out, first + j, columns, j) for j in range(len(columns))])
-        return out
-
-    def _fill(self, out: NDArray[np.float32], place: int, columns: list[Array], j: int) -> None:
-        """The layers of a column, which is taken from the list."""
-        column, columns[j] = columns[j], EMPTY
-        there = None if self.present is None or j < self.public else self.present[:, j - self.public]
-        if there is None or there.all():
-            for layer, values in enumerate(_layers(column)):
-                out[:, layer, place] = values
-            return
-        out[:, :, place] = 0.0
-        for layer, values in enumerate(_layers(column[there])):
-            out[there, layer, place] = values
+    def features(self, columns: list[Array], labels: Sequence[NDArray[np.intp]]) -> NDArray[np.float32]:
+        """Rows x features of public and confidential columns, which are used up, and of labels."""
+        every = [*self.anchors, *columns]
+        columns.clear()
+        found = self.blocks.features(every, labels, self.present)
+        for place, anchor in enumerate(self.anchors):  # a column of ones has no variance, and is needed as it is
+            found[:, place] = found[:, self.blocks.values + place] = anchor
+        return found
 
     def run(self, features: NDArray[np.float32], stream: Stream) -> Settled:
         """Pass after pass until the errors are settled, or no longer fall."""
         from microveil.restore._arrange_kernels import exchange
 
-        width = features.shape[2]
+        width, moving = features.shape[1], self.blocks.moving
         proposals = PROPOSALS * min(1.0, (WIDE / width) ** 2)
-        passes = int(np.clip(proposals // (self.count * (width - self.fixed)), LEAST_PASSES, MOST_PASSES))
+        passes = int(np.clip(proposals // (self.count * len(moving)), LEAST_PASSES, MOST_PASSES))
         losses: list[Array] = []
         for number in range(passes):
             error = np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
-            gradient = self.inverse @ error @ self.inverse
-            losses.append(np.einsum("lij,lij->l", gradient, error))
+            gradient = self._gradient(error)
+            losses.append(self._losses(gradient, error))
             stalled = number >= PATIENCE and (losses[-1] > STALLED * losses[-1 - PATIENCE]).all()
-            if stalled or self._largest(error).max() <= SETTLED / np.sqrt(self.count):
+            if stalled or self._settled(error):
                 break
             seed = stream.generator(number).integers(2**63)
-            exchange(features, self.weights, self.marks, self.fixed, (self.inverse, gradient, EMPHASIS), BLOCK, seed)
-        largest = self._largest(np.where(self.fitted, self._second_moments(features) - self.target, 0.0))
-        return Settled(float(largest[0]), float(largest[1]))
+            exchange(
+                features, self.weights, self.marks, moving,
+                (self.inverse, gradient, self.weight, EMPHASIS), BLOCK, seed,
+            )
+        error = np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
+        self.passes = number
+        self.final = error
+        return Settled(*self._largest(error))
 
-    def _largest(self, error: Array) -> Array:
-        """The largest error between a moving column and any other, layer by layer."""
-        off_diagonal = np.abs(error[:, self.fixed :]) * ~np.eye(error.shape[1], dtype=bool)[self.fixed :]
-        largest: Array = off_diagonal.max(axis=(1, 2), initial=0.0)
-        return largest
+    def values(self, features: NDArray[np.float32], marginals: Sequence[Marginal]) -> list[Array]:
+        """The values of the marginals where the features are."""
+        ranks = features[:, self.blocks.values + self.fixed : 2 * self.blocks.values].T
+        return in_threads([partial(m.in_order_of, r) for m, r in zip(marginals, ranks, strict=True)])
+
+    def labels(self, features: NDArray[np.float32], first: Sequence[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
+        """The labels where the features are; those that share a feature stay in the random order they came in."""
+        blocks = self.blocks.blocks[self.blocks.values :]
+        return [block.levels_at(features, codes) for block, codes in zip(blocks, first, strict=True)]
+
+    def _gradient(self, error: Array) -> Array:
+        """Of the loss by the second moments: whitened among values and among ranks, plain elsewhere."""
+        gradient = self.weight * error
+        for layer, at in enumerate((0, self.blocks.values)):
+            own = slice(at, at + self.blocks.values)
+            gradient[own, own] = EMPHASIS[layer] * self.inverse[layer] @ error[own, own] @ self.inverse[layer]
+        return gradient
+
+    def _losses(self, gradient: Array, error: Array) -> Array:
+        """The loss of the values, of the ranks, and of everything else."""
+        product, values = gradient * error, self.blocks.values
+        first, second = (float(product[at : at + values, at : at + values].sum()) for at in (0, values))
+        return np.array([first, second, float(product.sum()) - first - second])
+
+    def _settled(self, error: Array) -> bool:
+        """Is no error of a moment left that is worth the work?"""
+        counted = np.where(self.whitened, 1.0, self.weight) * (self.blocks.owner[:, None] != self.blocks.owner)
+        return bool(np.abs(error * counted).max(initial=0.0) <= SETTLED / np.sqrt(self.count))
+
+    def _largest(self, error: Array) -> tuple[float, float]:
+        """The largest error of a correlation, and of a rank correlation, between a moving column and any other."""
+        values = self.blocks.values
+        found = []
+        for at in (0, values):
+            own = np.abs(error[at : at + values, at : at + values])
+            off = own[self.fixed :] * ~np.eye(values, dtype=bool)[self.fixed :]
+            found.append(float(off.max(initial=0.0)))
+        return found[0], found[1]
 
     def _second_moments(self, features: NDArray[np.float32]) -> Array:
-        """Layers x columns x columns, added up in double precision."""
-        width = features.shape[2]
-        total = np.zeros((LAYERS, width, width))
+        """Features x features, added up in double precision."""
+        width = features.shape[1]
+        total = np.zeros((width, width))
         for start in range(0, self.count, BLOCK):
-            piece = features[start : start + BLOCK].astype(np.float64).transpose(1, 2, 0)
-            total += (piece * self.weights[start : start + BLOCK]) @ piece.transpose(0, 2, 1)
+            piece = features[start : start + BLOCK].astype(np.float64).T
+            total += (piece * self.weights[start : start + BLOCK]) @ piece.T
         return total
 
 
-def _layers(column: Array) -> Iterator[Array | float]:
-    """The values, the ranks as levels in (-1/2, 1/2), their squares, and their cubes without the linear part."""
-    yield _standardised(column)
-    level = mid_ranks(column)
-    level -= (column.size + 1) / 2
-    level /= column.size
-    yield _standardised(level)
-    squares = np.square(level)
-    yield _standardised(squares)
-    # E[u^4] / E[u^2] = 0.15 for u uniform on (-1/2, 1/2).
-    yield _standardised(np.multiply(level, squares - 0.15, out=squares))
-
-
-def _standardised(values: Array) -> Array | float:
-    """Mean 0 and variance 1. A column of two values has no square of its own: its layer stays empty."""
-    low, high = float(values.min()), float(values.max())
-    if high - low <= 4 * np.finfo(float).eps * max(abs(low), abs(high)):
-        return 0.0
-    return (values - float(values.mean())) / float(values.std())
+def _marks(present: Mask, labels: int) -> NDArray[np.uint8]:
+    """Which cells are there, rows x moving columns; labels all are."""
+    return np.ascontiguousarray(np.hstack([present, np.ones((len(present), labels), dtype=bool)]), np.uint8)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
 from microveil.io.frames.number_types import LARGEST_WHOLE, wholes_held
+from microveil.io.frames.times import TimeColumn
 
 ROWS_AT_ONCE = 8_192
 """Rows of an array that are copied column by column: few enough that they stay in the cache from one to the next."""
@@ -25,6 +28,26 @@ class Frame(ABC):
     count: int
     source: Any
     """The table that was opened."""
+
+    times: Mapping[str, TimeColumn] = MappingProxyType({})
+    """Columns of dates and times that count as numbers."""
+
+    def time_column(self, name: str) -> TimeColumn | None:
+        """The column as steps on the line of time; None if it has no dates or times."""
+        return None
+
+    def has_order(self, name: str) -> bool:
+        """Whether the column has a type of labels with an order."""
+        return False
+
+    def with_times(self, names: Sequence[str]) -> Frame:
+        """The same table, in which these columns of dates and times count as numbers."""
+        found = {name: column for name in names if (column := self.time_column(name)) is not None}
+        if not found:
+            return self
+        new = copy.copy(self)
+        new.times = found
+        return new
 
     @cached_property
     def found_codes(self) -> dict[str, tuple[float, ...]]:
@@ -95,8 +118,22 @@ class Frame(ABC):
             return values.astype(kind).astype(np.float64)
 
     @abstractmethod
-    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
-        """A frame of the same kind with new values; cells not `changed` (None: all are) stay as they were."""
+    def rebuilt(
+        self,
+        columns: Mapping[str, Array],
+        changed: Mapping[str, Mask | None],
+        labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
+    ) -> Any:
+        """A frame of the same kind with new values; cells not `changed` (None: all are) stay as they were.
+
+        `labels` gives other columns the numbers of their levels, as `labels(name)` counts them.
+        """
+
+    def rows_with(self, name: str, levels: NDArray[np.intp]) -> NDArray[np.intp]:
+        """For each number of a level, a row that has this level in the column."""
+        first = np.unique(self.labels(name), return_index=True)[1]
+        rows: NDArray[np.intp] = first[levels]
+        return rows
 
 
 class NumpyFrame(Frame):
@@ -140,12 +177,17 @@ class NumpyFrame(Frame):
     def short_type(self, name: str) -> np.dtype[Any] | None:
         return None if self.data.dtype.kind != "f" or self.data.dtype == np.float64 else self.data.dtype
 
-    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
+    def rebuilt(
+        self,
+        columns: Mapping[str, Array],
+        changed: Mapping[str, Mask | None],
+        labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
+    ) -> Any:
         dtype = self.data.dtype
         if dtype.kind != "f" and not all(fits(new, changed[name], dtype) for name, new in columns.items()):
             dtype = np.dtype(np.float64)
         whole = _common_buffer([columns.get(name) for name in self.names])
-        if whole is not None and dtype == np.float64 and all(changed[name] is None for name in self.names):
+        if whole is not None and dtype == np.float64 and all(changed[name] is None for name in columns):
             return whole.T
         out = np.empty(self.data.shape, dtype=dtype, order="F")
         old = [j for j, name in enumerate(self.names) if name not in columns or changed[name] is not None]
@@ -157,6 +199,8 @@ class NumpyFrame(Frame):
             if name in columns:
                 mask = changed[name]
                 np.copyto(out[:, j], columns[name], where=True if mask is None else mask, casting="unsafe")
+            elif name in labels:
+                out[:, j] = self.data[self.rows_with(name, labels[name]), j]
         return out
 
 

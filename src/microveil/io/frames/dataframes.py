@@ -29,6 +29,7 @@ from microveil.io.frames.number_types import (
     plain_columns,
     wholes_held,
 )
+from microveil.io.frames.times import TimeColumn, read_times
 
 __all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "open_frame", "table_like"]
 
@@ -138,13 +139,21 @@ class NarwhalsFrame(Frame):
 
     def is_numeric(self, name: str) -> bool:
         # A column that is missing from end to end has no type of its own in some libraries.
-        return bool(self.schema[name].is_numeric()) or self._is_blank(name)
+        return name in self.times or bool(self.schema[name].is_numeric()) or self._is_blank(name)
 
     def _is_blank(self, name: str) -> bool:
         return self.schema[name] in (nw.Unknown, nw.Object) and bool(self.native[name].is_null().all())
 
     def is_integer(self, name: str) -> bool:
-        return bool(self.schema[name].is_integer())
+        return name in self.times or bool(self.schema[name].is_integer())
+
+    def time_column(self, name: str) -> TimeColumn | None:
+        return self.times[name] if name in self.times else read_times(self.native[name])
+
+    def has_order(self, name: str) -> bool:
+        if self.schema[name] == nw.Enum:
+            return True
+        return bool(getattr(getattr(self.native[name].to_native(), "dtype", None), "ordered", False))
 
     def looks_numeric(self, name: str) -> bool:
         if self.schema[name] not in (nw.String, nw.Object, nw.Binary):
@@ -159,6 +168,8 @@ class NarwhalsFrame(Frame):
         return isinstance(self.schema[name], nw.Decimal)
 
     def is_held(self, name: str) -> bool:
+        if name in self.times:
+            return True
         if name in self.own and not self.is_integer(name):
             return same_numbers(np.asarray(self.own[name]), self.numbers(name))
         if not self.is_integer(name) and not self.is_decimal(name):
@@ -183,6 +194,8 @@ class NarwhalsFrame(Frame):
         return super().missing(name) if self.is_numeric(name) else int(self.native[name].is_null().sum())
 
     def numbers(self, name: str) -> Array:
+        if name in self.times:
+            return self.times[name].numbers
         return np.ascontiguousarray(self._floats(name).to_numpy(), dtype=np.float64)
 
     def _floats(self, name: str) -> nw.Series[Any]:
@@ -197,7 +210,7 @@ class NarwhalsFrame(Frame):
         raise DataError(f"column '{name}' {why}", "convert it to float64 first")
 
     def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        if self.is_numeric(name):
+        if self.is_numeric(name) and name not in self.times:
             return super().words(name, rows)
         return [str(cell) for cell in self.native[name][rows.tolist()].to_list()]
 
@@ -217,21 +230,42 @@ class NarwhalsFrame(Frame):
         kind = self.schema[name]
         return np.dtype(str(kind).lower()) if kind in (nw.Float32, nw.Float16) else None
 
-    def rebuilt(self, columns: Mapping[str, Array], changed: Mapping[str, Mask | None]) -> Any:
+    def as_stored(self, name: str, values: Array) -> Array:
+        return np.round(values) if name in self.times else super().as_stored(name, values)
+
+    def rebuilt(
+        self,
+        columns: Mapping[str, Array],
+        changed: Mapping[str, Mask | None],
+        labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
+    ) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]
+        rows = {name: self.rows_with(name, levels) for name, levels in labels.items()}
+        new += [self._gathered(self.native[name], taken) for name, taken in rows.items()]
         native = self.native.with_columns(*new).to_native()
         if self.own:
-            own = self.own.items()
+            own = {name: was.iloc[rows[name]] if name in rows else was for name, was in self.own.items()}
             native = native.assign(
-                **{name: back_as_it_was(native[name], was) if name in columns else was for name, was in own}
+                **{name: back_as_it_was(native[name], was) if name in columns else was for name, was in own.items()}
             )
         if self.headings is not None:
             native.columns = self.headings
         return native
 
+    def _gathered(self, column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
+        """The cells of some rows, with the index that the column has."""
+        if not self.native.implementation.is_pandas_like():
+            return column[rows.tolist()]
+        native = column.to_native()
+        return _wrapped(native.iloc[rows].set_axis(native.index))
+
     def _series(self, name: str, values: Array, changed: Mask | None) -> nw.Series[Any]:
         """New values in the column's own type, if all fit it: whole numbers and decimals; else float64."""
         old = self.native[name]
+        if name in self.times:
+            times = self.times[name]
+            cells = values if changed is None else np.where(changed, values, times.numbers)
+            return _wrapped(times.written(cells, old)).alias(name)
         decimals = self._decimals(old, values, changed) if self.is_decimal(name) else None
         if decimals is not None:
             return decimals if changed is None else decimals.zip_with(self._like(old, changed), old).alias(name)

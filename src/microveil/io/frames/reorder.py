@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.rng import Stream
 from microveil.io.files.formats import split_notes
 from microveil.io.frames.dataframes import open_frame
 
@@ -55,8 +56,8 @@ def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool) -> tuple[Any,
     levels = _levels(data.index) if is_pandas else []
     for name in keep:
         if name not in levels:
-            hint = did_you_mean(str(name), levels) if levels else "only the index of a pandas frame can be kept"
-            raise ParameterError(f"keep: the index has no level '{name}'", hint)
+            known = [*levels, *open_frame(data).names]
+            raise ParameterError(f"keep: there is no column '{name}'", did_you_mean(str(name), known))
     warnings, index, notes = [], None, _notes(data) or None
     if is_pandas and levels:
         left = [place for place, name in enumerate(levels) if name not in keep]
@@ -107,6 +108,30 @@ def _with_notes(data: Any, notes: Any) -> Any:
     whole, columns = notes or ({} if pandas is None else {b"pandas": pandas}, {})
     fields = [field.with_metadata(columns.get(field.name)) for field in data.schema]
     return pa.table(data.columns, schema=pa.schema(fields, whole))
+
+
+def renumbered(data: Any, name: str, labels: NDArray[np.intp], stream: Stream) -> Any:
+    """The table with a column of identifiers numbered from 1 in a random order; `labels` tells which are the same.
+
+    Missing cells stay missing.
+    """
+    frame = open_frame(data)
+    numbers = stream.generator().permutation(int(labels.max(initial=-1)) + 1)[labels] + 1
+    if isinstance(data, np.ndarray):
+        out = np.array(data)
+        out[:, frame.names.index(name)] = numbers
+        return out
+    native = nw.from_native(data, eager_only=True)
+    column = native[str(name)] if name in native.columns else native[native.columns[frame.names.index(name)]]
+    new = nw.new_series(column.name, numbers, nw.Int64(), backend=native.implementation)
+    if not column.dtype.is_numeric():
+        new = new.cast(nw.String())
+    if native.implementation.is_pandas_like():
+        new = nw.from_native(new.to_native().set_axis(data.index), series_only=True)
+    if column.is_null().any():
+        new = nw.maybe_align_index(new, column)
+        new = new.zip_with(~column.is_null(), nw.new_series(column.name, [None] * len(column), new.dtype, backend=native.implementation))
+    return native.with_columns(new).to_native()
 
 
 def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:

@@ -1,0 +1,165 @@
+"""Kinds of columns: what a column is decides what happens to it. This is the one place that finds it out.
+
+amount, count            numbers: perturbed
+date, datetime, time     amounts on the line of time: perturbed, in the precision they have
+category, ordered        labels, or numbers that stand for labels: perturbed by methods that can
+identifier, free text    left out of the release
+unit                     an identifier that several rows share: numbered anew, in a secret order
+constant                 one value, or none: it stays
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
+from microveil.intake.identifiers import FEWEST_ROWS, SAMPLE, identifier_reason
+from microveil.io.frames.dataframes import Frame
+
+Kind = Literal[
+    "amount",
+    "count",
+    "date",
+    "datetime",
+    "time",
+    "category",
+    "ordered",
+    "identifier",
+    "free text",
+    "unit",
+    "constant",
+]
+KINDS: Final[tuple[str, ...]] = get_args(Kind)
+NUMBERS: Final = ("amount", "count")
+TIMES: Final = ("date", "datetime", "time")
+LABELS: Final = ("category", "ordered")
+LEFT_OUT: Final = ("identifier", "free text")
+
+FEW_LEVELS, ROWS_PER_LEVEL = 50, 5
+"""Whole numbers with at most so many different values, each of at least so many rows on average, can be codes."""
+
+NEARLY_UNIQUE = 0.9
+"""Share of different texts among the rows from which on they name the records."""
+
+SHARED_BY = 20
+"""Rows that have an identifier in common, on average, up to which it is one of a person or household."""
+
+WORDS, LENGTH = 4, 40
+"""A text of so many words, or so many characters, on average, is free text if hardly two are the same."""
+
+_CODE_NAMES: Final = re.compile(
+    r"""sex | gender | region | province | state | county | district | municipality | nuts\d? | country | nationality
+        | citizenship | race | ethnic(ity)? | religion | marital | civil | status | occupation | profession | isco\w*
+        | nace\w* | naics | sic | industry | sector | branch | type | kind | class | category | cat | code | icd\w* | drg
+        | diagnosis | ward | department | dept | zip | zipcode | postcode | plz | stratum | party | language""",
+    re.VERBOSE,
+)
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
+
+
+@dataclass(frozen=True)
+class ColumnKind:
+    """The kind of a column, why it is taken for that, and whether that is in doubt."""
+
+    kind: Kind
+    reason: str = ""
+    doubtful: bool = False
+
+
+def find_kinds(frame: Frame, declared: Mapping[str, str]) -> dict[str, ColumnKind]:
+    """The kind of every column of a table; those that are `declared` are checked, the others found."""
+    for name, kind in declared.items():
+        if name not in frame.names:
+            raise ParameterError(f"kinds: there is no column '{name}'", did_you_mean(name, frame.names))
+        if kind not in KINDS:
+            raise ParameterError(f"kinds: '{name}' cannot be '{kind}'", f"it is {one_of(KINDS)}")
+    return {
+        name: _declared(frame, name, declared[name]) if name in declared else _found(frame, name)
+        for name in frame.names
+    }
+
+
+def _declared(frame: Frame, name: str, kind: str) -> ColumnKind:
+    if kind in NUMBERS and not frame.is_numeric(name):
+        raise DataError(f"kinds: column '{name}' has no numbers", "turn its cells into numbers first")
+    if kind in TIMES and frame.time_column(name) is None:
+        raise DataError(
+            f"kinds: column '{name}' has no dates or times that can be read",
+            "turn its cells into dates first, or write them as 2026-01-31 or 31.01.2026",
+        )
+    return ColumnKind(kind, "declared")  # type: ignore[arg-type]  # checked by the caller
+
+
+def _found(frame: Frame, name: str) -> ColumnKind:
+    if frame.is_numeric(name):
+        return _of_numbers(frame, name)
+    if frame.looks_numeric(name) or frame.hides_numbers(name):
+        return ColumnKind("amount", "most of its cells look like numbers", doubtful=True)
+    times = frame.time_column(name)
+    if times is not None:
+        written = f", written as {times.text}" if times.text else ""
+        return ColumnKind(times.kind, f"to the {times.unit}{written}")
+    return _of_text(frame, name)
+
+
+def _levels(frame: Frame, name: str) -> int:
+    """The number of different values; the missing cells are none."""
+    return int(frame.labels(name).max(initial=-1)) + 1 - (frame.missing(name) > 0)
+
+
+def _of_numbers(frame: Frame, name: str) -> ColumnKind:
+    values = frame.numbers(name)
+    present = values[~np.isnan(values)]
+    if present.size == 0 or present.min() == present.max():
+        return ColumnKind("constant", "one value" if present.size else "no values")
+    whole = bool((present[:SAMPLE] == np.round(present[:SAMPLE])).all() and (present == np.round(present)).all())
+    if not whole:
+        return ColumnKind("amount")
+    if reason := identifier_reason(frame, name):
+        return _identifier(frame, name, reason)
+    if _is_called_a_code(name):
+        levels = np.unique(present).size
+        if levels <= FEW_LEVELS and levels * ROWS_PER_LEVEL <= present.size:
+            return ColumnKind("category", f"{levels} whole numbers, and its name says that they are codes", doubtful=True)
+    return ColumnKind("count" if present.min() >= 0 else "amount")
+
+
+def _of_text(frame: Frame, name: str) -> ColumnKind:
+    levels = _levels(frame, name)
+    if levels <= 1:
+        return ColumnKind("constant", "one value" if levels else "no values")
+    if frame.has_order(name):
+        return ColumnKind("ordered", "its type has an order")
+    if frame.count >= FEWEST_ROWS and levels > frame.count / 2 and _is_free(frame, name):
+        return ColumnKind("free text", "long texts that hardly repeat")
+    if reason := identifier_reason(frame, name):
+        return _identifier(frame, name, reason)
+    if frame.count >= FEWEST_ROWS and levels >= NEARLY_UNIQUE * frame.count:
+        return ColumnKind("identifier", "its text is different in nearly every row")
+    return ColumnKind("category", f"{levels} labels")
+
+
+def _identifier(frame: Frame, name: str, reason: str) -> ColumnKind:
+    """An identifier of the rows, or one that some rows share; labels of many rows are categories, whatever their name."""
+    levels = _levels(frame, name)
+    rows = frame.count / max(levels, 1)
+    if levels >= NEARLY_UNIQUE * frame.count:
+        return ColumnKind("identifier", reason)
+    if rows > SHARED_BY and levels <= FEW_LEVELS and not reason.startswith("its cells"):
+        return ColumnKind("category", f"{levels} labels, called like an identifier", doubtful=True)
+    return ColumnKind("unit", f"{reason}, and rows share it")
+
+
+def _is_free(frame: Frame, name: str) -> bool:
+    cells = [cell for cell in frame.words(name, np.arange(min(frame.count, SAMPLE))) if cell]
+    words = np.mean([len(cell.split()) for cell in cells] or [0])
+    return bool(words >= WORDS or np.mean([len(cell) for cell in cells] or [0]) >= LENGTH)
+
+
+def _is_called_a_code(name: str) -> bool:
+    return any(_CODE_NAMES.fullmatch(word.lower()) for word in _WORDS.findall(name))

@@ -1,0 +1,157 @@
+"""What becomes of every column: protected, numbered anew, left out, or released as it is because somebody said so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from microveil.core.errors import DataError, ParameterError
+from microveil.intake.intake import Rules, dictionary_for
+from microveil.intake.kinds import LABELS, LEFT_OUT, TIMES, ColumnKind, find_kinds
+from microveil.intake.roles import Choice, named
+from microveil.io.frames.base import NumpyFrame
+from microveil.io.frames.dataframes import Frame
+
+REST = "rest"
+"""As `keep`: all columns that have no other role."""
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """Columns by what happens to them, beside those that have a role."""
+
+    kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    """Left out on request."""
+
+    left_out: tuple[str, ...] = ()
+    """Left out by default: identifiers, free text."""
+
+    renumbered: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Released as they are, on request."""
+
+    index: tuple[str, ...] = ()
+    """Levels of a pandas index that are kept."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns that can be protected as labels."""
+        gone = {*self.dropped, *self.left_out, *self.renumbered, *self.kept}
+        return tuple(name for name, found in self.kinds.items() if found.kind in LABELS and name not in gone)
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Columns of dates and times."""
+        return tuple(name for name, found in self.kinds.items() if found.kind in TIMES)
+
+    @property
+    def no_role(self) -> tuple[str, ...]:
+        """Columns that are not protected, whatever they hold."""
+        constant = (name for name, found in self.kinds.items() if found.kind == "constant")
+        return tuple(dict.fromkeys([*self.dropped, *self.left_out, *self.renumbered, *self.kept, *constant]))
+
+    def without_labels(self) -> Treatment:
+        """The same for a method that knows no labels: numbers that may be codes are numbers to it."""
+        kinds = {
+            name: ColumnKind("count", found.reason) if found.kind == "category" and found.doubtful else found
+            for name, found in self.kinds.items()
+        }
+        return replace(self, kinds=kinds)
+
+
+def treat_columns(
+    frame: Frame,
+    roles: Collection[str],
+    *,
+    confidential: Choice = None,
+    unit: Choice = None,
+    drop: Choice = None,
+    keep: Choice = None,
+    kinds: Any = None,
+    rules: Rules = "infer",
+) -> Treatment:
+    """What becomes of the columns of a table that have no role.
+
+    `roles` are the names of the columns that have one: public, strata, weight and those of the method. The others are
+    the options of `protect`.
+    """
+    known = dict.fromkeys(frame.names, True)
+    declared = {**_declared_in(rules, frame.names), **_given(kinds)}
+    found = find_kinds(frame, declared)
+    if isinstance(frame, NumpyFrame):  # an array has no place for columns that are left out: all are protected
+        found = {
+            name: ColumnKind("count") if of.kind in ("identifier", "unit") and name not in declared else of
+            for name, of in found.items()
+        }
+    dropped = tuple(dict.fromkeys(named(known, "drop", drop)))
+    kept, index = _kept(frame, keep)
+    units = named(known, "unit", unit)
+    protected = named(known, "confidential", confidential)
+    explicit = {*roles, *dropped, *kept, *units, *protected}
+    left_out = tuple(name for name, of in found.items() if of.kind in LEFT_OUT and name not in explicit)
+    shared = [name for name, of in found.items() if of.kind == "unit" and name not in explicit]
+    renumbered = tuple(dict.fromkeys([*(name for name in units if name not in kept), *shared]))
+    constant = {name for name, of in found.items() if of.kind == "constant"}
+    rest = [name for name in frame.names if name not in {*explicit, *left_out, *renumbered, *constant}]
+    if confidential is not None and rest and not _keeps_rest(keep):
+        raise DataError(
+            f"{_listed(rest)} {'have' if len(rest) > 1 else 'has'} no role, and nothing is released as it is without a "
+            "word",
+            "name what may be in clear in keep (or keep='rest'), what is to be left out in drop, and the others in "
+            "confidential",
+        )
+    if _keeps_rest(keep):
+        kept = (*kept, *(name for name in [*rest, *left_out, *shared] if name not in kept))
+        left_out, renumbered = (), tuple(name for name in renumbered if name in units)
+    return Treatment(found, dropped, left_out, renumbered, kept, index)
+
+
+def check_labels(labels: Sequence[str], method: str) -> None:
+    """Refuse columns of labels that a method cannot protect: nothing is released as it is without a word."""
+    if labels:
+        raise DataError(
+            f"{method} cannot protect labels, and {_listed(labels)} {'have' if len(labels) > 1 else 'has'} some",
+            "use veil, release them as they are with keep, or leave them out with drop",
+        )
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    """`column 'a'`, or `columns 'a', 'b'`."""
+    names_shown = ", ".join(f"'{name}'" for name in names[:most]) + (", ..." if len(names) > most else "")
+    return f"column{'s' if len(names) > 1 else ''} {names_shown}"
+
+
+def _given(kinds: Any) -> dict[str, str]:
+    if kinds is None:
+        return {}
+    if not isinstance(kinds, Mapping):
+        raise ParameterError(f"kinds: takes a kind for each of some columns, not {type(kinds).__name__}", "give a dict")
+    return {str(name): str(kind) for name, kind in kinds.items()}
+
+
+def _declared_in(rules: Rules, names: Sequence[str]) -> dict[str, str]:
+    """The kinds that the dictionary of the columns declares."""
+    dictionary, _ = dictionary_for(rules, names)
+    return {name: entry.kind for name, entry in dictionary.columns.items() if entry.kind is not None}
+
+
+def _keeps_rest(keep: Choice) -> bool:
+    return keep == REST or keep == [REST] or keep == (REST,)
+
+
+def _kept(frame: Frame, keep: Choice) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns that are kept, and levels of the index; numbers may be names, and those of an array are places."""
+    if keep is None or _keeps_rest(keep):
+        return (), ()
+    given = keep if isinstance(keep, list | tuple) else [keep]
+    for name in given:
+        if not isinstance(name, str | int | np.integer):
+            # A Series is the column itself, and its cells must not end up in a message.
+            raise ParameterError(f"keep: takes the names of columns, not {type(name).__name__}", "give names")
+    names = dict.fromkeys(str(name) for name in given)
+    columns = tuple(name for name in names if name in frame.names)
+    return columns, tuple(name for name in names if name not in columns)

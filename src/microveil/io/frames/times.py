@@ -1,0 +1,211 @@
+"""Dates and times as numbers: whole steps on the line of time, and back into the type, or the text, they came in.
+
+The step is the precision of the column: months if all days are the first, days, hours, minutes, seconds, or less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+TimeKind = Literal["date", "datetime", "time"]
+Whole = NDArray[np.int64]
+
+MICROSECONDS: Final = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+"""Steps in microseconds. Doubles hold these for a few centuries; of nanoseconds they would not."""
+
+FORMATS: Final[dict[TimeKind, tuple[str, ...]]] = {
+    "date": ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%-d.%-m.%Y", "%-m/%-d/%Y"),
+    "datetime": (
+        "%Y-%m-%d %H:%M:%S",
+        "%Y-%m-%dT%H:%M:%S",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M",
+        "%d.%m.%Y %H:%M",
+        "%d/%m/%Y %H:%M",
+        "%m/%d/%Y %H:%M",
+    ),
+    "time": ("%H:%M:%S", "%H:%M"),
+}
+"""Texts that are dates and times. All cells of a column must come back from one of them as they were."""
+
+SAMPLE, FEWEST = 1_000, 3
+"""Cells that mostly tell whether a text is a date, and the fewest that can."""
+
+
+@dataclass(frozen=True, repr=False)
+class TimeColumn:
+    """A column of dates or times as whole numbers of steps, NaN where a cell is missing."""
+
+    numbers: Array
+    kind: TimeKind
+    unit: str
+    """month, day, hour, ..., microsecond."""
+
+    text: str = ""
+    """The format, where the cells are text."""
+
+    def cells(self, values: Array) -> pa.Array:
+        """Numbers of steps as an Arrow array: dates, timestamps or times of day; NaN is missing."""
+        import pyarrow as pa
+
+        missing = np.isnan(values)
+        steps = np.round(np.where(missing, 0.0, values)).astype(np.int64)
+        if self.unit == "month":
+            days = (steps.astype("datetime64[M]")).astype("datetime64[D]").astype(np.int64)
+            micro = days * MICROSECONDS["day"]
+        else:
+            micro = steps * MICROSECONDS[self.unit]
+        if self.kind == "time":
+            return pa.array(micro % MICROSECONDS["day"], pa.time64("us"), mask=missing)
+        stamps = pa.array(micro, pa.timestamp("us"), mask=missing)
+        return stamps.cast(pa.date32()) if self.kind == "date" else stamps
+
+    def written(self, values: Array, like: nw.Series[Any]) -> Any:
+        """Numbers of steps as a native series of the library and type of the column `like`."""
+        import polars as pl
+        import pyarrow as pa
+
+        cells: Any = self.cells(values)
+        if self.text:
+            cells = pl.Series(cells).dt.strftime(self.text).to_arrow().cast(pa.string())
+        native = like.to_native()
+        if isinstance(native, pa.ChunkedArray):
+            return pa.chunked_array([cells.cast(native.type)])
+        if isinstance(native, pl.Series):
+            return pl.Series(like.name, _zoned(pl.Series(cells), native.dtype))
+        return _as_pandas(cells, native)
+
+
+def _zoned(series: pl.Series, kind: Any) -> pl.Series:
+    """A series in a type of polars, which casts no time without a zone to one with it."""
+    zone = getattr(kind, "time_zone", None)
+    return (series if zone is None else series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)).cast(kind)
+
+
+def _as_pandas(cells: pa.Array, template: Any) -> Any:
+    """Cells as a pandas series of the type and index of another."""
+    import pandas as pd
+
+    if template.dtype == object:
+        found = pd.Series(cells.to_pylist(), dtype=object)
+    elif getattr(template.dtype, "tz", None) is not None:
+        found = pd.Series(cells.to_pandas()).astype("datetime64[us]").dt.tz_localize("UTC").astype(template.dtype)
+    else:
+        found = pd.Series(cells.to_pandas()).astype(template.dtype)
+    return found.set_axis(template.index).rename(template.name)
+
+
+def read_times(column: nw.Series[Any]) -> TimeColumn | None:
+    """A column of dates, times or texts of these as numbers; None if it is something else."""
+    import pyarrow as pa
+
+    if not _may_be_times(column):
+        return None
+    try:
+        cells = pa.chunked_array([column.to_arrow()])
+    except (pa.ArrowException, TypeError, ValueError):  # objects of several kinds
+        return None
+    kind, form = cells.type, ""
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        found = _parsed(cells)
+        if found is None:
+            return None
+        cells, form = found
+        kind = cells.type
+    micro, missing = _microseconds(cells)
+    if micro is None:
+        return None
+    present = micro[~missing]
+    if present.size == 0:
+        return None
+    which: TimeKind = "time" if pa.types.is_time(kind) else "date" if pa.types.is_date(kind) else "datetime"
+    unit, steps = _in_steps(micro, present, which)
+    return TimeColumn(np.where(missing, np.nan, steps.astype(np.float64)), which, unit, form)
+
+
+def _may_be_times(column: nw.Series[Any]) -> bool:
+    if column.dtype in (nw.Date, nw.Time) or isinstance(column.dtype, nw.Datetime):
+        return True
+    if column.dtype == nw.Object:
+        import datetime as dt
+
+        first = next((cell for cell in column.head(SAMPLE).to_list() if cell is not None and cell == cell), None)
+        return isinstance(first, dt.date | dt.time)
+    return column.dtype == nw.String
+
+
+def _microseconds(cells: pa.ChunkedArray) -> tuple[Whole | None, NDArray[np.bool_]]:
+    """Microseconds since 1970, or since midnight, and which cells are missing; nothing for other types."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = np.asarray(cells.is_null())
+    kind = cells.type
+    if pa.types.is_date(kind):
+        whole, factor = cells.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()), MICROSECONDS["day"]
+    elif pa.types.is_timestamp(kind):
+        whole, factor = cells.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64()), 1
+    elif pa.types.is_time(kind):
+        whole, factor = cells.cast(pa.time64("us"), safe=False).cast(pa.int64()), 1
+    else:
+        return None, missing
+    return np.asarray(pc.fill_null(whole, 0)).astype(np.int64) * factor, missing
+
+
+def _in_steps(micro: Whole, present: Whole, kind: TimeKind) -> tuple[str, Whole]:
+    """The largest step that all cells are whole numbers of, and these numbers."""
+    if kind != "time" and not (present % MICROSECONDS["day"]).any():
+        dates = present.astype("datetime64[us]").astype("datetime64[D]")
+        if (dates == dates.astype("datetime64[M]")).all() and np.unique(dates).size > 1:
+            return "month", micro.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+    for unit, size in MICROSECONDS.items():
+        if not (present % size).any():
+            return unit, micro // size
+    return "microsecond", micro
+
+
+def _parsed(cells: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str] | None:
+    """Texts as dates or times, and their format: one from which every text comes back as it was."""
+    import polars as pl
+    import pyarrow as pa
+
+    texts = pl.Series(cells).drop_nulls().unique()
+    first = texts.head(SAMPLE)
+    if len(texts) < FEWEST or not first.str.contains(r"^\d{1,4}[-./:]").all():
+        return None
+    for kind, formats in FORMATS.items():
+        for form in formats:
+            if _comes_back(first, kind, form) and _comes_back(texts, kind, form):
+                parsed = _parse(pl.Series(cells), kind, form)
+                return pa.chunked_array([parsed.to_arrow()]), form
+    return None
+
+
+def _parse(texts: pl.Series, kind: TimeKind, form: str) -> pl.Series:
+    import polars as pl
+
+    types: dict[TimeKind, Any] = {"date": pl.Date, "datetime": pl.Datetime("us"), "time": pl.Time}
+    return texts.str.strptime(types[kind], form.replace("%-", "%"), strict=False)
+
+
+def _comes_back(texts: pl.Series, kind: TimeKind, form: str) -> bool:
+    parsed = _parse(texts, kind, form)
+    return parsed.null_count() == 0 and bool((parsed.dt.strftime(form) == texts).all())
