@@ -39,8 +39,8 @@ Kind = Literal[
     "rules",
     "tables",
 ]
-"""How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; COLUMN=KIND, repeatable; ID=NUMBER,
-repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a database; as it is; a word
+"""How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; COLUMN=KIND,
+repeatable; ID=NUMBER, repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a database; as it is; a word
 or a file; `A,B`, repeatable."""
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -160,8 +160,8 @@ class Settings(Options):
         "Columns that are released as they are; 'rest' for all that have no other role.",
         "columns",
         metavar="A,B",
-        explained="Levels of a pandas index, too ('index', if it has no name): by default the index is left out, unless "
-        "it only counts the rows.",
+        explained="Levels of a pandas index, too ('index', if it has no name): by default the index is left out, "
+        "unless it only counts the rows.",
     )
     keep_notes: bool = option(False, "Release what is noted about the file, too: its label, comments, metadata.")
     shuffle_rows: bool = option(

@@ -9,10 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import rankdata, spearmanr
 
+from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream, Streams
-from microveil.core.table import Matrix, Microdata
+from microveil.core.table import Labels, Matrix, Microdata
 from microveil.restore import Marginal, Settled, _arrange_kernels, arrange, calibrate
-from microveil.restore.arrange import _layers, mid_ranks
+from microveil.restore.features import feature_blocks
 
 Array = NDArray[np.float64]
 ROWS, WIDTH = 500, 5
@@ -41,8 +42,8 @@ def arranged(original: Microdata, present: NDArray[np.bool_] | None = None, seed
         Marginal(np.sort(c)) if mask is None or mask.all() else Marginal(np.sort(c[mask]), np.sort(c[~mask]), mask)
         for c, mask in zip(original.confidential.columns, masks, strict=True)
     ]
-    found, settled = arrange(columns, marginals, original, present, stream(seed))
-    return np.column_stack(found), settled
+    found = arrange(columns, marginals, original, present, stream(seed))
+    return np.column_stack(found.columns), found.settled
 
 
 def worst(before: Array, after: Array) -> tuple[float, float]:
@@ -196,6 +197,67 @@ def test_among_many_columns_fewer_exchanges_are_tried(monkeypatch: pytest.Monkey
     assert tried == {13: 270, 39: 10}
 
 
+# --- Labels, and bends
+
+
+def labelled(seed: int = 3, rows: int = 1_000) -> tuple[Array, list[NDArray[np.intp]]]:
+    """Two amounts, the second bent by the first; labels that go with the first, and with each other."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(rows)
+    y = x**2 + 0.5 * rng.standard_normal(rows)
+    group = np.digitize(x + 0.5 * rng.standard_normal(rows), [-1.0, 0.0, 1.0]).astype(np.intp)
+    other = np.where(rng.random(rows) < 0.7, group % 2, rng.integers(0, 3, rows)).astype(np.intp)
+    rare = np.where(np.arange(rows) < 3, 1, 0).astype(np.intp)
+    return np.column_stack([x, y]), [group, other, rng.permutation(rare)]
+
+
+def arranged_with_labels(seed: int = 1) -> tuple[Array, list[NDArray[np.intp]], Array, list[NDArray[np.intp]]]:
+    data, labels = labelled()
+    original = table(data)
+    original = Microdata(original.values, original.names, labels=Labels(("group", "other", "rare"), tuple(labels)))
+    rng = np.random.default_rng(seed)
+    columns = [rng.permutation(column) for column in data.T]
+    found = arrange(columns, [Marginal(np.sort(c)) for c in data.T], original, None, stream(seed))
+    return data, labels, np.column_stack(found.columns), found.labels
+
+
+def test_two_way_tables_group_means_and_bends_come_back() -> None:
+    data, labels, found, new = arranged_with_labels()
+    for old, codes in zip(labels, new, strict=True):
+        assert (np.bincount(old) == np.bincount(codes)).all()
+    before, after = (np.bincount(3 * first + second, minlength=12) for first, second, _ in (labels, new))
+    assert np.abs(before - after).sum() / 2 <= 0.01 * len(data)
+    for level in range(4):
+        gap = data[labels[0] == level].mean(axis=0) - found[new[0] == level].mean(axis=0)
+        assert (np.abs(gap) <= 0.05 * data.std(axis=0)).all()
+    bends = [np.corrcoef(side[:, 0] ** 2, side[:, 1])[0, 1] for side in (data, found)]
+    assert bends[0] > 0.9
+    assert bends[1] == pytest.approx(bends[0], abs=0.1)
+
+
+def test_labels_do_not_stay_with_their_records() -> None:
+    data, labels, found, new = arranged_with_labels()
+    for old, codes in zip(labels[:2], new, strict=False):
+        shares = np.bincount(old) / old.size
+        assert np.mean(old == codes) <= np.square(shares).sum() + 0.05
+    assert np.mean(found == data) <= 0.02
+
+
+def test_a_label_of_few_records_goes_anywhere() -> None:
+    """Nothing is fitted to it, so that what it has in common with others is chance."""
+    places = [np.flatnonzero(arranged_with_labels(seed)[3][2]) for seed in range(1, 4)]
+    assert len({tuple(rows) for rows in places}) == 3
+
+
+def test_labels_alone_are_arranged() -> None:
+    _, labels = labelled()
+    ones = Matrix([np.ones(1_000)])
+    original = Microdata(ones, ("1",), 1, labels=Labels(("group", "other", "rare"), tuple(labels)))
+    found = arrange([], [], original, None, stream())
+    before, after = (np.bincount(3 * first + second, minlength=12) for first, second, _ in (labels, found.labels))
+    assert np.abs(before - after).sum() / 2 <= 0.01 * 1_000
+
+
 # --- Its pieces
 
 
@@ -204,19 +266,31 @@ def test_ranks_are_the_usual_ones(column: Array) -> None:
     assert (mid_ranks(column) == rankdata(column)).all()
 
 
-def test_layers_have_mean_zero_and_variance_one() -> None:
+def test_features_have_mean_zero_and_variance_one() -> None:
     for column in (values()[:, 0], np.round(values()[:, 0]), 1e9 + 1e-3 * values()[:, 0]):
-        for layer in _layers(column):
-            assert np.mean(layer) == pytest.approx(0, abs=1e-4)
-            assert np.std(layer) == pytest.approx(1, abs=1e-4)
+        blocks = feature_blocks(1, [], 0)
+        features = blocks.features([column], [], None)
+        assert features.shape == (ROWS, 4)
+        assert np.abs(features.mean(axis=0)).max() <= 1e-4
+        assert features.std(axis=0) == pytest.approx(np.ones(4), abs=1e-4)
 
 
-def test_a_column_of_two_values_has_no_square_of_its_own() -> None:
+def test_a_column_of_two_values_has_no_bends_of_its_own() -> None:
     flag = np.where(np.arange(100) % 2, 1.0, 0.0)
-    value, rank, square, _ = _layers(flag)
-    assert (value == rank).all()
-    assert square == 0.0
-    assert all(layer == 0.0 for layer in _layers(np.full(10, 3.0)))
+    features = feature_blocks(2, [], 0).features([flag, np.full(100, 3.0)], [], None)
+    assert features.shape == (100, 8)
+    assert (features[:, 0] == features[:, 2]).all(), "its values and its ranks"
+    assert (features[:, 4] == 0.0).all()
+    assert (features[:, 1::2] == 0.0).all(), "a constant has nothing at all"
+
+
+def test_levels_of_few_records_share_a_feature_or_have_none() -> None:
+    codes = np.repeat(np.arange(6), [40, 40, 6, 6, 4, 4]).astype(np.intp)
+    flags = np.repeat([0, 1], [95, 5]).astype(np.intp)
+    blocks = feature_blocks(0, [codes, flags], 0)
+    assert [block.levels.tolist() for block in blocks.labels] == [[0, 1, 2, 2, 2, 2], [0, -1]]
+    features = blocks.features([], [codes, flags], None)
+    assert features[:, :3].mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-6)
 
 
 def test_calibration_gives_back_moments_also_with_public_columns() -> None:

@@ -28,7 +28,16 @@ from microveil.engines.gridding import gridding
 from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, protected
 from microveil.engines.set_aside import SetAside, Totals, altered_variance, dependence_of, places_of, rebuild_map
 from microveil.methods import Plan
-from microveil.restore import Enforcement, arrange, calibrate, completed, enforced, outnumbered, recalibrated, with_means
+from microveil.restore import (
+    Enforcement,
+    arrange,
+    calibrate,
+    completed,
+    enforced,
+    outnumbered,
+    recalibrated,
+    with_means,
+)
 from microveil.rules.column_rules import NOTHING_KNOWN, ColumnRules
 from microveil.rules.domain import Domain
 from microveil.rules.linear_rules import LinearRule

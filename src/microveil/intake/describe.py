@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from microveil.core.arrays import Array
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
-from microveil.intake.identifiers import identifier_reason
+from microveil.intake.kinds import NUMBERS, TIMES, find_kinds
 from microveil.io.dictionary import find_codes
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import can_be_squared
@@ -41,9 +41,14 @@ class ColumnDescription:
     """
 
     name: str
-    kind: str
+    content: str
+    """number, whole, flag, constant, text, or what keeps numbers from being used: empty, infinite, ..."""
+
     missing: int
     distinct: int
+    kind: str = ""
+    reason: str = ""
+    doubtful: bool = False
     unit: str = ""
     integer: bool | None = None
     step: float | None = None
@@ -55,17 +60,17 @@ class ColumnDescription:
     special_codes: tuple[float, ...] = ()
     coded: int = 0
     heaping: Mapping[int, float] = field(default_factory=dict)
-    identifier: str = ""
 
     @property
     def numeric(self) -> bool:
         """Whether it holds numbers."""
-        return self.kind != "text"
+        return self.content != "text"
 
     def to_entry(self) -> dict[str, Any]:
         """What the dictionary of the columns says of this one: nothing, if there is nothing to say of its values."""
-        if self.kind not in ("number", "whole", "flag") or self.identifier:
-            return {}
+        kind = {} if self.kind in (*NUMBERS, "constant") else {"kind": self.kind}
+        if self.content not in ("number", "whole", "flag") or self.kind not in NUMBERS:
+            return kind
         entry = {
             "unit": self.unit or None,
             "special_codes": list(self.special_codes) or None,
@@ -94,8 +99,8 @@ class Description:
 
     @property
     def identifiers(self) -> dict[str, str]:
-        """The columns that look like direct identifiers, and why."""
-        return {column.name: column.identifier for column in self.columns if column.identifier}
+        """The columns that name or number the records, or units of them, and why."""
+        return {column.name: column.reason for column in self.columns if column.kind in ("identifier", "unit")}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -114,16 +119,20 @@ class Description:
 def describe_table(frame: Frame) -> Description:
     """Look at every column, then for rules between the numeric ones."""
     columns, numbers = [], {}
+    kinds = find_kinds(frame, {})
+    frame = frame.with_times([name for name, found in kinds.items() if found.kind in TIMES])
     for name in frame.names:
         if frame.is_numeric(name):
             described, clean = _number_column(frame, name)
-            if described.kind in ("number", "whole", "flag"):
+            if described.content in ("number", "whole", "flag"):
                 numbers[name] = clean
         else:
             described = _text_column(frame, name)
-        columns.append(described)
+        found = kinds[name]
+        columns.append(replace(described, kind=found.kind, reason=found.reason, doubtful=found.doubtful))
     names = list(numbers)
-    identifiers = {names.index(column.name) for column in columns if column.identifier and column.name in numbers}
+    no_amounts = {column.name for column in columns if column.kind not in (*NUMBERS, *TIMES)}
+    identifiers = {names.index(name) for name in no_amounts if name in numbers}
     found = _Rules.among(Matrix(list(numbers.values())), identifiers)
     return Description(
         rows=frame.count,
@@ -148,7 +157,7 @@ def _text_column(frame: Frame, name: str) -> ColumnDescription:
     missing = frame.missing(name)
     # The missing cells are one of the labels, but none of the values.
     distinct = int(frame.labels(name).max(initial=-1)) + 1 - (missing > 0)
-    return ColumnDescription(name, "text", missing, distinct, identifier=identifier_reason(frame, name))
+    return ColumnDescription(name, "text", missing, distinct)
 
 
 def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
@@ -189,7 +198,6 @@ def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
         special_codes=codes,
         coded=present.size - real.size,
         heaping=heaping(real, domain.step),
-        identifier=identifier_reason(frame, name),
     )
     return described, clean
 

@@ -55,8 +55,8 @@ WORDS, LENGTH = 4, 40
 _CODE_NAMES: Final = re.compile(
     r"""sex | gender | region | province | state | county | district | municipality | nuts\d? | country | nationality
         | citizenship | race | ethnic(ity)? | religion | marital | civil | status | occupation | profession | isco\w*
-        | nace\w* | naics | sic | industry | sector | branch | type | kind | class | category | cat | code | icd\w* | drg
-        | diagnosis | ward | department | dept | zip | zipcode | postcode | plz | stratum | party | language""",
+        | nace\w* | naics | sic | industry | sector | branch | type | kind | class | category | cat | code | icd\w*
+        | drg | diagnosis | ward | department | dept | zip | zipcode | postcode | plz | stratum | party | language""",
     re.VERBOSE,
 )
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
@@ -125,7 +125,9 @@ def _of_numbers(frame: Frame, name: str) -> ColumnKind:
     if _is_called_a_code(name):
         levels = np.unique(present).size
         if levels <= FEW_LEVELS and levels * ROWS_PER_LEVEL <= present.size:
-            return ColumnKind("category", f"{levels} whole numbers, and its name says that they are codes", doubtful=True)
+            return ColumnKind(
+                "category", f"{levels} whole numbers, and its name says that they are codes", doubtful=True
+            )
     return ColumnKind("count" if present.min() >= 0 else "amount")
 
 
@@ -145,7 +147,7 @@ def _of_text(frame: Frame, name: str) -> ColumnKind:
 
 
 def _identifier(frame: Frame, name: str, reason: str) -> ColumnKind:
-    """An identifier of the rows, or one that some rows share; labels of many rows are categories, whatever their name."""
+    """An identifier of the rows, or one that some share; labels of many rows are categories, whatever their name."""
     levels = _levels(frame, name)
     rows = frame.count / max(levels, 1)
     if levels >= NEARLY_UNIQUE * frame.count:

@@ -62,8 +62,8 @@ def resolve_roles(
     """Check the roles against the columns (name -> is it numeric) and fill in the default.
 
     By default every numeric column without another role is confidential, and so is every column of `labels`, which are
-    those that can be protected, but none of those that are `taken_already`. Columns that `groups` and `regressors` name,
-    by the parameters of a method, may also be public, or in several of them.
+    those that can be protected, but none of those that are `taken_already`. Columns that `groups` and `regressors`
+    name, by the parameters of a method, may also be public, or in several of them.
     """
     terms = regressed(numeric, "public", public)
     grouping = {role: named(numeric, role, choice) for role, choice in groups.items()}

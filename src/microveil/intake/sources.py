@@ -244,9 +244,20 @@ def _groups(frame: Frame, chosen: Sequence[str]) -> Groups | None:
 
 def group_numbers(frame: Frame, names: Sequence[str]) -> NDArray[np.intp]:
     """The number of the group of each record: those with the same cells in some columns are one."""
-    labels = np.column_stack([frame.labels(name) for name in names])
-    codes: NDArray[np.intp] = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    return codes
+    codes = frame.labels(names[0])
+    for name in names[1:]:
+        labels = frame.labels(name)
+        codes = np.unique(codes * (int(labels.max(initial=0)) + 1) + labels, return_inverse=True)[1].ravel()
+    numbers: NDArray[np.intp] = np.unique(codes, return_inverse=True)[1].ravel()
+    return numbers
+
+
+def share_unique(frame: Frame, names: Sequence[str]) -> float:
+    """The share of the records that no other is equal to in some columns."""
+    if not names:
+        return 0.0
+    groups = group_numbers(frame, names)
+    return float(np.mean(np.bincount(groups)[groups] == 1))
 
 
 def _check_strata(table: Microdata, roles: Roles) -> None:

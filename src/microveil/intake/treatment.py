@@ -10,7 +10,7 @@ import numpy as np
 
 from microveil.core.errors import DataError, ParameterError
 from microveil.intake.intake import Rules, dictionary_for
-from microveil.intake.kinds import LABELS, LEFT_OUT, TIMES, ColumnKind, find_kinds
+from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, find_kinds
 from microveil.intake.roles import Choice, named
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame
@@ -53,6 +53,36 @@ class Treatment:
         """Columns that are not protected, whatever they hold."""
         constant = (name for name, found in self.kinds.items() if found.kind == "constant")
         return tuple(dict.fromkeys([*self.dropped, *self.left_out, *self.renumbered, *self.kept, *constant]))
+
+    def remarks(self, labels: Collection[str], in_clear: Sequence[str], unique: float) -> list[str]:
+        """What there is to say of columns: those in clear first, then those that were not simply perturbed.
+
+        `unique` is the share of rows that no other row is equal to in what is in clear.
+        """
+        said = [f"released as they are: {', '.join(in_clear)}"] if in_clear else []
+        if unique > 0:
+            said.append(f"{unique:.1%} of the rows are unique on the columns in clear: whoever knows these finds them")
+        said += [
+            f"left out of the release: column '{name}' ({self.kinds[name].kind}: {self.kinds[name].reason}); keep "
+            "releases it as it is"
+            for name in self.left_out
+        ]
+        said += [
+            f"column '{name}' is numbered anew, in a random order: rows that shared a number still do"
+            for name in self.renumbered
+        ]
+        return said + [
+            f"column '{name}' is protected as labels: {found.reason}; say with kinds what it is, if not that"
+            for name, found in self.kinds.items()
+            if found.doubtful and name in labels
+        ]
+
+    def unit_of(self, given: Sequence[str]) -> str | None:
+        """The column that tells which rows belong together: the one that was given, or else the one that was found."""
+        if len(given) > 1:
+            raise ParameterError("unit: takes one column", "name the column that holds the number of the unit")
+        found = [name for name in self.renumbered if self.kinds[name].kind == "unit"]
+        return given[0] if given else found[0] if found else None
 
     def without_labels(self) -> Treatment:
         """The same for a method that knows no labels: numbers that may be codes are numbers to it."""
@@ -97,14 +127,16 @@ def treat_columns(
     renumbered = tuple(dict.fromkeys([*(name for name in units if name not in kept), *shared]))
     constant = {name for name, of in found.items() if of.kind == "constant"}
     rest = [name for name in frame.names if name not in {*explicit, *left_out, *renumbered, *constant}]
-    if confidential is not None and rest and not _keeps_rest(keep):
+    if confidential is None:  # numbers are protected
+        rest = [name for name in rest if found[name].kind not in NUMBERS]
+    if confidential is not None and rest and not keeps_rest(keep):
         raise DataError(
             f"{_listed(rest)} {'have' if len(rest) > 1 else 'has'} no role, and nothing is released as it is without a "
             "word",
             "name what may be in clear in keep (or keep='rest'), what is to be left out in drop, and the others in "
             "confidential",
         )
-    if _keeps_rest(keep):
+    if keeps_rest(keep):
         kept = (*kept, *(name for name in [*rest, *left_out, *shared] if name not in kept))
         left_out, renumbered = (), tuple(name for name in renumbered if name in units)
     return Treatment(found, dropped, left_out, renumbered, kept, index)
@@ -139,19 +171,20 @@ def _declared_in(rules: Rules, names: Sequence[str]) -> dict[str, str]:
     return {name: entry.kind for name, entry in dictionary.columns.items() if entry.kind is not None}
 
 
-def _keeps_rest(keep: Choice) -> bool:
-    return keep == REST or keep == [REST] or keep == (REST,)
+def keeps_rest(keep: Choice) -> bool:
+    """Are all columns that have no other role to be released as they are?"""
+    return keep == REST or (isinstance(keep, list | tuple) and REST in keep)
 
 
 def _kept(frame: Frame, keep: Choice) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns that are kept, and levels of the index; numbers may be names, and those of an array are places."""
-    if keep is None or _keeps_rest(keep):
+    if keep is None:
         return (), ()
     given = keep if isinstance(keep, list | tuple) else [keep]
     for name in given:
         if not isinstance(name, str | int | np.integer):
             # A Series is the column itself, and its cells must not end up in a message.
             raise ParameterError(f"keep: takes the names of columns, not {type(name).__name__}", "give names")
-    names = dict.fromkeys(str(name) for name in given)
+    names = dict.fromkeys(str(name) for name in given if name != REST or REST in frame.names)
     columns = tuple(name for name in names if name in frame.names)
     return columns, tuple(name for name in names if name not in columns)

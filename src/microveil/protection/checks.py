@@ -11,12 +11,13 @@ from microveil.core.errors import DataError, ParameterError, one_of
 from microveil.engines import ENGINES
 from microveil.engines.out_of_core import check_eligible
 from microveil.intake.intake import Intake, Rules
-from microveil.intake.roles import named
+from microveil.intake.roles import Choice, Roles, named
+from microveil.intake.treatment import keeps_rest
 from microveil.io.blocks import BlockSource
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import METHODS, Plan
 
-NEED_ALL_ROWS = ("strata", "unit", "drop", "drop_identifiers", "keep", "keep_notes", "shuffle_rows")
+NEED_ALL_ROWS = ("strata", "unit", "drop", "drop_identifiers", "kinds", "keep_notes", "shuffle_rows")
 """Options that need all rows at once, which a stream and Spark never have."""
 
 
@@ -58,6 +59,28 @@ def check_text_columns(frame: Frame, shown: Collection[str] = ()) -> None:
                 f"column '{name}' is text, but most of its cells look like numbers (decimal commas, '<5'?)",
                 "turn them into numbers, or name the columns to protect with confidential",
             )
+
+
+def check_in_clear(columns: Sequence[str], roles: Roles, keep: Choice) -> tuple[str, ...]:
+    """The columns of rows that are not in memory that are released as they are; refuse those nobody has named.
+
+    There, only numbers are protected, and nothing is left out.
+    """
+    taken = {*roles.confidential, *roles.shown}
+    others = [name for name in columns if name not in taken]
+    kept = others if keeps_rest(keep) else named(dict.fromkeys(columns, True), "keep", keep)
+    for name in kept:
+        if name in roles.confidential:
+            raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
+    open_ones = [name for name in others if name not in kept]
+    if open_ones:
+        listed = ", ".join(f"'{name}'" for name in open_ones[:8]) + (", ..." if len(open_ones) > 8 else "")
+        raise DataError(
+            f"columns without a role that would be released as they are: {listed}",
+            "name them in keep (or keep='rest') if they may be, use engine='memory', which protects or leaves out "
+            "labels, dates and identifiers, or take them out of the file",
+        )
+    return tuple(name for name in columns if name in {*kept, *roles.shown})
 
 
 def check_other_types(columns: Frame | BlockSource, shown: Collection[str]) -> None:

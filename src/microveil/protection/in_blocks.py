@@ -5,7 +5,7 @@ It is read once onto a disk, protected there, and written batch by batch. Report
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,8 @@ from microveil.engines.set_aside import altered_variance
 from microveil.engines.stream import FileSource, Written, write_blocks
 from microveil.intake.derivable import check_not_derivable
 from microveil.intake.intake import Intake, take_in
-from microveil.intake.roles import resolve_roles
+from microveil.intake.roles import named, resolve_roles
+from microveil.intake.treatment import keeps_rest
 from microveil.io.files.formats import ReadOptions
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formulas_counted, formulas_kept
 from microveil.io.frames.dataframes import open_frame
@@ -72,10 +73,12 @@ def protect_blocks(
         head = open_frame(file.head())
         numeric = {name: file.is_numeric(name) for name in file.names}
         chosen = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
-        roles = resolve_roles(numeric, **chosen, strata=None)
+        kept = [] if keeps_rest(options.keep) else named(numeric, "keep", options.keep)
+        roles = resolve_roles(numeric, **chosen, strata=None, taken_already=kept)
+        in_clear = checks.check_in_clear(file.names, roles, options.keep)
         if options.confidential is None:
-            checks.check_text_columns(head)
-            checks.check_other_types(file, roles.shown)
+            checks.check_text_columns(head, in_clear)
+            checks.check_other_types(file, in_clear)
         columns = FileSource(file, shelf, tell)
         intake = take_in(columns, roles, options.rules, tell)
         mostly = check_not_derivable(columns, roles.confidential, options.rules)
@@ -87,7 +90,7 @@ def protect_blocks(
         with into.open("wb") as out, keeping, formulas_counted() as counted:
             written = write_blocks(columns, intake, found, shown_rows(streams, intake.table.count), out)
         if options.confidential is None:
-            _check_words(written)
+            _check_words(written, in_clear)
         done = EngineRun(plan, head, roles, intake, outcome_of(plan, intake, found, written))
         settings = settings_of(plan, roles, options.model_copy(update={"engine": "stream"}))
         before, after = sample_rows(intake.table, written)
@@ -101,7 +104,8 @@ def protect_blocks(
         if target.suffix.lower() in SPREADSHEETS:
             remarks += about_formulas(sum(counted), file.names, kept=options.keep_formulas)
     tell("done", 1.0)
-    return replace(release, sample=(before, after), warnings=[*release.warnings, *remarks])
+    said = [f"released as they are: {', '.join(in_clear)}"] if in_clear else []
+    return replace(release, sample=(before, after), in_clear=in_clear, warnings=[*said, *release.warnings, *remarks])
 
 
 def _check_kind(source: Path, target: Path) -> None:
@@ -124,12 +128,12 @@ def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Stream
     return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
 
 
-def _check_words(written: Written) -> None:
+def _check_words(written: Written, in_clear: Collection[str]) -> None:
     """Columns of text by cells from all over the file; its beginning has been seen before the work."""
     import pyarrow as pa
 
     if written.words:
-        checks.check_text_columns(open_frame(pa.Table.from_batches(written.words)))
+        checks.check_text_columns(open_frame(pa.Table.from_batches(written.words)), in_clear)
 
 
 def sample_rows(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -19,7 +19,7 @@ from microveil.engines.release_check import evidence
 from microveil.intake.derivable import check_not_derivable
 from microveil.intake.intake import Intake, take_in, with_values
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
-from microveil.intake.sources import FrameSource
+from microveil.intake.sources import FrameSource, share_unique
 from microveil.intake.treatment import Treatment, check_labels, treat_columns
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
@@ -60,29 +60,40 @@ def protect(data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | Non
 
 def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progress: Progress | None = None) -> Release:
     """Protect a table as the options say, with the parameters of the method."""
+    whole = open_frame(data)
+    registry = NewRelease.of_table(options.registry, options.method, whole)
+    release, remarks = _protected(whole, options, params, progress or (lambda *_: None))
+    if release.in_clear:
+        warnings.warn(f"released as they are: {', '.join(release.in_clear)}", ReleasedAsIs, stacklevel=3)
+    return registry.added(dataclasses.replace(release, warnings=[*remarks, *release.warnings]))
+
+
+def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: Progress) -> tuple[Release, list[str]]:
+    """The release of a table, and what there is to say of columns that were not perturbed."""
     seed = checks.checked_seed(options.seed)
     checks.check_engine_in_memory(options.engine)
     plan = method_named(options.method).plan(params)
     key = secret_key(options.secret)
-    whole = open_frame(data)
     data = whole.source
-    registry = NewRelease.of_table(options.registry, options.method, whole)
     treatment = _treatment(whole, options, plan)
     gone = [*treatment.dropped, *treatment.left_out]
     released, rest = set_apart(without_columns(data, gone), treatment.index, keep_notes=options.keep_notes)
     frame = (whole if released is data else open_frame(released)).with_times(treatment.times)
+    frame.source = released
     roles = _roles(frame, options, plan, treatment)
     if options.confidential is None:
         shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
         checks.check_text_columns(frame, shown)
         checks.check_other_types(frame, shown)
-    tell = progress or (lambda *_: None)
-    if options.unit is not None:
-        release = protect_by_unit(protect_table, released, options, params, plan.named_columns, tell)
+    roles = with_values(frame, roles) if options.confidential is None else roles
+    unit = treatment.unit_of(named(_numeric(frame), "unit", options.unit))
+    if unit is not None:
+        release = protect_by_unit(
+            lambda table, *given: _protected(open_frame(table), *given)[0], frame, unit, roles, options, params, tell
+        )
     else:
         with single_threaded_blas():
             tell(READING, 0.0)
-            roles = with_values(frame, roles) if options.confidential is None else roles
             source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
             intake = take_in(source, roles, options.rules)
             derivable = check_not_derivable(source, roles.confidential, options.rules)
@@ -95,7 +106,12 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
             release = dataclasses.replace(release, warnings=[*release.warnings, *derivable])
     release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
-    return registry.added(_said(release, frame, roles, treatment))
+    constant = {name for name, found in treatment.kinds.items() if found.kind == "constant"}
+    clear = [name for name in frame.names if name in {*roles.shown, *treatment.kept} - constant]
+    kinds = {name: found.kind for name, found in treatment.kinds.items()}
+    unique = share_unique(frame, clear)
+    release = dataclasses.replace(release, kinds=kinds, in_clear=tuple(clear), unique_in_clear=unique)
+    return release, treatment.remarks(roles.labels, clear, unique)
 
 
 def _numeric(frame: Frame) -> dict[str, bool]:
@@ -107,8 +123,14 @@ def _treatment(frame: Frame, options: Protect, plan: Plan) -> Treatment:
     numeric = _numeric(frame)
     used = [*regressed(numeric, "public", options.public).columns]
     used += [name for role in ("strata", "weight") for name in named(numeric, role, getattr(options, role))]
-    used += [name for choice in plan.named_columns.get("groups", {}).values() for name in named(numeric, "groups", choice)]
-    used += [n for role, choice in plan.named_columns.get("regressors", {}).items() for n in regressed(numeric, role, choice).columns]
+    used += [
+        name for choice in plan.named_columns.get("groups", {}).values() for name in named(numeric, "groups", choice)
+    ]
+    used += [
+        n
+        for role, choice in plan.named_columns.get("regressors", {}).items()
+        for n in regressed(numeric, role, choice).columns
+    ]
     given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
     treatment = treat_columns(frame, used, **given)
     return treatment if plan.protects_labels else treatment.without_labels()
@@ -152,30 +174,9 @@ def _arranged(
         arranged = with_rows(arranged, order)
         remarks.append("the rows are in a random order, on request")
     arranged = rest.put_back(arranged, order)
-    settings |= rest.settings
     return dataclasses.replace(
         release, data=arranged, warnings=[*remarks, *rest.warnings], settings=settings, order=order
     )
-
-
-def _said(release: Release, frame: Frame, roles: Roles, treatment: Treatment) -> Release:
-    """The release with what there is to say of its columns; Python warns of those that are in clear."""
-    constant = [name for name, found in treatment.kinds.items() if found.kind == "constant"]
-    clear = [name for name in frame.names if name in {*roles.shown, *treatment.kept} and name not in constant]
-    remarks = []
-    for name in treatment.left_out:
-        remarks.append(f"left out of the release: column '{name}' ({treatment.kinds[name].kind}: "
-                       f"{treatment.kinds[name].reason}); keep releases it as it is")
-    for name in treatment.renumbered:
-        remarks.append(f"column '{name}' is numbered anew, in a random order: rows that shared a number still do")
-    for name, found in treatment.kinds.items():
-        if found.doubtful and name in roles.labels:
-            remarks.append(f"column '{name}' is protected as labels: {found.reason}; kinds says what it is if not")
-    if clear:
-        remarks.append(f"released as they are: {', '.join(clear)}")
-        warnings.warn(f"released as they are: {', '.join(clear)}", ReleasedAsIs, stacklevel=4)
-    kinds = {name: found.kind for name, found in treatment.kinds.items()}
-    return dataclasses.replace(release, warnings=[*remarks, *release.warnings], kinds=kinds, in_clear=tuple(clear))
 
 
 def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:

@@ -12,7 +12,8 @@ from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
-from microveil.intake.roles import resolve_roles
+from microveil.intake.roles import named, resolve_roles
+from microveil.intake.treatment import keeps_rest
 from microveil.io.frames.dataframes import open_frame
 from microveil.methods import method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
@@ -61,11 +62,13 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     key = secret_key(options.secret)
     source = SparkSource.opened(data)
     columns = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
-    roles = resolve_roles(source.numeric, **columns, strata=None)
+    kept = [] if keeps_rest(options.keep) else named(source.numeric, "keep", options.keep)
+    roles = resolve_roles(source.numeric, **columns, strata=None, taken_already=kept)
+    in_clear = checks.check_in_clear(source.names, roles, options.keep)
     head = open_frame(source.head())
     if options.confidential is None:
-        checks.check_text_columns(head)
-        checks.check_other_types(head, roles.shown)
+        checks.check_text_columns(head, in_clear)
+        checks.check_other_types(head, in_clear)
     mostly = check_not_derivable(source, roles.confidential, options.rules)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
@@ -93,7 +96,8 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
         release,
         rows=table.count,
         leakage=diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome)),
-        warnings=[*release.warnings, *mostly],
+        in_clear=in_clear,
+        warnings=[*([f"released as they are: {', '.join(in_clear)}"] if in_clear else []), *release.warnings, *mostly],
         sample=(before, after),
         forget=found.close,
     )

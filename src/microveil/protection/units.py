@@ -24,11 +24,11 @@ from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
-from microveil.intake.intake import with_values
-from microveil.intake.roles import Roles, named, resolve_roles
+from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource
+from microveil.intake.treatment import REST
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
-from microveil.io.frames.reorder import with_rows, without_columns
+from microveil.io.frames.reorder import with_columns_from, with_rows, without_columns
 from microveil.options import Protect
 from microveil.release.release import Dose, Release
 from microveil.release.secret import secret_key
@@ -52,59 +52,55 @@ class _Units:
 
 def protect_by_unit(
     protect: Callable[..., Release],
-    data: Any,
+    frame: Frame,
+    unit: str,
+    roles: Roles,
     options: Protect,
     params: Mapping[str, Any],
-    by_method: Mapping[str, Any],
     tell: Progress,
 ) -> Release:
     """Protect the columns of the units once per unit, and the others row by row.
 
     Args:
         protect: protects a table without units: `protect(table, options, params, tell)`.
-        data: the table.
-        options: those of the caller, with the column of the units.
+        frame: the table, with the columns that are to be released.
+        unit: the column that tells which rows belong together.
+        roles: those of the other columns.
+        options: those of the caller.
         params: the parameters of the method.
-        by_method: columns that these parameters name.
         tell: called with the name of the step and the share done.
     """
-    frame = open_frame(data)
-    numeric = {name: frame.is_numeric(name) for name in frame.names}
-    found = named(numeric, "unit", options.unit)
-    if len(found) != 1:
-        raise ParameterError("unit: takes one column", "name the column that holds the number of the unit")
-    name = found[0]
-    units = _units(frame, name)
-    roles = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
-    chosen = resolve_roles({other: kind for other, kind in numeric.items() if other != name}, **roles, **by_method)
-    chosen = with_values(frame, chosen) if options.confidential is None else chosen
+    units, data = _units(frame, unit), frame.source
     # Here, where all columns are together.
-    mostly = check_not_derivable(FrameSource(frame), chosen.confidential, options.rules)
-    of_units = [column for column in chosen.confidential if units.is_constant(frame, column)]
-    of_rows = [column for column in chosen.confidential if column not in of_units]
+    mostly = check_not_derivable(FrameSource(frame), roles.confidential, options.rules)
+    of_units = [column for column in roles.protected if units.is_constant(frame, column)]
+    of_rows = [column for column in roles.protected if column not in of_units]
     seed = Streams.from_seed(options.seed).seed  # one for both
-    alone = {"unit": None, "drop": None, "drop_identifiers": False, "keep": None, "keep_notes": False}
+    alone = {"unit": None, "drop": None, "drop_identifiers": False, "keep": REST, "keep_notes": False}
     same = options.model_copy(update={**alone, "shuffle_rows": False, "registry": None, "seed": seed})
 
     def protect_columns(table: Any, names: Sequence[str]) -> Release:
-        return protect(table, same.model_copy(update={"confidential": list(names)}), params, tell)
+        there = open_frame(table).names
+        kinds = {name: kind for name, kind in (options.kinds or {}).items() if name in there}
+        return protect(table, same.model_copy(update={"confidential": list(names), "kinds": kinds}), params, tell)
 
     if not of_units or units.first.size == frame.count:
-        release = protect_columns(data, chosen.confidential)
-        return _with_unit(release, name, ["unit: no column is the same in all rows of every unit that has several"])
-    _check_shown(frame, units, chosen)
+        release = protect_columns(data, roles.protected)
+        return _with_unit(release, unit, ["unit: no column is the same in all rows of every unit that has several"])
+    _check_shown(frame, units, roles)
     table = (
         table_like(frame, {n: data[:, j].tolist() for j, n in enumerate(frame.names)})
         if isinstance(data, np.ndarray)
         else data
     )
-    others = [column for column in frame.names if column not in (*of_units, *chosen.shown)]
+    others = [column for column in frame.names if column not in (*of_units, *roles.shown)]
     first = protect_columns(without_columns(with_rows(table, units.first), others), of_units)
     second = protect_columns(without_columns(table, of_units), of_rows) if of_rows else None
-    numbers = {name: frame.numbers(name) for name in of_rows}
-    if second is not None and not chosen.shown and not codes_in(numbers, options.rules, frame.names):
-        second = _dealt_out(frame, units, first, second, seed, secret_key(options.secret))
-    whole = _joined(data, frame, name, units, chosen.confidential, first, second)
+    numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
+    order = None
+    if second is not None and first.dose and not roles.shown and not codes_in(numbers, options.rules, frame.names):
+        order = _order_of_rows(frame, units, first, second, seed, secret_key(options.secret))
+    whole = _joined(frame, unit, units, roles, first, second, order)
     return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))
 
 
@@ -125,17 +121,21 @@ def _check_shown(frame: Frame, units: _Units, roles: Roles) -> None:
             )
 
 
-def _dealt_out(frame: Frame, units: _Units, first: Release, second: Release, seed: int, secret: bytes) -> Release:
-    """The release of the rows with its records in other rows, whole as they are.
+def _order_of_rows(
+    frame: Frame, units: _Units, first: Release, second: Release, seed: int, secret: bytes
+) -> NDArray[np.intp] | None:
+    """Which released record each row gets; None if they stay where they are.
 
     Rows are ranked by what their unit lets expect of them, blurred as it was in the original, and get the records in
     the order of what these have. Where cells are missing the records stay, as the pattern of the holes does.
     """
-    of_units, of_rows = open_frame(first.data), open_frame(second.data)
+    of_units, of_rows = _released(frame, first), _released(frame, second)
+    if not second.dose:
+        return None
     unit_level = [np.column_stack([of.numbers(name) for name in first.dose]) for of in (frame, of_units)]
     row_level = [np.column_stack([of.numbers(name) for name in second.dose]) for of in (frame, of_rows)]
     if not (np.isfinite(unit_level[0]).all() and np.isfinite(row_level[0]).all()):
-        return second
+        return None
     pair = first_canonical_pair(unit_level[0], row_level[0])
     records = int.from_bytes(hashlib.blake2b(row_level[0].tobytes(), digest_size=16).digest())
     stream = Streams(seed, records, secret).stream("units")
@@ -143,9 +143,13 @@ def _dealt_out(frame: Frame, units: _Units, first: Release, second: Release, see
     blurred = pair.correlation * expected + np.sqrt(1 - pair.correlation**2) * stream.normal(frame.count)
     source = np.empty(frame.count, dtype=np.intp)
     source[np.argsort(blurred, kind="stable")] = np.argsort(row_level[1] @ pair.right, kind="stable")
-    columns = {name: row_level[1][source, j] for j, name in enumerate(second.dose)}
-    doses = {name: _dose(dose, frame.numbers(name), columns[name]) for name, dose in second.dose.items()}
-    return dataclasses.replace(second, data=of_rows.rebuilt(columns, dict.fromkeys(columns)), dose=doses)
+    return source
+
+
+def _released(frame: Frame, release: Release) -> Frame:
+    """A released table, with the dates and times of the original as numbers."""
+    found = open_frame(release.data)
+    return found.with_times([name for name in frame.times if name in found.names])
 
 
 def _dose(dose: Dose, before: Array, after: Array) -> Dose:
@@ -160,46 +164,60 @@ def _standard(values: Array) -> Array:
 
 
 def _joined(
-    data: Any,
     frame: Frame,
     name: str,
     units: _Units,
-    confidential: Sequence[str],
+    roles: Roles,
     first: Release,
     second: Release | None,
+    order: NDArray[np.intp] | None,
 ) -> Release:
-    """The two releases in one: every row with the values of its unit."""
-    released = open_frame(first.data)
-    columns = {column: released.numbers(column)[units.of_rows] for column in first.dose}
+    """The two releases in one: every row with the values of its unit.
+
+    Args:
+        frame: the original.
+        name: the column of the units.
+        units: which unit each row belongs to.
+        roles: those of the other columns.
+        first: the release of the units, a row for each.
+        second: the release of what differs within units.
+        order: which of its records each row gets, if they do not stay where they are.
+    """
+    taken = dict.fromkeys((*first.dose, *first.labels), (first.data, units.of_rows))
+    doses = {**first.dose, **({} if second is None else second.dose)}
     if second is not None:
-        columns |= {column: open_frame(second.data).numbers(column) for column in second.dose}
-    holes = {column: np.isnan(values) for column, values in columns.items()}
-    present = {column: ~hole if hole.any() else None for column, hole in holes.items()}
+        rows = np.arange(frame.count) if order is None else order
+        taken |= dict.fromkeys((*second.dose, *second.labels), (second.data, rows))
+    whole = with_columns_from(frame.source, taken)
+    if second is not None and order is not None:
+        after = open_frame(whole).with_times(list(frame.times))
+        doses |= {c: _dose(doses[c], frame.numbers(c), after.numbers(c)) for c in second.dose}
     base = second or first
-    whole = frame.rebuilt(columns, present)
     warnings = [f"{units.first.size} units: {warning}" for warning in first.warnings]
     kept = {f"{statistic} of units": error for statistic, error in first.kept.items()}
-    doses = {**first.dose, **({} if second is None else second.dose)}
     release = dataclasses.replace(
         base,
         data=whole,
         kept={**kept, **({} if second is None else second.kept)},
         kept_on_average=() if second is None else second.kept_on_average,
-        dose={column: doses[column] for column in confidential},
+        dose={column: doses[column] for column in roles.confidential if column in doses},
+        labels={**first.labels, **({} if second is None else second.labels)},
         warnings=[*warnings, *([] if second is None else second.warnings)],
         rules=[*first.rules, *([] if second is None else second.rules)],
         rows=frame.count,
-        settings={**base.settings, "confidential": list(confidential)},
-        writer=base.writer.of_both(data, confidential, first, second),
+        settings={**base.settings, "confidential": list(roles.protected)},
+        writer=base.writer.of_both(frame.source, roles.confidential, first, second),
     )
-    apart = [] if second is None else _about_relations(frame, open_frame(whole), list(first.dose), list(second.dose))
+    apart = []
+    if second is not None:
+        after = open_frame(whole).with_times(list(frame.times))
+        apart = _about_relations(frame, after, list(first.dose), list(second.dose))
     return _with_unit(release, name, apart)
 
 
 def _with_unit(release: Release, unit: str, warnings: list[str]) -> Release:
-    return dataclasses.replace(
-        release, settings={**release.settings, "unit": unit}, warnings=[*warnings, *release.warnings]
-    )
+    settings = {key: value for key, value in release.settings.items() if key != "keep"}
+    return dataclasses.replace(release, settings={**settings, "unit": unit}, warnings=[*warnings, *release.warnings])
 
 
 def _about_relations(before: Frame, after: Frame, of_units: Sequence[str], of_rows: Sequence[str]) -> list[str]:

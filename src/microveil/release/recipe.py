@@ -2,7 +2,7 @@
 
 A recipe is TOML, or a dict of the same shape. Only the version and the method have to be there:
 
-    recipe = 1
+    recipe = 2
     method = "pca"
     confidential = ["turnover", "wages"]
     rules = "infer"
@@ -60,8 +60,10 @@ __all__ = [
 
 Content = dict[str, Any]
 
-UPGRADES: dict[int, Callable[[Content], Content]] = {}
-"""What makes a recipe of one version (the key) one of the next. There has been one version."""
+UPGRADES: dict[int, Callable[[Content], Content]] = {
+    1: lambda content: {**content, "keep": ["rest", *content.get("keep", [])]}
+}
+"""What makes a recipe of one version (the key) one of the next. In the first, columns without a role were in clear."""
 
 HINT = "`microveil protect --save-recipe FILE.toml` writes one to start from"
 INFERRED = ("infer", "none")

@@ -19,7 +19,7 @@ from microveil.io.config_files import plain_data
 if TYPE_CHECKING:
     from microveil.assessment.assessment import Assessment
 
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 
 EXACTLY = 1e-8
 """Largest difference, in standard deviations, of a statistic that is said to be kept exactly."""
@@ -178,6 +178,9 @@ class Release:
     in_clear: tuple[str, ...] = ()
     """Columns that are released as they are."""
 
+    unique_in_clear: float = 0.0
+    """Share of the rows that no other row is equal to in these columns."""
+
     found: Mapping[str, float] = field(default_factory=dict)
     """Figures that the method had to find, by name: the alpha of a mixture and its limit, the number of clusters."""
 
@@ -194,7 +197,8 @@ class Release:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""
         kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"
         return (
-            f"<Release by {self.method}: {self.release_type}, {self.rows} rows, {len(self.dose) + len(self.labels)} columns protected, "
+            f"<Release by {self.method}: {self.release_type}, {self.rows} rows, "
+            f"{len(self.dose) + len(self.labels)} columns protected, "
             f"kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
         )
 

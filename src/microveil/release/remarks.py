@@ -13,7 +13,6 @@ from microveil.engines import Outcome
 from microveil.engines.pipeline import DOMINATED
 from microveil.intake.intake import Intake
 from microveil.intake.roles import Roles
-from microveil.intake.sources import group_numbers
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import Plan
 from microveil.release.diagnostics import KEPT, EngineRun
@@ -29,9 +28,6 @@ BY_CHANCE = 1e-6
 
 SAME_RECORDS = 0.01
 """Share of records that may come back by accident, as columns with few values make them."""
-
-ALONE, MOST_COUNTED = 0.05, 10_000
-"""Share of records that may be alone in what is released as it is; and the rows up to which they are counted."""
 
 SMALL_STRATUM = 10
 SAMPLE = 1_000
@@ -51,7 +47,6 @@ def remarks(
     whole = frame.count == intake.table.count
     return [
         *_about_others(frame, roles, whole=whole),
-        *(_about_known(frame, roles) if whole else []),
         *_about_components(plan, outcome),
         *_about_columns(intake, outcome),
         *_about_holes(intake, outcome),
@@ -117,22 +112,6 @@ def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
     others = [name for name in frame.names if name not in taken]
     empty = [name for name in others if whole and frame.is_numeric(name) and frame.missing(name) == frame.count]
     return [f"column '{name}' has no values, and passes through as it is" for name in empty]
-
-
-def _about_known(frame: Frame, roles: Roles) -> list[str]:
-    """Records that stand alone in what is released as it is: they are found without any protected column."""
-    protected = set(roles.protected)
-    shown = [name for name in frame.names if name not in protected]
-    if not shown or frame.count > MOST_COUNTED:
-        return []
-    groups = group_numbers(frame, shown)
-    alone = float(np.mean(np.bincount(groups)[groups] == 1))
-    if alone <= ALONE:
-        return []
-    return [
-        f"{alone:.1%} of the records are alone with what they have in the columns released as they are "
-        f"({_listed(shown)}): whoever knows these finds them, and figures of risk are of the protected columns only"
-    ]
 
 
 def _about_components(plan: Plan, outcome: Outcome) -> list[str]:

@@ -58,7 +58,7 @@ def _proposal(
 ) -> tuple[np.uint64, int, int, int]:
     """The random state before them, a moving column and two rows of the block of `size` rows from `start` on.
 
-    `moving` (columns x 3) has the place of each column's value (-1 for labels) among the `values` first features.
+    `moving` (columns x 3) has the place of each column (-1 for labels) among the `values` first features.
     """
     state = _next(state)
     column = _below(state, moving.shape[0])
@@ -89,8 +89,8 @@ def _improves(
 ) -> bool:
     """Does the loss fall if two rows exchange their features in the places `own`?
 
-    Those of an amount begin with its value and its rank. Fills `change` (features) with the difference of the rows
-    and, if the first term does not decide against it, `scaled` (2 x values) with T^-1 d for both whitened layers.
+    Those of an amount are one of each whitened layer. Fills `change` (features) with the difference of the rows and, if
+    the first term does not decide against it, `scaled` (layers x values) with T^-1 d for the whitened layers.
     """
     (one, other), (inverse, gradient, fitted, emphasis) = rows, loss
     first, second = weights[one], weights[other]
@@ -100,8 +100,8 @@ def _improves(
     for p in own:
         change[p] = 0.0
     slope = 0.0
-    whitened = 2 if own[0] < values else 0
-    for at, p in enumerate(own):
+    whitened = own[0] < values
+    for p in own:
         old, new = np.float64(features[one, p]), np.float64(features[other, p])
         if new == old:
             continue
@@ -109,7 +109,7 @@ def _improves(
         for q in range(features.shape[1]):
             along += gradient[p, q] * change[q]
         slope += (new - old) * along
-        if at < whitened:  # its own variance changes only where the rows have different weights
+        if whitened:  # its own variance changes only where the rows have different weights
             slope += gradient[p, p] * 0.5 * (new**2 - old**2) * (first - second)
     if slope >= 0.0:
         return False
@@ -117,7 +117,7 @@ def _improves(
     for at, p in enumerate(own):
         old, new = np.float64(features[one, p]), np.float64(features[other, p])
         if new == old:
-            if at < whitened:
+            if whitened:
                 for k in range(values):
                     scaled[at, k] = 0.0
             continue
@@ -125,7 +125,7 @@ def _improves(
         for q in range(features.shape[1]):
             along += fitted[p, q] * change[q] * change[q]
         curve += (new - old) ** 2 * along
-        if at < whitened:
+        if whitened:
             column, step, shift = p - at * values, new - old, at * values
             itself = 0.5 * (new**2 - old**2) * (first - second)
             along = 0.0
@@ -151,7 +151,7 @@ def _exchanged(
     """Exchange the features of two rows in the places `own`, and bring the gradient up to date."""
     (one, other), (inverse, gradient, fitted, emphasis) = rows, loss
     values = inverse.shape[1]
-    whitened = 2 if own[0] < values else 0
+    whitened = own[0] < values
     for at, p in enumerate(own):
         old, new = features[one, p], features[other, p]
         features[one, p], features[other, p] = new, old
@@ -162,7 +162,7 @@ def _exchanged(
             moved = fitted[p, q] * step * change[q]
             gradient[p, q] += moved
             gradient[q, p] += moved
-        if at < whitened:
+        if whitened:
             column, shift = p - at * values, at * values
             for k in range(values):
                 left, right = emphasis[at] * inverse[at, k, column], emphasis[at] * scaled[at, k]
@@ -194,25 +194,25 @@ def exchange(
     """One proposal per cell: two rows of a block exchange their values of a column if that brings the moments nearer.
 
     Args:
-        features: rows x features; first the values of all columns that have one, then their ranks, then what else there
-            is of each column.
+        features: rows x features; first the layers, each with a feature of every column of numbers, then the levels of
+            labels.
         weights: one for each row; they add up to one.
         marks: rows x moving columns, or no rows: cells with different marks (present, missing) exchange nothing.
-        moving: for each column that moves the place of its value (-1 for labels), and the first and last (exclusive) of
-            its other features.
-        loss: of both whitened layers T^-1 (2 x values x values); the gradient (features x features), which is kept up
-            to date; which other moments are fitted (features x features, weights); the emphasis of the layers (2).
+        moving: for each column that moves its place in the layers (-1 for labels), and the first and last (exclusive)
+            level of labels.
+        loss: of the layers T^-1 (layers x values x values); the gradient (features x features), which is kept up to
+            date; which other moments are fitted (features x features, weights); the emphasis of the layers.
         block: rows that exchange values among themselves, because these fit in the cache.
         seed: of the proposals.
 
-    With T the target and E the error of the second moments the loss is half of trace(T^-1 E T^-1 E) for the values and
-    for the ranks, times their emphasis, plus the squares of E between other features, times what `fitted` says. For an
+    With T the target and E the error of the second moments the loss is half of trace(T^-1 E T^-1 E) within each layer,
+    times its emphasis, plus the squares of E between other features, times what `fitted` says. For an
     exchange that changes E by u v' (u: own features, v: the others) the loss changes by 2 u'Gv plus a term that is
     never negative; so the first alone decides against half of the proposals. Returns the number of exchanges.
     """
     rows = features.shape[0]
     values = loss[0].shape[1]
-    change, scaled = np.empty(features.shape[1]), np.zeros((2, max(values, 1)))
+    change, scaled = np.empty(features.shape[1]), np.zeros(loss[0].shape[:2])
     places = np.empty(features.shape[1], np.int64)
     state = np.uint64(seed) | np.uint64(1)
     done = 0
@@ -224,15 +224,12 @@ def exchange(
             state, column, one, other = _proposal(features, moving, values, start, size, state)
             if marks.shape[0] > 0 and marks[one, column] != marks[other, column]:
                 continue
-            length = 0
-            if moving[column, 0] >= 0:
-                if features[one, moving[column, 0]] == features[other, moving[column, 0]]:
-                    continue
-                places[0], places[1] = moving[column, 0], values + moving[column, 0]
-                length = 2
-            for p in range(moving[column, 1], moving[column, 2]):
-                places[length] = p
-                length += 1
+            value, first, last = moving[column]
+            length = loss[0].shape[0] if value >= 0 else last - first
+            if length == 0 or (value >= 0 and features[one, value] == features[other, value]):
+                continue
+            for at in range(length):
+                places[at] = at * values + value if value >= 0 else first + at
             own = places[:length]
             if not _improves(features, weights, (one, other), own, loss, change, scaled):
                 continue

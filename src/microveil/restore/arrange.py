@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads, segments
 from microveil.restore.calibrate import correction
-from microveil.restore.features import feature_blocks, standardised
+from microveil.restore.features import LAYERS, feature_blocks, standardised
 from microveil.restore.marginals import Marginal
 
 ROUNDS = 3
@@ -60,8 +60,8 @@ records can hide."""
 BLOCK = 4_096
 """Rows that exchange values among themselves: their features fit in the cache."""
 
-EMPHASIS = np.array([24.0, 4.0])
-"""How much the whitened layers count, of values and of ranks: covariances are what most analyses are made of."""
+EMPHASIS = np.array([48.0, 8.0, 8.0, 8.0])
+"""How much the layers count, beside single moments: covariances are what most analyses are made of."""
 
 MOMENTS_PER_ROW = 0.5
 """Other moments that are fitted to, at most: more sums than this are more than the records can hide."""
@@ -149,20 +149,24 @@ class _ExchangeSearch:
         self.marks = np.empty((0, width), np.uint8) if present is None else _marks(present, len(labels))
         self.anchors = self._anchors(original.weights is not None)
         self.fixed = len(self.anchors) + original.public
-        self.blocks = feature_blocks([*self.anchors, *original.values.columns], labels, self.fixed)
+        self.blocks = feature_blocks(len(self.anchors) + len(original.names), labels, self.fixed)
         features = self.features(list(original.values.columns), labels)
         self.target = self._second_moments(features)
         self.fitted = self._fitted(features)
         del features
-        values = self.blocks.values
-        ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(values)
-        layers = [self.target[at : at + values, at : at + values] for at in (0, values)]
-        self.inverse = np.array([np.linalg.inv(layer + ridge) for layer in layers]).reshape(2, values, values)
-        self.whitened = np.zeros(self.target.shape, dtype=bool)
-        for at in (0, values):
-            self.whitened[at : at + values, at : at + values] = True
+        ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.blocks.values)
+        layers = [np.linalg.inv(self.target[own, own] + ridge) for own in self.blocks.layers]
+        self.inverse = np.ascontiguousarray(np.array(layers))
         owner = self.blocks.owner
-        self.weight = np.where(self.fitted & ~self.whitened & (owner[:, None] != owner), 1.0, 0.0)
+        self.weight = np.where(self.fitted & ~self.in_layers & (owner[:, None] != owner), 1.0, 0.0)
+
+    @cached_property
+    def in_layers(self) -> Mask:
+        """Which pairs of features are of one layer: features x features."""
+        layer = np.repeat(np.arange(LAYERS), self.blocks.values)
+        layer = np.append(layer, np.full(self.blocks.width - layer.size, -1))
+        same: Mask = (layer[:, None] == layer) & (layer >= 0)
+        return same
 
     def _anchors(self, weighted: bool) -> list[Array]:
         """Columns that stay, in addition to the public ones, and whose moments with the others are means.
@@ -185,32 +189,28 @@ class _ExchangeSearch:
         are the number of such records, as the ranks have it.
         """
         least = min(FEWEST_RECORDS, self.count)
-        values, owner = self.blocks.values, self.blocks.owner
-        squares, fourths = (np.einsum("ij->j", features.astype(np.float64) ** power) for power in (2, 4))
-        many = np.square(squares) >= 0.9 * least * fourths
-        many[:values] = many[values : 2 * values]  # as the ranks have it
-        enough: Mask = np.outer(many, many)
+        values, owner, ranks = self.blocks.values, self.blocks.owner, self.blocks.layers[1]
+        squares, fourths = (np.einsum("ij->j", features[:, ranks].astype(np.float64) ** power) for power in (2, 4))
+        many = np.append(np.square(squares) >= 0.9 * least * fourths, np.ones(len(self.blocks.labels), dtype=bool))
+        enough: Mask = np.outer(many, many)[owner[:, None], owner]
         if self.present is not None:
-            there = np.ones((self.count, len(self.blocks.blocks)))
-            there[:, self.fixed : self.blocks.values] = self.present
+            there = np.ones((self.count, values + len(self.blocks.labels)))
+            there[:, self.fixed : values] = self.present
             enough &= (there.T @ there >= least)[owner[:, None], owner]
         return enough & self._within_budget()
 
     def _within_budget(self) -> Mask:
         """The moments that there are records enough for: the strongest of each kind, until the budget is spent."""
         degree, owner, values = self.blocks.degree, self.blocks.owner, self.blocks.values
-        chosen = np.zeros(self.target.shape, dtype=bool)
-        for at in (0, values):
-            chosen[at : at + values, at : at + values] = True
-        others = np.triu(owner[:, None] != owner) & ~chosen
-        p, q = np.nonzero(others)
+        chosen = self.in_layers.copy()
+        p, q = np.nonzero(np.triu(owner[:, None] != owner) & ~chosen)
         low, high = np.minimum(degree[p], degree[q]), np.maximum(degree[p], degree[q])
         # Values are matched with values, and with levels (group means); with ranks of others last of all.
-        crossed = (low == 0) & np.isin(np.where(degree[p] == 0, q, p), np.arange(2 * values))
+        crossed = (low == 0) & (np.maximum(p, q) < LAYERS * values)
         order_of = np.where(crossed, 9, np.maximum(low, 1) + high)
         strength = np.abs(self.target[p, q])
-        order = np.lexsort((-strength, order_of))
         strong = (order_of <= 2) | (strength * np.sqrt(self.count) >= WEAK)
+        order = np.lexsort((-strength, order_of))
         order = order[strong[order]][: int(MOMENTS_PER_ROW * self.count)]
         chosen[p[order], q[order]] = True
         return chosen | chosen.T
@@ -220,8 +220,9 @@ class _ExchangeSearch:
         every = [*self.anchors, *columns]
         columns.clear()
         found = self.blocks.features(every, labels, self.present)
-        for place, anchor in enumerate(self.anchors):  # a column of ones has no variance, and is needed as it is
-            found[:, place] = found[:, self.blocks.values + place] = anchor
+        for layer in range(LAYERS):  # a column of ones has no variance, and is needed as it is
+            for place, anchor in enumerate(self.anchors):
+                found[:, layer * self.blocks.values + place] = anchor
         return found
 
     def run(self, features: NDArray[np.float32], stream: Stream) -> Settled:
@@ -241,8 +242,13 @@ class _ExchangeSearch:
                 break
             seed = stream.generator(number).integers(2**63)
             exchange(
-                features, self.weights, self.marks, moving,
-                (self.inverse, gradient, self.weight, EMPHASIS), BLOCK, seed,
+                features,
+                self.weights,
+                self.marks,
+                moving,
+                (self.inverse, gradient, self.weight, EMPHASIS),
+                BLOCK,
+                seed,
             )
         error = np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
         self.passes = number
@@ -251,42 +257,37 @@ class _ExchangeSearch:
 
     def values(self, features: NDArray[np.float32], marginals: Sequence[Marginal]) -> list[Array]:
         """The values of the marginals where the features are."""
-        ranks = features[:, self.blocks.values + self.fixed : 2 * self.blocks.values].T
+        ranks = features[:, self.blocks.layers[1]][:, self.fixed :].T
         return in_threads([partial(m.in_order_of, r) for m, r in zip(marginals, ranks, strict=True)])
 
     def labels(self, features: NDArray[np.float32], first: Sequence[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
         """The labels where the features are; those that share a feature stay in the random order they came in."""
-        blocks = self.blocks.blocks[self.blocks.values :]
-        return [block.levels_at(features, codes) for block, codes in zip(blocks, first, strict=True)]
+        return [block.levels_at(features, codes) for block, codes in zip(self.blocks.labels, first, strict=True)]
 
     def _gradient(self, error: Array) -> Array:
-        """Of the loss by the second moments: whitened among values and among ranks, plain elsewhere."""
+        """Of the loss by the second moments: whitened within layers, plain elsewhere."""
         gradient = self.weight * error
-        for layer, at in enumerate((0, self.blocks.values)):
-            own = slice(at, at + self.blocks.values)
+        for layer, own in enumerate(self.blocks.layers):
             gradient[own, own] = EMPHASIS[layer] * self.inverse[layer] @ error[own, own] @ self.inverse[layer]
         return gradient
 
     def _losses(self, gradient: Array, error: Array) -> Array:
-        """The loss of the values, of the ranks, and of everything else."""
-        product, values = gradient * error, self.blocks.values
-        first, second = (float(product[at : at + values, at : at + values].sum()) for at in (0, values))
-        return np.array([first, second, float(product.sum()) - first - second])
+        """The loss of each layer, and of everything else."""
+        product = gradient * error
+        layers = [float(product[own, own].sum()) for own in self.blocks.layers]
+        return np.array([*layers, float((product * self.weight).sum())])
 
     def _settled(self, error: Array) -> bool:
         """Is no error of a moment left that is worth the work?"""
-        counted = np.where(self.whitened, 1.0, self.weight) * (self.blocks.owner[:, None] != self.blocks.owner)
-        return bool(np.abs(error * counted).max(initial=0.0) <= SETTLED / np.sqrt(self.count))
+        owner = self.blocks.owner
+        counted = (self.in_layers | (self.weight > 0)) & (owner[:, None] != owner)
+        return bool(np.abs(error[counted]).max(initial=0.0) <= SETTLED / np.sqrt(self.count))
 
     def _largest(self, error: Array) -> tuple[float, float]:
         """The largest error of a correlation, and of a rank correlation, between a moving column and any other."""
-        values = self.blocks.values
-        found = []
-        for at in (0, values):
-            own = np.abs(error[at : at + values, at : at + values])
-            off = own[self.fixed :] * ~np.eye(values, dtype=bool)[self.fixed :]
-            found.append(float(off.max(initial=0.0)))
-        return found[0], found[1]
+        other = ~np.eye(self.blocks.values, dtype=bool)[self.fixed :]
+        values, ranks = (np.abs(error[own, own][self.fixed :]) * other for own in self.blocks.layers[:2])
+        return float(values.max(initial=0.0)), float(ranks.max(initial=0.0))
 
     def _second_moments(self, features: NDArray[np.float32]) -> Array:
         """Features x features, added up in double precision."""

@@ -1,14 +1,14 @@
 """Features of columns: what an arrangement looks at when it brings the moments between columns back.
 
-A column is a block of features. Of an amount: its value, and Legendre polynomials of its rank, of the first degree
-(straight relations), the second (bends, and spreads that go together) and the third. Of labels: an indicator of each
-level, less its share, over the root of its share. Second moments between the features of two columns are then
+A column is a block of features. Of an amount: its value, and polynomials of its rank, of the first degree (straight
+relations), the second (bends, and spreads that go together) and the third, without its linear part. Of labels: an
+indicator of each level, less its share, over the root of its share. Second moments between the features of two columns are then
 correlations, rank correlations, bends, group means and two-way tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -21,28 +21,23 @@ from microveil.core.ranks import mid_ranks
 from microveil.core.threads import in_threads
 
 EMPTY: Array = np.empty(0)
-DEGREES = 3
+LAYERS = 4
 
 
 @dataclass(frozen=True, repr=False)
-class ColumnBlock:
-    """Where the features of a column are: its value (its rank is as many places further as there are values), or -1
-    for labels; and the others from `first` to `last`, exclusive. `levels` gives each level its feature, -1 for none.
+class LabelBlock:
+    """Where the levels of a column of labels are, from `first` to `last`, exclusive.
+
+    `levels` gives each level its feature, -1 for none.
     """
 
-    value: int
     first: int
     last: int
-    levels: NDArray[np.intp] | None = None
-
-    @property
-    def size(self) -> int:
-        """The number of features that are neither value nor rank."""
-        return self.last - self.first
+    levels: NDArray[np.intp]
 
     def levels_at(self, features: NDArray[np.float32], first: NDArray[np.intp]) -> NDArray[np.intp]:
         """The labels of which `first` is one order, in the order that the features (rows x features) have now."""
-        if self.levels is None or self.size == 0:
+        if self.first == self.last:
             return first
         own = features[:, self.first : self.last]
         now = np.where((own > 0).any(axis=1), own.argmax(axis=1), -1)
@@ -50,47 +45,54 @@ class ColumnBlock:
         out[np.argsort(now, kind="stable")] = first[np.argsort(self.levels[first], kind="stable")]
         return out
 
+    def fill(self, out: NDArray[np.float32], codes: NDArray[np.intp]) -> None:
+        """Put the indicators of the levels into their places of `out` (rows x features)."""
+        feature = self.levels[codes]
+        shares = np.bincount(feature[feature >= 0], minlength=self.last - self.first) / codes.size
+        for level, share in enumerate(shares.tolist()):
+            out[:, self.first + level] = ((feature == level) - share) / np.sqrt(share)
+
 
 @dataclass(frozen=True, repr=False)
 class FeatureBlocks:
-    """The features of a table: of the columns that stay, of amounts that move, of labels, which move too.
+    """The features of a table: layers first, with a feature of each of the `values` columns of numbers; then levels.
 
-    `values` columns have a value; their ranks follow, then everything else.
+    The first `fixed` columns of numbers stay, the others and all labels move.
     """
 
-    blocks: tuple[ColumnBlock, ...]
     fixed: int
     values: int
+    labels: tuple[LabelBlock, ...]
+
+    @property
+    def layers(self) -> list[slice]:
+        """Where the layers are."""
+        return [slice(at * self.values, (at + 1) * self.values) for at in range(LAYERS)]
 
     @cached_property
     def width(self) -> int:
         """The number of features."""
-        return self.blocks[-1].last
+        return self.labels[-1].last if self.labels else LAYERS * self.values
 
     @cached_property
     def owner(self) -> NDArray[np.intp]:
         """The column of each feature."""
-        owner = np.empty(self.width, np.intp)
-        for number, block in enumerate(self.blocks):
-            owner[block.first : block.last] = number
-            if block.value >= 0:
-                owner[[block.value, self.values + block.value]] = number
-        return owner
+        levels = [np.full(block.last - block.first, self.values + at) for at, block in enumerate(self.labels)]
+        return np.concatenate([*[np.arange(self.values)] * LAYERS, *levels]).astype(np.intp)
 
     @cached_property
     def degree(self) -> NDArray[np.intp]:
         """Of each feature: 0 for values, the degree of the polynomial of the rank, 1 for levels."""
         degree = np.ones(self.width, np.intp)
-        degree[: self.values] = 0
-        for block in self.blocks[: self.values]:
-            degree[block.first : block.last] = 2 + np.arange(block.size)
+        for layer, own in enumerate(self.layers):
+            degree[own] = layer
         return degree
 
     @cached_property
     def moving(self) -> NDArray[np.int64]:
-        """Columns that move x (value, first, last), for the compiled loop."""
-        moving = [[block.value, block.first, block.last] for block in self.blocks[self.fixed :]]
-        return np.array(moving, np.int64).reshape(-1, 3)
+        """Columns that move x (place in the layers, or -1; first and last level), for the compiled loop."""
+        numbers = [[j, 0, 0] for j in range(self.fixed, self.values)]
+        return np.array([*numbers, *([-1, block.first, block.last] for block in self.labels)], np.int64).reshape(-1, 3)
 
     def features(
         self, columns: list[Array], labels: Sequence[NDArray[np.intp]], present: Mask | None
@@ -101,50 +103,36 @@ class FeatureBlocks:
         may have missing cells (`present`, rows x columns): these have nothing but zeros, so that second moments are
         those over complete pairs.
         """
-        out = np.zeros((len((columns or labels)[0]), self.width), dtype=np.float32)
-        jobs: list[Callable[[], None]] = []
-        for j in range(len(columns)):
-            there = None if present is None or j < self.fixed else present[:, j - self.fixed]
-            there = None if there is None or there.all() else there
-            jobs.append(partial(self._fill, out, columns, j, there))
-        for block, codes in zip(self.blocks[self.values :], labels, strict=True):
-            jobs.append(partial(_fill_levels, out, block, codes))
+        out = np.empty((len((columns or labels)[0]), self.width), dtype=np.float32)
+        jobs: list[Callable[[], None]] = [partial(self._fill, out, columns, j, present) for j in range(len(columns))]
+        jobs += [partial(block.fill, out, codes) for block, codes in zip(self.labels, labels, strict=True)]
         in_threads(jobs)
         return out
 
-    def _fill(self, out: NDArray[np.float32], columns: list[Array], j: int, there: Mask | None) -> None:
-        """The features of column `j`, which is taken from the list, into their places of `out` (rows x features)."""
+    def _fill(self, out: NDArray[np.float32], columns: list[Array], j: int, present: Mask | None) -> None:
+        """Put the layers of column `j`, which is taken from the list, into their places of `out` (rows x features)."""
         column, columns[j] = columns[j], EMPTY
-        block, rows, cells = self.blocks[j], slice(None), column
-        if there is not None:
-            rows, cells = there, column[there]
-        out[rows, block.value] = standardised(cells)
-        for degree, polynomial in enumerate(_of_ranks(cells, 1 + block.size)):
-            out[rows, self.values + j if degree == 0 else block.first + degree - 1] = polynomial
+        there = None if present is None or j < self.fixed else present[:, j - self.fixed]
+        if there is None or there.all():
+            for layer, values in enumerate(layers_of(column)):
+                out[:, layer * self.values + j] = values
+            return
+        out[:, j : LAYERS * self.values : self.values] = 0.0
+        for layer, values in enumerate(layers_of(column[there])):
+            out[there, layer * self.values + j] = values
 
 
-def feature_blocks(columns: Sequence[Array], labels: Sequence[NDArray[np.intp]], fixed: int) -> FeatureBlocks:
-    """The blocks of columns of numbers, of which the first `fixed` stay, and of labels.
+def feature_blocks(values: int, labels: Sequence[NDArray[np.intp]], fixed: int) -> FeatureBlocks:
+    """The blocks of so many columns of numbers, of which the first `fixed` stay, and of labels.
 
-    A column of two values has no bends; levels that few records have share a feature, if together they are enough.
+    Levels that few records have share a feature, if together they are enough.
     """
-    place, blocks = 2 * len(columns), []
-    for value, column in enumerate(columns):
-        size = max(min(_distinct(column), DEGREES + 1) - 2, 0)
-        blocks.append(ColumnBlock(value, place, place + size))
-        place += size
+    place, blocks = LAYERS * values, []
     for codes in labels:
         levels = _levels(codes)
-        size = int(levels.max(initial=-1)) + 1
-        blocks.append(ColumnBlock(-1, place, place + size, levels))
-        place += size
-    return FeatureBlocks(tuple(blocks), fixed, len(columns))
-
-
-def _distinct(column: Array) -> int:
-    """How many different values there are, as far as it matters: the first rows mostly tell."""
-    found = np.unique(column[:1_000]).size
-    return found if found > DEGREES else np.unique(column).size
+        blocks.append(LabelBlock(place, place + int(levels.max(initial=-1)) + 1, levels))
+        place = blocks[-1].last
+    return FeatureBlocks(fixed, values, tuple(blocks))
 
 
 def _levels(codes: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -157,26 +145,17 @@ def _levels(codes: NDArray[np.intp]) -> NDArray[np.intp]:
     return levels.astype(np.intp)
 
 
-def _fill_levels(out: NDArray[np.float32], block: ColumnBlock, codes: NDArray[np.intp]) -> None:
-    """The indicators of levels, into their places of `out` (rows x features)."""
-    feature = np.full(codes.size, -1) if block.levels is None else block.levels[codes]
-    shares = np.bincount(feature[feature >= 0], minlength=block.size) / codes.size
-    for level, share in enumerate(shares.tolist()):
-        out[:, block.first + level] = ((feature == level) - share) / np.sqrt(share)
-
-
-def _of_ranks(column: Array, degrees: int) -> list[Array | float]:
-    """Legendre polynomials of the rank, on (-1, 1), each standardised."""
+def layers_of(column: Array) -> Iterator[Array | float]:
+    """The values, and polynomials of the ranks: each is 0 where it does not vary, as bends of two values do not."""
+    yield standardised(column)
     level = mid_ranks(column)
     level -= (column.size + 1) / 2
-    level *= 2 / column.size
-    found = [standardised(level)]
-    if degrees >= 2:
-        squares = np.square(level)
-        found.append(standardised(squares))
-    if degrees >= 3:
-        found.append(standardised(level * (squares - 0.6)))
-    return found
+    level /= column.size
+    yield standardised(level)
+    squares = np.square(level)
+    yield standardised(squares)
+    # E[u^4] / E[u^2] = 0.15 for u uniform on (-1/2, 1/2).
+    yield standardised(np.multiply(level, squares - 0.15, out=squares))
 
 
 def standardised(values: Array) -> Array | float:

@@ -11,6 +11,7 @@ from rich.table import Table
 from microveil.cli.show.console import better, open_console
 from microveil.cli.show.releases import print_rules
 from microveil.intake.describe import ColumnDescription, Description
+from microveil.intake.kinds import NUMBERS
 
 
 def description(found: Description, saved: Path | None) -> None:
@@ -24,7 +25,8 @@ def description(found: Description, saved: Path | None) -> None:
         zeros = "" if column.zeros is None else f"{100 * column.zeros:.1f} %{' *' if column.zero_spike else ''}"
         codes = ", ".join(f"{code:g}" for code in column.special_codes)
         codes += f" ({column.coded} cells)" if codes else ""
-        cells = (column.name, column.kind, _values(column), str(column.missing), zeros, str(column.distinct), codes)
+        kind = f"{column.kind}{' ?' if column.doubtful else ''}"
+        cells = (column.name, kind, _values(column), str(column.missing), zeros, str(column.distinct), codes)
         table.add_row(*(escape(cell) for cell in (*cells, _remark(column))))
     console.print(table)
     if any(column.zero_spike for column in found.columns):
@@ -46,8 +48,8 @@ def _values(column: ColumnDescription) -> str:
 
 def _remark(column: ColumnDescription) -> str:
     heaps = [f"{100 * share:.0f} % at multiples of {base}" for base, share in column.heaping.items()]
-    identifier = [f"identifier? {column.identifier}"] if column.identifier else []
-    return "; ".join([*identifier, *heaps[-2:]])
+    reason = [column.reason] if column.reason and column.kind not in NUMBERS else []
+    return "; ".join([*reason, *heaps[-2:]])
 
 
 def methods(known: dict[str, str]) -> None:

@@ -65,8 +65,11 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
 def release(result: Release, risk: Risk | None, judged: Assessment | None, written: list[Path]) -> None:
     """The account of a release for a person."""
     console = open_console()
+    if result.in_clear:
+        console.print(f"[bold]In clear:[/bold] {escape(', '.join(result.in_clear))}")
     console.print(
-        f"Protected {len(result.dose)} columns of {result.rows} rows with [bold]{result.method}[/bold] "
+        f"Protected {len(result.dose) + len(result.labels)} columns of {result.rows} rows with "
+        f"[bold]{result.method}[/bold] "
         f"({result.settings['parameters']['perturb']}); the result is {result.release_type}."
     )
     console.print(f"[bold]Dose:[/bold] {_dose(result)}")
@@ -97,8 +100,14 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     _audit(console, result)
     if risk is not None:
         before, after = risk
+        if result.unique_in_clear > after.value:
+            console.print(
+                f"[bold]Risk:[/bold] {100 * result.unique_in_clear:.1f} % of the rows are unique on the columns in "
+                "clear, and can be found by whoever knows these"
+            )
+        title = "By the protected columns" if result.in_clear else "Risk"
         console.print(
-            f"[bold]Risk:[/bold] {100 * before.value:.1f} % of records can be linked before, "
+            f"[bold]{title}:[/bold] {100 * before.value:.1f} % of records can be linked before, "
             f"{100 * after.value:.2f} % after (95 % interval {100 * after.low:.2f} to {100 * after.high:.2f} %, "
             f"chance {100 * (after.chance or 0):.2f} %; lower is better)"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -36,8 +35,6 @@ class IndexAndNotes(NamedTuple):
     index: Any = None
     notes: Any = None
     warnings: Sequence[str] = ()
-    settings: Mapping[str, Any] = MappingProxyType({})
-    """The settings that led to it, as a recipe has them."""
 
     def put_back(self, data: Any, order: NDArray[np.intp] | None) -> Any:
         """A released table with it, the index with its rows."""
@@ -68,8 +65,7 @@ def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool) -> tuple[Any,
         word = "released as they are" if keep_notes else "left out of the release; keep_notes keeps them"
         warnings.append(f"notes on the table and its columns (attrs, metadata) are {word}")
         data = _with_notes(data, None)
-    settings = {**({"keep": list(keep)} if keep else {}), **({"keep_notes": True} if keep_notes else {})}
-    return data, IndexAndNotes(index, notes if keep_notes else None, warnings, settings)
+    return data, IndexAndNotes(index, notes if keep_notes else None, warnings)
 
 
 def _levels(index: Any) -> list[str]:
@@ -130,8 +126,27 @@ def renumbered(data: Any, name: str, labels: NDArray[np.intp], stream: Stream) -
         new = nw.from_native(new.to_native().set_axis(data.index), series_only=True)
     if column.is_null().any():
         new = nw.maybe_align_index(new, column)
-        new = new.zip_with(~column.is_null(), nw.new_series(column.name, [None] * len(column), new.dtype, backend=native.implementation))
+        new = new.zip_with(
+            ~column.is_null(),
+            nw.new_series(column.name, [None] * len(column), new.dtype, backend=native.implementation),
+        )
     return native.with_columns(new).to_native()
+
+
+def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, NDArray[np.intp]]]) -> Any:
+    """The table with some columns of other tables of its kind, each with the rows that are named."""
+    if isinstance(data, np.ndarray):
+        columns = {name: open_frame(table).numbers(name)[rows] for name, (table, rows) in taken.items()}
+        return open_frame(data).rebuilt(columns, {n: ~np.isnan(values) for n, values in columns.items()})
+    headings = open_frame(data).names
+    native = nw.from_native(data, eager_only=True)
+    new = []
+    for name, (table, rows) in taken.items():
+        column = nw.from_native(table, eager_only=True)[native.columns[headings.index(name)]][rows.tolist()]
+        if native.implementation.is_pandas_like():
+            column = nw.from_native(column.to_native().set_axis(data.index), series_only=True)
+        new.append(column)
+    return native.with_columns(*new).to_native()
 
 
 def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:
