@@ -40,8 +40,8 @@ Kind = Literal[
     "tables",
 ]
 """How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; COLUMN=KIND,
-repeatable; ID=NUMBER, repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a database; as it is; a word
-or a file; `A,B`, repeatable."""
+repeatable; ID=NUMBER, repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a
+database; as it is; a word or a file; `A,B`, repeatable."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

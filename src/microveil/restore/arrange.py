@@ -61,7 +61,11 @@ BLOCK = 4_096
 """Rows that exchange values among themselves: their features fit in the cache."""
 
 EMPHASIS = np.array([48.0, 8.0, 8.0, 8.0])
-"""How much the layers count, beside single moments: covariances are what most analyses are made of."""
+"""How much the layers count: covariances are what most analyses are made of."""
+
+SINGLE, WEIGHTED_SINGLE = 1.0, 0.1
+"""How much single moments count, between features of different layers and with levels. With weights, means are among
+them, and the search would get stuck."""
 
 MOMENTS_PER_ROW = 0.5
 """Other moments that are fitted to, at most: more sums than this are more than the records can hide."""
@@ -157,8 +161,8 @@ class _ExchangeSearch:
         ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.blocks.values)
         layers = [np.linalg.inv(self.target[own, own] + ridge) for own in self.blocks.layers]
         self.inverse = np.ascontiguousarray(np.array(layers))
-        owner = self.blocks.owner
-        self.weight = np.where(self.fitted & ~self.in_layers & (owner[:, None] != owner), 1.0, 0.0)
+        owner, weight = self.blocks.owner, SINGLE if original.weights is None else WEIGHTED_SINGLE
+        self.weight = np.where(self.fitted & ~self.in_layers & (owner[:, None] != owner), weight, 0.0)
 
     @cached_property
     def in_layers(self) -> Mask:

@@ -2,8 +2,8 @@
 
 A column is a block of features. Of an amount: its value, and polynomials of its rank, of the first degree (straight
 relations), the second (bends, and spreads that go together) and the third, without its linear part. Of labels: an
-indicator of each level, less its share, over the root of its share. Second moments between the features of two columns are then
-correlations, rank correlations, bends, group means and two-way tables.
+indicator of each level, less its share, over the root of its share. Second moments between the features of two columns
+are then correlations, rank correlations, bends, group means and two-way tables.
 """
 
 from __future__ import annotations
