@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple
+from typing import IO, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.late import pa
 from microveil.engines.context import Progress
 from microveil.engines.disk import DiskTable, batch_rows
 from microveil.engines.out_of_core import RemoteOutcome, StoredDigits
@@ -31,9 +32,6 @@ from microveil.intake.sources import (
 from microveil.io.blocks import BlockSource, Labels
 from microveil.io.frames.dataframes import SAMPLE
 from microveil.storage.disk_columns import DiskColumn, LabelColumn, Shelf, on_disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from microveil.core.errors import FileError, did_you_mean, one_of
+from microveil.core.late import pl
 from microveil.io.blocks import BlockSource
 from microveil.io.databases.base import Engine
 from microveil.io.databases.duckdb import DuckDb
@@ -31,9 +32,6 @@ from microveil.io.files.spss import Spss
 from microveil.io.files.stata import Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
 from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = [
     "EXTENSIONS",
@@ -234,8 +232,6 @@ def _target_format(kind: Format, path: Path, like: FileFormat) -> Any:
 
 def _write(kind: Format, frame: pl.DataFrame, temporary: Path, source_format: Any, path: Path) -> None:
     """Write `frame` into the `temporary` file for `path`; a full disk, which polars wraps, is an OSError."""
-    import polars as pl
-
     try:
         kind.write(frame, temporary, source_format, shown_as=path)
         return

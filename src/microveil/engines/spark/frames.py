@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
+from microveil.core.late import pa, pl
 from microveil.core.threads import rows_per_piece
 from microveil.engines.out_of_core import RemoteOutcome
 from microveil.engines.spark.rows import RECORD, Making, Packing, RecordLayout, Releasing, RemoteColumn
@@ -40,7 +41,6 @@ from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
 
 if TYPE_CHECKING:
-    import polars as pl
     from pyspark.sql import Column, DataFrame, SparkSession
 
 RECORDS_AT_ONCE = 16
@@ -84,8 +84,6 @@ class SparkSource:
 
     def head(self) -> pl.DataFrame:
         """Some rows with all columns, to see what kind of columns they are."""
-        import polars as pl
-
         return pl.DataFrame(pl.from_arrow(self.frame.limit(FIRST_ROWS).toArrow()))
 
     @property
@@ -257,8 +255,6 @@ class _Counting:
 
     def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
         """What is counted of each batch."""
-        import pyarrow as pa
-
         for batch in batches:
             cells = {name: _numbers(batch.column(j)) for j, name in enumerate(self.names)}
             broken, rows = self.count(cells)

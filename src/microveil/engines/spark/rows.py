@@ -11,20 +11,18 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.late import pa
 from microveil.core.moments import Moments, merged, moments
 from microveil.core.profile import Profile
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import single_threaded_blas
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RECORD = (
     "part int, at int, place long, start long, rows int, cells_check long, rest_check long, cells binary, rest binary"
@@ -195,8 +193,6 @@ class Packing:
         return (piece.column(1)[0].as_py(), piece.column(2)[0].as_py()) if piece.num_rows else (0, 0)
 
     def _record(self, part: int, at: int, place: int, start: int, held: list[pa.RecordBatch]) -> pa.RecordBatch:
-        import pyarrow as pa
-
         own = 3 if self.from_files else 1
         rows = sum(piece.num_rows for piece in held)
         cells = np.empty((self.width, rows))
@@ -210,8 +206,6 @@ class Packing:
 
 
 def _as_bytes(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
@@ -224,8 +218,6 @@ def _one_row(values: Sequence[Any], schema: str) -> pa.RecordBatch:
 
 def batch_of(columns: Sequence[Any], schema: str) -> pa.RecordBatch:
     """A batch of a schema in Spark's words."""
-    import pyarrow as pa
-
     types = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
     fields = [pa.field(name, types[kind]) for name, kind in (word.split() for word in schema.split(", "))]
     arrays = [
@@ -411,8 +403,6 @@ class Releasing:
 
     def __call__(self, batches: Batches) -> Batches:
         """The released rows, a batch for each record."""
-        import pyarrow as pa
-
         for batch in batches:
             for k, piece in enumerate(self.layout.pieces(iter([batch]))):
                 new = self.made.made(piece)
@@ -425,8 +415,6 @@ class Releasing:
                 yield pa.RecordBatch.from_arrays(columns, names=list(self.names))
 
     def _others(self, content: pa.Scalar, number: int) -> Iterator[pa.Array]:
-        import pyarrow as pa
-
         rest = content.as_buffer()
         self.layout.check(number, 1, memoryview(rest))
         if rest.size:

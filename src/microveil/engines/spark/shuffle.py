@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.late import pa
 from microveil.core.rng import ROWS_PER_BLOCK, Stream
 from microveil.core.shuffle import FIRST_BUCKET, drawn_buckets, shuffle_bucket, shuffled
 from microveil.engines.spark.rows import RECORD, SUMMARY, Batches, Making, RecordLayout, batch_of, packed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SCATTERED = "component int, bucket int, first long, cells binary"
 
@@ -109,8 +107,6 @@ class Scattering:
 
 def _runs(values: Array, borders: Sequence[int]) -> pa.Array:
     """Runs of values as an array of bytes, without copying them one by one."""
-    import pyarrow as pa
-
     offsets = pa.py_buffer((np.asarray(borders) * 8).astype(np.int32))
     return pa.BinaryArray.from_buffers(pa.binary(), len(borders) - 1, [None, offsets, pa.py_buffer(values)])
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from microveil.core.errors import FileError
+from microveil.core.late import pa, pl
 from microveil.io.files.formats import (
     Format,
     ReadOptions,
@@ -20,9 +21,6 @@ from microveil.io.files.formats import (
 )
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,6 @@ class Arrow(Format):
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
         """Columns of any type, nested ones included."""
-        import polars as pl
-
         table = _read(path)
         check_unique(table.column_names, path)
         frame = pl.DataFrame(pl.from_arrow(table))
@@ -57,8 +53,6 @@ class Arrow(Format):
 
     def write(self, frame: pl.DataFrame, path: Path, source_format: ArrowSource, *, shown_as: Path) -> None:
         """Write, compressed as Feather files are; in an .arrow file as it is, to be mapped into memory."""
-        import pyarrow as pa
-
         found = [_field_and_cells(column, source_format.columns.get(column.name)) for column in frame.get_columns()]
         fields = [kind.with_metadata(source_format.notes.get(kind.name)) for kind, _ in found]
         before = {name: seen.dtype for name, (_, _, seen) in source_format.columns.items()}
@@ -73,8 +67,6 @@ class Arrow(Format):
 
 def _read(path: Path) -> Any:
     """The table, whichever of the three formats of Arrow it is in."""
-    import pyarrow as pa
-
     with path.open("rb") as file:
         content = pa.py_buffer(file.read())
     for opened in (pa.ipc.open_file, pa.ipc.open_stream):
@@ -89,9 +81,6 @@ def _read(path: Path) -> Any:
 
 def _field_and_cells(column: pl.Series, was: tuple[Any, Any, pl.Series] | None) -> tuple[Any, Any]:
     """A column for Arrow: the very one it was, if nothing has changed, else in the type it had."""
-    import polars as pl
-    import pyarrow as pa
-
     cells = column.to_arrow(compat_level=pl.CompatLevel.oldest())
     if was is None:
         return pa.field(column.name, cells.type), cells

@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.core.late import pa, pa_csv, pl
 from microveil.io.files.encodings import Encoding, as_utf8
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat
 from microveil.io.files.formula_injection import text_cells
@@ -29,9 +30,6 @@ from microveil.io.files.numerals import Original, find_numbers, with_decimals, w
 from microveil.io.files.quoting import SAMPLED_BYTES, Quoting, find_quoting, quoted_cells
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _WORDS: Final = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
@@ -142,8 +140,6 @@ def write_csv(
     `shown_as` is what errors call the file. `numbers` names the columns of numbers, where some of them are given as
     the text they were. If not `headed`, what is written goes on where another part ended.
     """
-    import polars as pl
-
     if numbers is None:
         numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
     cells = frame.with_columns(
@@ -254,10 +250,6 @@ def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None
 
 def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
     """Every cell as text. The last record must be the one that `parse` put there."""
-    import polars as pl
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
     names = header.names
     table = None
     with suppress(pa.ArrowInvalid):
@@ -275,9 +267,6 @@ def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
 
 def arrow_options(header: Header, wanted: Sequence[str], *, quotes: bool) -> dict[str, Any]:
     """How Arrow splits the records below a header: some of the columns, every cell as text."""
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
     names = header.names
     return {
         "read_options": pa_csv.ReadOptions(column_names=names, block_size=max(_BLOCK, 16 * header.end)),

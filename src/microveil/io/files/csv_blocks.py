@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
+from microveil.core.late import pa, pa_csv, pl
 from microveil.io.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
 from microveil.io.files.csv import Dialect, arrow_options, parse, write_csv
 from microveil.io.files.encodings import as_utf8
@@ -18,10 +19,6 @@ from microveil.io.files.formats import ReadOptions, check_options
 from microveil.io.files.numerals import least_decimals, pad_decimals, to_numbers
 from microveil.io.frames.number_types import check_held, wholes_held
 from microveil.storage.atomic import cannot, shown
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 BEGINNING = 2**23
 """Bytes by which separator, decimal sign and kinds of columns are found."""
@@ -75,8 +72,6 @@ class CsvBlocks(BlockSource):
 
     def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
         """The cells of a column of numbers as doubles, and how many of them are missing."""
-        import polars as pl
-
         found = to_numbers(pl.Series(name, column), self.dialect.decimal)
         if found is None:
             raise DataError(
@@ -93,9 +88,6 @@ class CsvBlocks(BlockSource):
         return rebatched(self._batches(names), rows)
 
     def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        import pyarrow.csv as pa_csv
-
         count, broken = 0, ""
         with pa.OSFile(str(self.path)) as file:
             file.seek(self.first)
@@ -126,8 +118,6 @@ class _CsvSink(BlockSink):
 
     def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
         """Write the next rows."""
-        import polars as pl
-
         least, decimal = self.like.least, self.like.dialect.decimal
         columns = {name: pad_decimals(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
         if unchanged is not None:

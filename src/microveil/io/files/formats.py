@@ -11,14 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.core.late import pa, pl
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 RAW = "lists and bytes need a .parquet file"
 
@@ -134,8 +131,6 @@ def check_unique(names: Sequence[str], what: object) -> None:
 
 def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bool = False) -> None:
     """Refuse columns of a `frame` that hold lists, records or, unless `binary`, raw bytes; `hint` says what to do."""
-    import polars as pl
-
     refused = (pl.Object,) if binary else (pl.Object, pl.Binary)
     for name, kind in frame.schema.items():
         if kind.is_nested() or kind in refused:

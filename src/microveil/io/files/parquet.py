@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from microveil.core.errors import DataError, FileError
+from microveil.core.late import pa, pl
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_unique, split_notes
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,6 @@ class Parquet(Format):
 
     def write(self, frame: pl.DataFrame, path: Path, source_format: ParquetSource, *, shown_as: Path) -> None:
         """Write with zstd, which every reader of today knows and which is far smaller than the older default."""
-        import polars as pl
         from pyarrow import parquet
 
         pandas = None if dict(frame.schema) != source_format.schema else source_format.pandas
@@ -71,8 +67,6 @@ def _check_schema(path: Path) -> pa.Schema | None:
 
 def _read(path: Path) -> pl.DataFrame:
     """By polars, which keeps types of its own that Arrow does not know."""
-    import polars as pl
-
     frame = None
     # A file, not its name: polars reads '*' and '[' in names as patterns.
     with path.open("rb") as file, suppress(pl.exceptions.PolarsError, pl.exceptions.PanicException):

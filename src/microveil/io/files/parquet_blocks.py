@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
+from microveil.core.late import pa, pq
 from microveil.io.blocks import BlockSink, BlockSource, rebatched
 from microveil.io.files.formats import ReadOptions, check_options, check_unique, split_notes
 from microveil.io.frames.number_types import arrow_hides_numbers
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import cannot, shown
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BUFFER = 2**20
 """Bytes of a column that are read ahead; the whole of a row group may be larger than the memory."""
@@ -26,7 +24,6 @@ class ParquetBlocks(BlockSource):
 
     def __init__(self, path: Path, read_options: ReadOptions) -> None:
         from pyarrow import ArrowException, types
-        from pyarrow import parquet as pq
 
         check_options((), read_options, "Parquet files")
         found = None
@@ -70,9 +67,6 @@ class _ParquetSink(BlockSink):
     """The schema of the source, but whole numbers and decimals become doubles; half and single precision stay."""
 
     def __init__(self, file: IO[bytes], like: ParquetBlocks, changed: Sequence[str]) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet as pq
-
         fields = [
             field if field.name not in changed or pa.types.is_floating(field.type) else field.with_type(pa.float64())
             for field in like.schema
@@ -94,8 +88,6 @@ class _ParquetSink(BlockSink):
 
     def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
         """Write the next rows."""
-        import pyarrow as pa
-
         columns = {} if unchanged is None else dict(zip(unchanged.schema.names, unchanged.columns, strict=True))
         for name, values in changed.items():
             kind = self.schema.field(name).type

@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from microveil.core.late import pl
 from microveil.io.files.numerals import MISSING
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SAMPLED_BYTES: Final = 2**16
 """Bytes of a file by which its quoting is judged."""
@@ -94,7 +92,6 @@ def _needless(cell: bytes, separator: str) -> bool:
 
 def quoted_cells(cells: pl.DataFrame, numbers: Collection[str], quoting: Quoting, separator: str) -> pl.DataFrame:
     """The `cells` as text, in quotes where the file has them; `numbers` names the columns of numbers."""
-    import polars as pl
 
     def quoted(name: str) -> pl.Expr:
         text = pl.selectors.by_name(name).as_expr().cast(pl.String)  # pl.col takes names such as * for patterns

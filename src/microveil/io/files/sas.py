@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from microveil.core.errors import FileError
+from microveil.core.late import pl
 from microveil.io.files.stat_packages import WORDS, Clock, StatFormat, StatSource
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _ORIGIN: Final = "1960-01-01"
 _CLOCKS: Final = {

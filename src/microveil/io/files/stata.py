@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from microveil.core.late import pl
 from microveil.io.files.stat_packages import WORDS, Clock, StatFormat, StatSource
 from microveil.io.files.stata_records import LONG_MISSING, repack
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _ORIGIN: Final = "1960-01-01"
 _RELEASE: Final = re.compile(rb"<stata_dta><header><release>(\d+)</release>")
