@@ -19,7 +19,7 @@ import pytest
 import microveil as mv
 from microveil.core import shuffle
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.engines import disk, disk_marginals
+from microveil.engines import disk
 from microveil.engines.out_of_core import check_eligible
 from microveil.io.files import csv_blocks
 from microveil.io.tables import read_table, write_table
@@ -259,7 +259,7 @@ def test_columns_get_their_distributions_back_as_in_memory(files: Path, marginal
 def test_columns_that_are_too_long_to_be_sorted_are_mapped_with_a_stated_error(
     files: Path, monkeypatch: pytest.MonkeyPatch, marginals: str
 ) -> None:
-    monkeypatch.setattr(disk_marginals, "COPIES", 100_000_000 // 8 // 20_000)  # as if 20,000 rows were all that fits
+    monkeypatch.setattr(disk, "COPIES", 100_000_000 // 8 // 20_000)  # as if 20,000 rows were all that fits
     names = ["single", "far", "staff"]
     options: dict[str, Any] = {"confidential": names, "rules": None, "seed": SEED, "memory": "100MB"}
     release = protect_file(

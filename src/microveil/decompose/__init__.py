@@ -2,17 +2,20 @@
 
 from microveil.decompose.base import Axes, Decomposition
 from microveil.decompose.centre import Centre, fit_centre
-from microveil.decompose.cholesky import Cholesky
-from microveil.decompose.clusters import Aggregates, Clustered, ClusterLayout, Clusters, Microclusters, OutlyingRecords
+from microveil.decompose.cholesky import Cholesky, RankTarget, Residuals
+from microveil.decompose.clusters import (
+    Aggregates,
+    Clustered,
+    ClusterLayout,
+    Clusters,
+    Microclusters,
+    OutlyingRecords,
+    outlying,
+)
 from microveil.decompose.factor import FactorAnalysis
-from microveil.decompose.ica import IndependentComponents
-from microveil.decompose.ics import InvariantCoordinates
-from microveil.decompose.identity import Identity
+from microveil.decompose.ica import IndependentComponents, InvariantCoordinates
 from microveil.decompose.levels import Levels, Parts, crossed, fit_levels
-from microveil.decompose.outlying import outlying
-from microveil.decompose.pca import PrincipalComponents, standard_axes
-from microveil.decompose.rank_target import RankTarget
-from microveil.decompose.residuals import Residuals
+from microveil.decompose.pca import Identity, PrincipalComponents, standard_axes
 from microveil.decompose.select import Components, Offer, Selection
 from microveil.decompose.select_factors import FactorSelection
 

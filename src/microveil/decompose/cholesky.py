@@ -1,16 +1,25 @@
-"""Triangular axes: the Cholesky factor of the covariance matrix (Hsu and Chen 2008, after Mateo-Sanz et al. 2004)."""
+"""Triangular axes: the Cholesky factor of the covariance matrix (Hsu and Chen 2008, after Mateo-Sanz et al. 2004).
+
+So are the scores of what public columns leave (Langsrud 2019, eq. 2), and axes that give scores a wanted correlation,
+whatever they had: the target of Iman and Conover (1982).
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from microveil.core.arrays import Array
+from microveil.core.factor import Factorisation, generalised_svd
+from microveil.core.linalg import nearest_correlation
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
+from microveil.core.sorted_columns import mid_ranks
 from microveil.core.tolerances import RANK_TOLERANCE
-from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.base import SQUARED, Axes, Decomposition, Sample
 
 
 class Cholesky(Decomposition):
@@ -80,3 +89,62 @@ def _cholesky_of_rows(rows: Array) -> tuple[Array, list[int]]:
         if len(pivots) == rows.shape[1]:
             break  # there are no more dimensions
     return np.column_stack(columns), pivots
+
+
+class Residuals(Decomposition):
+    """Orthogonal scores of the residuals, one column after the other (QR) or by principal components (SVD)."""
+
+    reference: ClassVar[str] = "Langsrud (2019), eq. 2 and Appendices 1 and 2"
+    ordered: ClassVar[bool] = True
+
+    decomposition: Factorisation = Field(
+        default="qr",
+        description="scores of the residuals: qr adds one column after the other, in their order; svd takes the "
+        "principal components of the columns in their own units",
+    )
+
+    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
+        """The axes; principal ones are found from the triangular ones, which do not square the spread of scales."""
+        axes = residual_axes(centred)
+        if self.decomposition == "qr":
+            return axes
+        turned = generalised_svd(axes.loadings)
+        return Axes(
+            projection=axes.projection @ turned.scores,
+            loadings=turned.loadings,
+            variance=axes.variance,
+            weights=turned.loadings.T / centred.sd[:, None],
+        )
+
+
+SAMPLE_ROWS = 100_000
+"""Rows the rank correlations are taken from: their error is then 0.003."""
+
+
+class RankTarget(Decomposition):
+    """Uncorrelated scores, and loadings that give them the correlation that normal scores must have.
+
+    Values that are assigned by the ranks of normal scores with correlation r have a rank correlation of
+    6/π arcsin(r/2); so r = 2 sin(π r_s / 6) gives back Spearman's r_s. Iman and Conover take r_s itself, which comes
+    out a little smaller. Hsu and Chen (2008) seem to have taken Pearson's, by the figures they print.
+    """
+
+    reference: ClassVar[str] = "Iman and Conover (1982); Hsu and Chen (2008), §5"
+    most_columns: ClassVar[int | None] = SQUARED
+
+    target: Literal["adjusted", "spearman", "pearson"] = Field(
+        default="adjusted",
+        description="correlation of the normal scores: 2 sin(pi r / 6) of Spearman's r, r itself, or Pearson's",
+    )
+
+    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - nothing random
+        """The Cholesky factor of the target."""
+        target = nearest_correlation(self._target(centred, sample))
+        return replace(triangular_axes(target, centred.sd), sets_moments=True)
+
+    def _target(self, centred: Moments, sample: Sample) -> Array:
+        if self.target == "pearson":
+            return centred.covariance / np.outer(centred.sd, centred.sd)
+        ranks = np.array([mid_ranks(column) for column in sample(SAMPLE_ROWS).T])
+        spearman = np.atleast_2d(np.corrcoef(ranks))
+        return spearman if self.target == "spearman" else 2 * np.sin(np.pi * spearman / 6)

@@ -1,4 +1,4 @@
-"""Principal components (Calviño 2017, eq. 5, 6, 8)."""
+"""Principal components (Calviño 2017, eq. 5, 6, 8), and the columns themselves as components."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.linalg import rank_of, signs_of, sorted_eigen
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.base import Axes, Decomposition, Sample
+from microveil.decompose.base import SQUARED, Axes, Decomposition, Sample
 
 ONE_UNIT = 1e5
 """Ratio of standard deviations up to which columns may pass for being in one unit."""
@@ -72,3 +72,29 @@ def _axes(eigen: tuple[Array, Array], unit: Array, rank: int | None = None) -> A
         variance=np.clip(values, 0, None),
         weights=vectors,
     )
+
+
+class Identity(Decomposition):
+    """Each column is its own component.
+
+    The unit of a component is the power of two nearest to the column's standard deviation: multiplying by it loses no
+    digit, so that values which only change places come back as they were.
+    """
+
+    centres: ClassVar[bool] = False
+    most_columns: ClassVar[int | None] = SQUARED
+
+    @property
+    def uncorrelated(self) -> bool:
+        """Columns are as correlated as they are."""
+        return False
+
+    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
+        """A component for each column."""
+        unit = np.ldexp(1.0, np.round(np.log2(centred.sd)).astype(int))
+        return Axes(
+            projection=np.diag(1 / unit),
+            loadings=np.diag(unit),
+            variance=centred.variance / np.square(unit),
+            weights=np.eye(unit.size),
+        )

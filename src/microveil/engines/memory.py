@@ -15,17 +15,16 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, MicroveilError
-from microveil.core.moments import moments, pair_moments
-from microveil.core.profile import Profile
+from microveil.core.moments import Profile, moments, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.checks import check_holes
 from microveil.engines.clusters import clustered
-from microveil.engines.context import Progress, RunContext
 from microveil.engines.distributions import Restored, restored
 from microveil.engines.gridding import gridding
 from microveil.engines.pipeline import Spectrum, protected
+from microveil.engines.rows import Progress, RunContext
 from microveil.engines.set_aside import SetAside, Totals, altered_variance, dependence_of, places_of, rebuild_map
 from microveil.methods import Plan
 from microveil.restore import Enforcement, calibrate, completed, enforced, outnumbered, recalibrated, with_means

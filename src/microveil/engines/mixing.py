@@ -16,9 +16,9 @@ from microveil.core.errors import DataError
 from microveil.core.moments import Moments, moments
 from microveil.core.threads import in_threads
 from microveil.decompose import fit_centre
-from microveil.engines.context import RunContext
 from microveil.engines.rows import (
     ColumnTask,
+    RunContext,
     Source,
     join_rows,
     made_uncorrelated,

@@ -23,15 +23,13 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
-from microveil.core.moments import Moments
-from microveil.core.profile import Profile
+from microveil.core.moments import Moments, Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
 from microveil.core.table import Microdata, RowMap
 from microveil.decompose import Centre, Clustered
-from microveil.engines.context import Progress, RunContext
 from microveil.engines.gridding import Gridding, gridding
 from microveil.engines.pipeline import Spectrum, perturbed, prepared
-from microveil.engines.rows import ColumnTask, centred, joining
+from microveil.engines.rows import ColumnTask, Progress, RunContext, centred, joining
 from microveil.engines.scores import Components, ComponentTask, Scores, ShareDone
 from microveil.engines.set_aside import dependence_of, places_of
 from microveil.methods import Plan

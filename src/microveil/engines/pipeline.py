@@ -29,10 +29,10 @@ from microveil.engines.checks import (
     has_own_moments,
     high_leverage,
 )
-from microveil.engines.context import RunContext
 from microveil.engines.mixing import RebuildMap, blended, other_scores
 from microveil.engines.rows import (
     ColumnTask,
+    RunContext,
     Source,
     centre_off,
     centred,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,10 +11,12 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.linalg import rank_of, sorted_eigen, triangular_root
 from microveil.core.moments import Moments, Pieces, moments
+from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import for_each_piece
 from microveil.core.tolerances import FINE_ROUND_OFF
 from microveil.decompose import Axes, Centre, standard_axes
+from microveil.methods import Plan
 from microveil.restore import Correction
 
 COLLINEAR = 1e-6
@@ -216,3 +219,25 @@ def map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, s
         target[:, piece] = mapped if shift is None else np.add(mapped, shift[:, None], out=mapped)
 
     for_each_piece(fill, target.shape[1], target.shape[0])
+
+
+Progress = Callable[[str, float], None]
+"""Hears the name of the step at hand and the share of the work that is done."""
+
+
+@dataclass(frozen=True, repr=False)
+class RunContext:
+    """A run of a method over a table, or over one stratum of it."""
+
+    plan: Plan
+    streams: Streams
+    progress: Progress = lambda *_: None
+    stratum: int = 0
+
+    def stream(self, step: str, *address: int) -> Stream:
+        """The random stream of a step in this stratum."""
+        return self.streams.stream(step, self.stratum, *address)
+
+    def in_stratum(self, stratum: int) -> RunContext:
+        """The same for one stratum of several, which tells nobody of its progress."""
+        return replace(self, stratum=stratum, progress=lambda *_: None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
-from microveil.core.profile import Profile
+from microveil.core.moments import Profile
 from microveil.core.table import Matrix, Microdata
 from microveil.core.tolerances import SUM_ROUND_OFF
 from microveil.engines.mixing import RebuildMap

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.late import pa
-from microveil.engines.context import Progress
 from microveil.engines.disk import DiskTable, batch_rows
 from microveil.engines.out_of_core import RemoteOutcome, StoredDigits
 from microveil.engines.release_check import Evidence, RemoteComparison
+from microveil.engines.rows import Progress
 from microveil.intake.intake import Intake
 from microveil.intake.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.intake.roles import Roles

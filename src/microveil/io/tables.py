@@ -25,8 +25,7 @@ from microveil.io.files.csv import Csv, Dialect
 from microveil.io.files.csv_blocks import CsvBlocks
 from microveil.io.files.excel import Excel, check_sheet
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
-from microveil.io.files.parquet import Parquet
-from microveil.io.files.parquet_blocks import ParquetBlocks
+from microveil.io.files.parquet import Parquet, ParquetBlocks
 from microveil.io.files.sas import SasDataSet, SasTransport
 from microveil.io.files.spss import Spss
 from microveil.io.files.stata import Stata

@@ -1,4 +1,4 @@
-"""Microaggregation: similar records become their mean."""
+"""Microaggregation: similar records become their mean, which noise may blur by what the means have lost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from microveil.core.arrays import Array
 from microveil.core.compiled import compiled
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import sorted_eigen
+from microveil.core.moments import moments
 from microveil.core.threads import in_threads
 from microveil.core.tolerances import FINE_ROUND_OFF
-from microveil.perturb.base import Columns, JointPerturbation
+from microveil.perturb.base import Columns, JointNormalPerturbation, JointPerturbation, with_covariance
 
 Numbers = NDArray[np.int64]
 """Groups by number, or the sizes of groups, or rows."""
@@ -270,3 +271,41 @@ def _leaves(places: Array, rows: Numbers, depth: int) -> list[Numbers]:
     half = rows.size // 2
     order = np.argpartition(here[here.var(axis=1).argmax()], half)
     return [*_leaves(places, rows[order[:half]], depth - 1), *_leaves(places, rows[order[half:]], depth - 1)]
+
+
+class MicroaggregateNoise(JointNormalPerturbation):
+    """Replace records by the means of groups of similar ones (MDAV), and add normal noise of the covariance lost by it.
+
+    Oganian and Karr (2006): the noise is N(0, S_X - S_M), with S_X the covariance of the data and S_M that of the
+    means. What is lost is how values vary about the means of their groups, so it is a covariance itself, of those
+    differences. Means and covariances come back on average; the noise is not given a mean of exactly zero. With survey
+    weights the means of the groups and all covariances are weighted; the groups count records.
+    """
+
+    reference: ClassVar[str] = "Oganian and Karr (2006)"
+    retention_varies: ClassVar[bool] = True  # with how similar similar records are
+
+    group_size: GroupSize = 3
+
+    @property
+    def keeps_covariance(self) -> bool:
+        """The noise has the covariance that is missing."""
+        return True
+
+    def apply_together(self, columns: Columns) -> Array:
+        """Means of groups + noise."""
+        values, weights = columns.values, columns.weights
+        means = group_means(values, similar_records(values, self.group_size), weights)
+        differences = values - means
+        lost = moments(lambda piece: differences[:, piece], values.shape[1], weights=weights).covariance
+        return means + with_covariance(self.deviates(columns), lost / _share_shown(values.shape[1], weights))
+
+    def check(self, rows: int, columns: int) -> None:
+        """There must be rows enough for one group, and given draws must fit."""
+        check_group_size(self.group_size, rows)
+        super().check(rows, columns)
+
+
+def _share_shown(rows: int, weights: Array | None) -> float:
+    """The share of the variance of independent draws that shows about their own mean: (n - 1) / n without weights."""
+    return 1 - 1 / rows if weights is None else 1 - float(np.square(weights).sum() / weights.sum() ** 2)

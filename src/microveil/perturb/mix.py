@@ -1,11 +1,13 @@
 """Mixing: new residuals from old scores and from fresh ones that are uncorrelated with them (Langsrud 2019, §3).
 
 All of it is one formula, Y* = fit + kept @ A + fresh @ C, where A and C are loadings with A'A + C'C = W'W: the
-covariance of the residuals then comes back exactly. The methods differ in what is kept, and in A.
+covariance of the residuals then comes back exactly. The methods differ in what is kept, and in A. The output of another
+masker can also take the place of drawn values.
 """
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +21,25 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.core.factor import completion
 from microveil.core.parameters import Draws
 from microveil.perturb.base import Perturbation
-from microveil.perturb.other import OtherTable
+
+
+def _given(value: Any) -> Any:
+    """A table of some kind, or the path of one; which it is will be seen when it is opened."""
+    if value is None or isinstance(value, bool | int | float):
+        raise ValueError("must be a table with the columns to protect and a row for each record")
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+OtherTable = Annotated[
+    Any,
+    BeforeValidator(_given),
+    Field(
+        repr=False,
+        description="the confidential columns as another masker released them, row by row: an array or a frame, or the "
+        "path of a file",
+        json_schema_extra={"allowed": "a table like the data, or the path of one", "data": True, "path": True},
+    ),
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -205,3 +225,19 @@ class SyntheticAddition(Completed):
         if not mixed.remark:
             return mixed
         return Mixed(mixed.old, mixed.new, mixed.kept, mixed.found, f"other: its residuals are {mixed.remark}")
+
+
+class OtherScores(Perturbation):
+    """Take the scores of another masker's output; orthogonalised, they make its moments exact.
+
+    Langsrud (2019), eq. 11-12. With `decomposition='qr'` the release stays close to that output, closest in the first
+    columns; with svd it need not, as components with nearly equal variances change places easily.
+    """
+
+    reference: ClassVar[str] = "Langsrud (2019), eq. 11-12"
+    mixes: ClassVar[bool] = True
+    from_other: ClassVar[bool] = True
+    random: ClassVar[bool] = False
+    retention_varies: ClassVar[bool] = True  # with the other masker
+
+    other: OtherTable

@@ -8,7 +8,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.linalg import nearest_correlation, regression_slopes
-from microveil.core.ranks import mid_ranks
+from microveil.core.sorted_columns import mid_ranks
 from microveil.perturb.base import Columns, JointNormalPerturbation, with_covariance
 
 OFF = 0.1

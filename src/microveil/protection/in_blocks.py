@@ -18,8 +18,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress
-from microveil.engines.disk import DiskTable
-from microveil.engines.disk_marginals import with_marginals
+from microveil.engines.disk import DiskTable, with_marginals
 from microveil.engines.distributions import Restored
 from microveil.engines.out_of_core import MadeRows, RemoteOutcome, StoredColumns, run_out_of_core, shown_rows
 from microveil.engines.set_aside import altered_variance

@@ -16,9 +16,9 @@ from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.core.table import RowMap
 from microveil.core.threads import single_threaded_blas
-from microveil.engines.context import Progress
 from microveil.engines.out_of_core import RemoteOutcome, StoredDigits, check_eligible, run_out_of_core, shown_rows
 from microveil.engines.release_check import RemoteComparison
+from microveil.engines.rows import Progress
 from microveil.engines.spark.frames import SparkSource
 from microveil.engines.spark.table import SparkTable, forget
 from microveil.engines.stream import Written

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.late import pa
-from microveil.core.moments import Moments, merged, moments
-from microveil.core.profile import Profile
+from microveil.core.moments import Moments, Profile, merged, moments
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import single_threaded_blas
 

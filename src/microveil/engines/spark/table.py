@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from microveil.core import shuffle
 from microveil.core.arrays import Array
-from microveil.core.moments import Moments
-from microveil.core.profile import Profile
+from microveil.core.moments import Moments, Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Stream
 from microveil.core.table import Matrix, Microdata, RowMap, as_they_are
 from microveil.engines.out_of_core import RemoteTable

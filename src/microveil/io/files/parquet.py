@@ -1,18 +1,21 @@
-"""Parquet in and out."""
+"""Parquet in and out, as a whole or block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
+from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
-from microveil.core.late import pa, pl
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_unique, split_notes
+from microveil.core.late import pa, pl, pq
+from microveil.io.blocks import BlockSink, BlockSource, rebatched
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_options, check_unique, split_notes
+from microveil.io.frames.number_types import arrow_hides_numbers
 from microveil.io.frames.validation import check_shape
-from microveil.storage.atomic import shown
+from microveil.storage.atomic import cannot, shown
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,88 @@ def _read(path: Path) -> pl.DataFrame:
     if frame.is_empty():
         raise DataError(f"{shown(path)} has no rows", "check that it is the right file")
     return frame
+
+
+BUFFER = 2**20
+"""Bytes of a column that are read ahead; the whole of a row group may be larger than the memory."""
+
+
+class ParquetBlocks(BlockSource):
+    """A Parquet file."""
+
+    def __init__(self, path: Path, read_options: ReadOptions) -> None:
+        from pyarrow import ArrowException, types
+
+        check_options((), read_options, "Parquet files")
+        found = None
+        try:
+            found = pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
+        except OSError as error:
+            raise cannot("read", path, error) from None
+        except ArrowException:
+            pass
+        if found is None:
+            raise FileError(f"{shown(path)} is not a Parquet file, or is damaged", "write it again")
+        self.file, self.schema = found, found.schema_arrow
+        self.names = list(self.schema.names)
+        self.pandas, notes = split_notes(self.schema)
+        self.has_notes = bool(notes)
+        check_shape(path, len(self.names))
+        check_unique(self.names, path)
+        self.count = found.metadata.num_rows
+        if not self.count:
+            raise DataError(f"{shown(path)} has no rows", "check that it is the right file")
+        kinds = {field.name: field.type for field in self.schema}
+        tests = (types.is_integer, types.is_floating, types.is_decimal)
+        self.numeric = {name for name, kind in kinds.items() if any(test(kind) for test in tests)}
+        self.hiding = {name for name, kind in kinds.items() if arrow_hides_numbers(kind)} - self.numeric
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows, so many rows at a time."""
+        read = self.file.iter_batches(batch_size=rows, columns=list(names), use_threads=True)
+        return rebatched(read, rows)
+
+    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
+        """What writes a Parquet file of the same kind."""
+        return _ParquetSink(file, self, changed)
+
+    def close(self) -> None:
+        """No more rows will be read."""
+        self.file.close()
+
+
+class _ParquetSink(BlockSink):
+    """The schema of the source, but whole numbers and decimals become doubles; half and single precision stay."""
+
+    def __init__(self, file: IO[bytes], like: ParquetBlocks, changed: Sequence[str]) -> None:
+        fields = [
+            field if field.name not in changed or pa.types.is_floating(field.type) else field.with_type(pa.float64())
+            for field in like.schema
+        ]
+        # Of notes on the whole file only that of pandas is known to hold none of its cells.
+        plain = [field.remove_metadata() for field in fields]
+        self.schema = pa.schema(plain, None if like.pandas is None else {b"pandas": like.pandas})
+        kinds = {name: self.schema.field(name).type for name in changed}
+        self.short = {name: kind.to_pandas_dtype() for name, kind in kinds.items() if kind != pa.float64()}
+        codec = like.file.metadata.row_group(0).column(0).compression
+        # Released numbers hardly ever repeat: a dictionary of them would be made in vain.
+        repeating = [name for name in like.names if name not in changed]
+        self.writer = pq.ParquetWriter(
+            file,
+            self.schema,
+            compression="none" if codec == "UNCOMPRESSED" else codec.lower(),
+            use_dictionary=repeating or False,
+        )
+
+    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
+        """Write the next rows."""
+        columns = {} if unchanged is None else dict(zip(unchanged.schema.names, unchanged.columns, strict=True))
+        for name, values in changed.items():
+            kind = self.schema.field(name).type
+            columns[name] = pa.array(values.astype(kind.to_pandas_dtype()), from_pandas=False)
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+        self.writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
+
+    def close(self) -> None:
+        """No more rows will come."""
+        self.writer.close()
