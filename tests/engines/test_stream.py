@@ -21,7 +21,7 @@ from microveil.core import shuffle
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.engines import disk
 from microveil.engines.out_of_core import check_eligible
-from microveil.io.files import csv_blocks
+from microveil.io.files import csv as csv_blocks
 from microveil.io.tables import read_table, write_table
 from microveil.methods import METHODS
 from microveil.perturb import PERTURBATIONS

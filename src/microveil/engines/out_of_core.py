@@ -88,16 +88,10 @@ class ByRows:
         return self.perturb.apply(replace(column, rows=rows, rows_in_all=self.count))
 
 
-@dataclass(frozen=True, repr=False)
-class StoredScores:
-    """New scores of a component that are stored as a column of the table, at this place."""
-
-    place: int
-
-    def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others need all three
-        """The new scores of some rows."""
-        stored: Array = cells[self.place]
-        return stored
+def _stored_scores(place: int, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - others need all
+    """New `scores` of a component that are stored as a column of the table (`cells`), at this place, of some rows."""
+    stored: Array = cells[place]
+    return stored
 
 
 Change = Callable[[Array, Array, slice], Array]
@@ -199,7 +193,7 @@ class LazyScores(Scores):
             first = self.table.values.shape[1]
             chosen = partial(self.pipeline.only, [component.number for component in components])
             self.table = self.table.permuted(chosen, [component.stream for component in components], report)
-            changes = {component.number: StoredScores(first + at) for at, component in enumerate(components)}
+            changes = {component.number: partial(_stored_scores, first + at) for at, component in enumerate(components)}
         self.pipeline = replace(self.pipeline, changes={**self.pipeline.changes, **changes})
         return [[] for _ in components]
 
@@ -279,19 +273,15 @@ class Released:
         return np.array([new[j] for j in sorted(new)])
 
 
-@dataclass(frozen=True, repr=False)
-class StoredDigits:
-    """Released columns with the digits that they are stored with: `kinds` has the type of each that has fewer."""
+def with_stored_digits(released: RowMap, kinds: Mapping[int, Any], cells: Array, rows: slice) -> Array:
+    """Released columns of some rows (`cells`) with the digits that they are stored with.
 
-    released: RowMap
-    kinds: Mapping[int, Any]
-
-    def __call__(self, cells: Array, rows: slice) -> Array:
-        """The released columns of some rows."""
-        values = self.released(cells, rows)
-        for number, kind in self.kinds.items():
-            values[number] = values[number].astype(kind)
-        return values
+    `kinds` has the type of each column that has fewer, by its number.
+    """
+    values = released(cells, rows)
+    for number, kind in kinds.items():
+        values[number] = values[number].astype(kind)
+    return values
 
 
 class MadeColumn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from typing import IO, ClassVar, NamedTuple
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.late import pa
 from microveil.engines.disk import DiskTable, batch_rows
-from microveil.engines.out_of_core import RemoteOutcome, StoredDigits
+from microveil.engines.out_of_core import RemoteOutcome, with_stored_digits
 from microveil.engines.release_check import Evidence, RemoteComparison
 from microveil.engines.rows import Progress
 from microveil.intake.intake import Intake
@@ -136,7 +137,7 @@ def write_blocks(
     watching = Watching(table, comparison, np.arange(table.count) if comparison.of_rows else sampled)
 
     short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
-    stored = StoredDigits(outcome.released, short)
+    stored = partial(with_stored_digits, outcome.released, short)
 
     def made(batch: slice) -> tuple[Array, list[Seen]]:
         values = np.empty((len(names), batch.stop - batch.start))

@@ -21,14 +21,12 @@ from microveil.io.databases.duckdb import DuckDb
 from microveil.io.databases.postgresql import PostgreSql
 from microveil.io.databases.sqlite import Sqlite
 from microveil.io.files.arrow import Arrow
-from microveil.io.files.csv import Csv, Dialect
-from microveil.io.files.csv_blocks import CsvBlocks
+from microveil.io.files.csv import Csv, CsvBlocks
+from microveil.io.files.dialect import Dialect
 from microveil.io.files.excel import Excel, check_sheet
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
 from microveil.io.files.parquet import Parquet, ParquetBlocks
-from microveil.io.files.sas import SasDataSet, SasTransport
-from microveil.io.files.spss import Spss
-from microveil.io.files.stata import Stata
+from microveil.io.files.stat_formats import SasDataSet, SasTransport, Spss, Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
 from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown
 

@@ -16,7 +16,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.core.table import RowMap
 from microveil.core.threads import single_threaded_blas
-from microveil.engines.out_of_core import RemoteOutcome, StoredDigits, check_eligible, run_out_of_core, shown_rows
+from microveil.engines.out_of_core import RemoteOutcome, check_eligible, run_out_of_core, shown_rows, with_stored_digits
 from microveil.engines.release_check import RemoteComparison
 from microveil.engines.rows import Progress
 from microveil.engines.spark.frames import SparkSource
@@ -108,7 +108,7 @@ def compared(source: SparkSource, intake: Intake, outcome: RemoteOutcome, sample
     if not isinstance(released, SparkTable):
         raise TypeError("this engine releases tables on Spark")
     single = {j: np.float32 for j, name in enumerate(table.confidential_names) if name in source.single}
-    both, stored = table.with_columns_of(released), StoredDigits(outcome.released, single)
+    both, stored = table.with_columns_of(released), partial(with_stored_digits, outcome.released, single)
     comparison = RemoteComparison(table, intake.profile.moments)
     proof, odd = comparison.conclusion(both.total(partial(_compared_sums, comparison, stored, len(table.names))))
     width = len(table.names)

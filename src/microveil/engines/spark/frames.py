@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.late import pa, pl
 from microveil.core.threads import rows_per_piece
 from microveil.engines.out_of_core import RemoteOutcome
-from microveil.engines.spark.rows import RECORD, Making, Packing, RecordLayout, Releasing, RemoteColumn
+from microveil.engines.spark.rows import RECORD, Batches, Making, Packing, RecordLayout, RemoteColumn, release_rows
 from microveil.engines.spark.table import (
     SparkMatrix,
     SparkRecords,
@@ -122,7 +122,7 @@ class SparkSource:
 
     def counted(self, count: CountRows, names: Sequence[str]) -> Iterable[tuple[int, int]]:
         """What is counted in some columns of numbers, on the workers."""
-        counting = _Counting(count, tuple(names))
+        counting = partial(_counted, count, tuple(names))
         rows = self._cells(names).mapInArrow(counting, "broken long, rows long").collect()
         return [(row["broken"], row["rows"]) for row in rows]
 
@@ -242,23 +242,15 @@ class SparkSource:
         ]
         spots = {self.names.index(name): name in single for name in table.confidential_names}
         made = Making(outcome.released, cells.places)
-        releasing = Releasing(cells.records.layout, made, spots, self.names)
+        releasing = partial(release_rows, cells.records.layout, made, spots, self.names)
         return cells.records.mapped(releasing, StructType(fields), with_rest=True)
 
 
-@dataclass(frozen=True, repr=False)
-class _Counting:
-    """Counts on the workers, batch by batch."""
-
-    count: CountRows
-    names: tuple[str, ...]
-
-    def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
-        """What is counted of each batch."""
-        for batch in batches:
-            cells = {name: _numbers(batch.column(j)) for j, name in enumerate(self.names)}
-            broken, rows = self.count(cells)
-            yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
+def _counted(count: CountRows, names: Sequence[str], batches: Batches) -> Batches:
+    """What is counted of each batch, on a worker."""
+    for batch in batches:
+        broken, rows = count({name: _numbers(batch.column(j)) for j, name in enumerate(names)})
+        yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
 
 
 def _numbers(column: Any) -> Array:

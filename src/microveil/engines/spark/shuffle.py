@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,56 +52,45 @@ class Shuffles:
         return values
 
 
-@dataclass(frozen=True, repr=False)
-class Counting:
-    """Sizes of the buckets, from blocks of rows by their numbers: they are drawn, whatever the rows are."""
-
-    shuffles: Shuffles
-    count: int
-
-    def __call__(self, batches: Batches) -> Batches:
-        """One summary of all blocks at hand."""
-        sizes = np.zeros((len(self.shuffles.streams), max(self.shuffles.buckets, 1)), dtype=np.int64)
-        for batch in batches:
-            for block in batch.column(0).to_pylist():
-                rows = slice(block * ROWS_PER_BLOCK, min((block + 1) * ROWS_PER_BLOCK, self.count))
-                for component, own in enumerate(sizes):
-                    own += np.bincount(self.shuffles.digits(component, rows), minlength=own.size)
-        yield batch_of([[0], [0], [packed({"made": sizes})]], SUMMARY)
+def count_buckets(shuffles: Shuffles, count: int, batches: Batches) -> Batches:
+    """Sizes of the buckets of `count` rows, from blocks of them by number: they are drawn, whatever the rows are."""
+    sizes = np.zeros((len(shuffles.streams), max(shuffles.buckets, 1)), dtype=np.int64)
+    for batch in batches:
+        for block in batch.column(0).to_pylist():
+            rows = slice(block * ROWS_PER_BLOCK, min((block + 1) * ROWS_PER_BLOCK, count))
+            for component, own in enumerate(sizes):
+                own += np.bincount(shuffles.digits(component, rows), minlength=own.size)
+    yield batch_of([[0], [0], [packed([sizes])]], SUMMARY)
 
 
-@dataclass(frozen=True, repr=False)
-class Scattering:
-    """What is made of the rows, to buckets."""
+def scatter_rows(layout: RecordLayout, made: Making, shuffles: Shuffles, batches: Batches) -> Batches:
+    """What is `made` of the rows of records, to buckets: for each component and bucket the values of a run of rows.
 
-    layout: RecordLayout
-    made: Making
-    shuffles: Shuffles
+    `batches` have the records' partition, place and cells. Values are in row order.
+    """
+    held: list[Array] = []
+    first = stop = 0
+    for piece in layout.pieces(batches):
+        if held and (piece.rows.start != stop or stop - first >= GATHERED):
+            yield from _scattered(shuffles, first, held)
+            held = []
+        first, stop = (first if held else piece.rows.start), piece.rows.stop
+        held.append(made.made(piece))
+    if held:
+        yield from _scattered(shuffles, first, held)
 
-    def __call__(self, batches: Batches) -> Batches:
-        """For each component and bucket the values of a run of rows, in row order."""
-        held: list[Array] = []
-        first = stop = 0
-        for piece in self.layout.pieces(batches):
-            if held and (piece.rows.start != stop or stop - first >= GATHERED):
-                yield from self._scattered(first, held)
-                held = []
-            first, stop = (first if held else piece.rows.start), piece.rows.stop
-            held.append(self.made.made(piece))
-        if held:
-            yield from self._scattered(first, held)
 
-    def _scattered(self, first: int, held: list[Array]) -> Iterator[pa.RecordBatch]:
-        values = np.concatenate(held, axis=1)
-        rows = slice(first, first + values.shape[1])
-        for component, own in enumerate(values):
-            digits = self.shuffles.digits(component, rows)
-            order = np.argsort(digits, kind="stable")
-            buckets, starts = np.unique(digits[order], return_index=True)
-            cells = _runs(own[order], [*starts.tolist(), own.size])
-            size = len(buckets)
-            columns = [np.full(size, component), buckets.astype(np.int32), np.full(size, first), cells]
-            yield batch_of(columns, SCATTERED)
+def _scattered(shuffles: Shuffles, first: int, held: list[Array]) -> Iterator[pa.RecordBatch]:
+    values = np.concatenate(held, axis=1)
+    rows = slice(first, first + values.shape[1])
+    for component, own in enumerate(values):
+        digits = shuffles.digits(component, rows)
+        order = np.argsort(digits, kind="stable")
+        buckets, starts = np.unique(digits[order], return_index=True)
+        cells = _runs(own[order], [*starts.tolist(), own.size])
+        size = len(buckets)
+        columns = [np.full(size, component), buckets.astype(np.int32), np.full(size, first), cells]
+        yield batch_of(columns, SCATTERED)
 
 
 def _runs(values: Array, borders: Sequence[int]) -> pa.Array:
@@ -111,63 +99,46 @@ def _runs(values: Array, borders: Sequence[int]) -> pa.Array:
     return pa.BinaryArray.from_buffers(pa.binary(), len(borders) - 1, [None, offsets, pa.py_buffer(values)])
 
 
-@dataclass(frozen=True, repr=False)
-class Settling:
-    """Buckets in random order, cut where records end. Batches are sorted by component, bucket and row."""
+def settle_buckets(
+    layout: RecordLayout,
+    shuffles: Shuffles,
+    starts: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    batches: Batches,
+) -> Batches:
+    """Buckets in random order, cut where records end: what goes into each record, and where.
 
-    layout: RecordLayout
-    shuffles: Shuffles
-    starts: NDArray[np.int64]
-    """The row at which each bucket of each component begins."""
-
-    targets: NDArray[np.int64]
-
-    def __call__(self, batches: Batches) -> Batches:
-        """What goes into each record, and where."""
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for (component, bucket), members in groupby(rows, lambda row: (row["component"], row["bucket"])):
-            values = np.frombuffer(b"".join(row["cells"] for row in members)).copy()
-            settled = self.shuffles.settled(component, bucket, values)
-            yield self._to_records(component, int(self.starts[component, bucket]), settled)
-
-    def _to_records(self, component: int, start: int, values: Array) -> pa.RecordBatch:
-        by_row = self.layout.by_row
-        firsts = self.layout.first[by_row]
+    `starts` has the row at which each bucket of each component begins, and `targets` the number that brings rows to
+    each partition. Batches are sorted by component, bucket and row.
+    """
+    by_row = layout.by_row
+    firsts = layout.first[by_row]
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for (component, bucket), members in groupby(rows, lambda row: (row["component"], row["bucket"])):
+        drawn = np.frombuffer(b"".join(row["cells"] for row in members)).copy()
+        values, start = shuffles.settled(component, bucket, drawn), int(starts[component, bucket])
         begin = int(np.searchsorted(firsts, start, side="right")) - 1
         end = int(np.searchsorted(firsts, start + values.size))
-        numbers = by_row[begin:end]
+        numbers, size = by_row[begin:end], end - begin
         borders = np.clip(firsts[begin:end] - start, 0, None)
+        parts, nothing, empty = layout.part[numbers], np.zeros(size, dtype=np.int64), [b""] * size
+        head = [targets[parts], np.full(size, component), borders + start - firsts[begin:end]]
         cells = _runs(values, [*borders.tolist(), values.size])
-        size = len(numbers)
-        offsets = borders + start - firsts[begin:end]
-        parts, nothing, empty = self.layout.part[numbers], np.zeros(size, dtype=np.int64), [b""] * size
-        head = [self.targets[parts], np.full(size, component), offsets]
-        place = [parts, self.layout.at[numbers]]
-        return batch_of([*head, *place, *[nothing] * 5, cells, empty], MOVED)
+        yield batch_of([*head, parts, layout.at[numbers], *[nothing] * 5, cells, empty], MOVED)
 
 
-@dataclass(frozen=True, repr=False)
-class Merging:
-    """Records with what goes into them as further columns. Batches are sorted by record, and begin with it."""
-
-    columns: int
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The records with their new columns."""
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for _, members in groupby(rows, lambda row: (row["part"], row["at"])):
-            yield self._merged(members)
-
-    def _merged(self, members: Iterator[dict[str, Any]]) -> pa.RecordBatch:
-        record = next(members)
-        size = record["rows"]
-        added, filled = np.empty((self.columns, size)), 0
-        for row in members:
+def merge_columns(columns: int, batches: Batches) -> Batches:
+    """Records with so many further columns. Batches are sorted by record, and begin with it."""
+    names = [word.split()[0] for word in RECORD.split(", ")]
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for _, members in groupby(rows, lambda row: (row["part"], row["at"])):
+        record, *others = members
+        added, filled = np.empty((columns, record["rows"])), 0
+        for row in others:
             values = np.frombuffer(row["cells"])
             added[row["component"], row["offset"] : row["offset"] + values.size] = values
             filled += values.size
         if record["component"] != THE_RECORD or filled != added.size:
             raise RuntimeError("a record has not got all its permuted values")
         cells = record["cells"] + added.tobytes()
-        names = [word.split()[0] for word in RECORD.split(", ")]
-        return batch_of([[cells if name == "cells" else record[name]] for name in names], RECORD)
+        yield batch_of([[cells if name == "cells" else record[name]] for name in names], RECORD)

@@ -27,31 +27,31 @@ from microveil.engines.spark.rows import (
     SUMMARY,
     Batches,
     Fold,
-    Folding,
     Make,
     Making,
-    Picking,
     RecordLayout,
-    Reducing,
     RemoteColumn,
     Summary,
     as_moments,
     as_profile,
     fold_largest,
     fold_moments,
+    fold_neighbours,
     fold_profiles,
     fold_totals,
+    pick_rows,
+    reduce_records,
     unpacked,
 )
 from microveil.engines.spark.shuffle import (
     MOVED,
     SCATTERED,
     THE_RECORD,
-    Counting,
-    Merging,
-    Scattering,
-    Settling,
     Shuffles,
+    count_buckets,
+    merge_columns,
+    scatter_rows,
+    settle_buckets,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class SparkRecords:
 
     def reduced(self, make: Make, fold: Fold) -> Summary:
         """All records to one summary, in their order."""
-        reducing = Reducing(self.layout, make, fold)
+        reducing = partial(reduce_records, self.layout, make, fold)
         return summed(self.mapped(reducing, SUMMARY), fold, self.layout.parts)
 
 
@@ -99,7 +99,7 @@ def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
         parts = -(-parts // SUMMARIES_AT_ONCE)
         groups = frame.withColumn("part", (functions.col("part") / SUMMARIES_AT_ONCE).cast("int"))
         ordered = groups.repartition(parts, "part").sortWithinPartitions("part", "number")
-        frame = on_workers(ordered, Folding(fold), SUMMARY)
+        frame = on_workers(ordered, partial(fold_neighbours, fold), SUMMARY)
     found = sorted(frame.collect(), key=lambda row: row["number"])
     return fold([unpacked(row["summary"]) for row in found])
 
@@ -133,11 +133,11 @@ class SparkMatrix(Matrix):
 
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all records of what is made of some columns."""
-        return self.records.reduced(Making(of, self.select(columns).places).total, fold_totals)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_totals)[0]
 
     def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The largest over all records of what is made of some columns."""
-        return self.records.reduced(Making(of, self.select(columns).places).total, fold_largest)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_largest)[0]
 
     def varies(self, column: int) -> bool:  # noqa: ARG002 - it holds for every column
         """Whoever asks knows from the profile that the column varies; another pass for each would be too much."""
@@ -161,9 +161,9 @@ class SparkTable(RemoteTable):
         """What is made of some rows, brought to the driver."""
         wanted, back = np.unique(rows, return_inverse=True)
         records = self.cells.records
-        picking = Picking(records.layout, Making(of, self.cells.places), wanted)
+        picking = partial(pick_rows, records.layout, Making(of, self.cells.places), wanted)
         found = sorted(records.mapped(picking, SUMMARY).collect(), key=lambda row: row["number"])
-        return np.hstack([unpacked(row["summary"])["made"] for row in found])[:, back]
+        return np.hstack([unpacked(row["summary"])[0] for row in found])[:, back]
 
     def take(self, rows: NDArray[np.intp]) -> Microdata:
         """Some of the rows, in memory."""
@@ -206,10 +206,10 @@ def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkR
     session, tasks = records.frame.sparkSession, max(layout.parts, 1)
     starts = _bucket_starts(session, shuffles, layout.count, tasks)
     targets = _targets(session, tasks)
-    scattered = records.mapped(Scattering(layout, made, shuffles), SCATTERED)
+    scattered = records.mapped(partial(scatter_rows, layout, made, shuffles), SCATTERED)
     buckets = scattered.repartition(min(tasks, starts.size), "component", "bucket")
     in_order = buckets.sortWithinPartitions("component", "bucket", "first")
-    settled = on_workers(in_order, Settling(layout, shuffles, starts, targets), MOVED)
+    settled = on_workers(in_order, partial(settle_buckets, layout, shuffles, starts, targets), MOVED)
     target = functions.element_at(
         functions.array(*(functions.lit(int(key)) for key in targets)), functions.col("part") + 1
     )
@@ -220,7 +220,7 @@ def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkR
     ]
     both = records.frame.select(*head, *records.frame.columns).union(settled)
     home = both.repartition(tasks, "target").sortWithinPartitions("part", "at", "component", "offset")
-    wider = on_workers(home, Merging(count), RECORD).persist(on_disks())
+    wider = on_workers(home, partial(merge_columns, count), RECORD).persist(on_disks())
     records.kept.append(wider)
     return replace(records, frame=wider, width=records.width + count)
 
@@ -228,8 +228,8 @@ def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkR
 def _bucket_starts(session: SparkSession, shuffles: Shuffles, rows: int, tasks: int) -> NDArray[np.int64]:
     """The row at which each bucket of each component begins."""
     blocks = session.range(0, -(-rows // ROWS_PER_BLOCK), 1, tasks)
-    counted = on_workers(blocks, Counting(shuffles, rows), SUMMARY)
-    sizes = summed(counted, fold_totals, tasks)["made"]
+    counted = on_workers(blocks, partial(count_buckets, shuffles, rows), SUMMARY)
+    sizes = summed(counted, fold_totals, tasks)[0]
     return np.cumsum(sizes, axis=1) - sizes
 
 

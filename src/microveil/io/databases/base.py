@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from microveil.core.errors import FileError, did_you_mean
 from microveil.core.late import pa, pl
-from microveil.io.files.formats import SourceFormat, needs
-from microveil.io.files.header_names import check_no_pattern
+from microveil.io.files.formats import SourceFormat, check_no_pattern, needs
 from microveil.io.files.numerals import Original, to_numbers, written_as
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from microveil.core.late import pl
 from microveil.io.databases.base import ROWS, Engine, quoted
-from microveil.io.files.formats import SourceFormat
-from microveil.io.files.header_names import check_no_pattern
+from microveil.io.files.formats import SourceFormat, check_no_pattern
 from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database

@@ -17,9 +17,8 @@ from zipfile import BadZipFile, ZipFile
 
 from microveil.core.errors import DataError, FileError, did_you_mean
 from microveil.core.late import pl
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_names, check_table, needs
 from microveil.io.files.formula_injection import text_cells
-from microveil.io.files.header_names import check_names
 from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import MAX_CELLS, check_shape, limit_of
 from microveil.io.locations import Sheet

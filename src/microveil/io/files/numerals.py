@@ -17,12 +17,9 @@ from microveil.core.errors import DataError
 from microveil.core.late import pl
 from microveil.core.table import Matrix
 from microveil.io.dictionary import find_codes
-from microveil.io.files.formats import same_cells
+from microveil.io.files.formats import MISSING, same_cells
 from microveil.io.frames.number_types import LARGEST_WHOLE
 from microveil.storage.atomic import shown
-
-MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
-"""Cells that count as missing in a column of numbers, with or without spaces around."""
 
 SAMPLE: Final = 1000
 """Cells that settle the type of most columns of text."""
