@@ -107,10 +107,10 @@ class Stream:
         return out
 
 
-def row_blocks(size: int, rows_per_block: int = ROWS_PER_BLOCK, first: int = 0) -> Iterator[tuple[int, slice]]:
+def row_blocks(size: int, first: int = 0) -> Iterator[tuple[int, slice]]:
     """Number and extent of the fixed blocks that cover `size` rows from row `first` on; extents count from there."""
-    for block in range(first // rows_per_block, -(-(first + size) // rows_per_block)):
-        start, stop = block * rows_per_block - first, (block + 1) * rows_per_block - first
+    for block in range(first // ROWS_PER_BLOCK, -(-(first + size) // ROWS_PER_BLOCK)):
+        start, stop = block * ROWS_PER_BLOCK - first, (block + 1) * ROWS_PER_BLOCK - first
         yield block, slice(max(start, 0), min(stop, size))
 
 

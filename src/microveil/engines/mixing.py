@@ -6,7 +6,7 @@ small matrix, and goes with K into the one product that every row takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -43,20 +43,13 @@ class RebuildMap:
     perturbed: list[int]
 
 
-@dataclass(frozen=True, repr=False)
-class Blend:
-    """Released columns, the correlation each keeps with its original residuals (where known), and what was found."""
+def blended(
+    context: RunContext, mixture: Mixture, task: ColumnTask, rebuild: RebuildMap
+) -> tuple[list[Array], Array | None, Mixed]:
+    """The released columns: the kept scores and fresh ones, each with their loadings, as the mixture says.
 
-    columns: list[Array]
-    retained: Array | None
-    found: dict[str, float] = field(default_factory=dict)
-    remark: str = ""
-
-
-def blended(context: RunContext, mixture: Mixture, task: ColumnTask, rebuild: RebuildMap) -> Blend:
-    """The released columns: the kept scores and fresh ones, each with their loadings.
-
-    The mixture is chosen by what it does to all columns that vary, those that are rebuilt later among them.
+    With them comes the correlation each keeps with its original residuals, where known. The mixture is chosen by what
+    it does to all columns that vary, those that are rebuilt later among them.
     """
     table, public = task.table, task.table.public
     scores, loadings = _orthonormal(task)
@@ -76,7 +69,7 @@ def blended(context: RunContext, mixture: Mixture, task: ColumnTask, rebuild: Re
     fix = correction(now, goal, public, list(range(kept, kept + fresh)), "triangular")
     join_rows(task, buffer, np.vstack([mixed.old, mixed.new])[:, rebuild.perturbed], fix)
     retained = None if mixture.from_other else _retained(own, mixed)[rebuild.perturbed]
-    return Blend(list(buffer[: task.width]), retained, mixed.found, mixed.remark)
+    return list(buffer[: task.width]), retained, mixed
 
 
 def other_task(context: RunContext, task: ColumnTask) -> ColumnTask:

@@ -382,15 +382,15 @@ def run_out_of_core(
         raise DataError("scores='exact' needs all rows at once", "use engine='memory', or scores='regression'")
     scores = LazyScores(task)
     progress("finding scores", 0.2)
-    done = perturbed(context, task, scores)
-    spectrum = replace(spectrum, notes={**spectrum.notes, **done.notes})
+    goal, fix, notes = perturbed(context, task, scores)
+    spectrum = replace(spectrum, notes={**spectrum.notes, **notes})
     gridded = None
     if plan.rounded:
         if task.table.names != core.names:
             raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
         gridded = gridding(core, summary, profile.minimum[chosen], profile.maximum[chosen])
         spectrum = spectrum.with_remark(gridded.remark)
-    joined = Joined(scores.pipeline, *joining(done.goal, done.goal.axes.loadings, done.fix))
+    joined = Joined(scores.pipeline, *joining(goal, goal.axes.loadings, fix))
     rules = dependence.ordered_rules
     made = {*dependence.independent, *(rule.column for rule in rules)}
     constants = {

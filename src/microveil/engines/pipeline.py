@@ -125,13 +125,6 @@ class Spectrum:
         moved = self.axes.weights[:, self.selected]
         return self.axes.columns.size - rank_of(sorted_eigen(moved @ moved.T)[0])
 
-    @property
-    def untouched_rest(self) -> Array:
-        """The share of each column's variance that no factor has and that came through as it was."""
-        kept = [k for k in range(self.axes.shared, self.axes.count) if k not in set(self.selected)]
-        shares: Array = self.shares[kept].sum(axis=0)
-        return shares
-
 
 def protected(
     context: RunContext,
@@ -150,16 +143,15 @@ def protected(
     task, spectrum, stream = prepared(context, table, summary, sensitive, put_back)
     if isinstance(plan.perturb, Mixture):
         context.progress("mixing scores", 0.3)
-        blend = blended(context, plan.perturb, task, rebuilt_later())
-        spectrum = spectrum.with_remark(blend.remark)
-        return blend.columns, replace(spectrum, retained=blend.retained, found=blend.found)
+        columns, retained, mixed = blended(context, plan.perturb, task, rebuilt_later())
+        return columns, replace(spectrum.with_remark(mixed.remark), retained=retained, found=mixed.found)
     context.progress("finding scores", 0.2)
     scores = HeldScores(task, _source(task, stream))
     near_returns = _near_returns(plan, task, scores.values)
-    done = perturbed(context, task, scores)
+    goal, fix, notes = perturbed(context, task, scores)
     context.progress("writing columns", 0.85)
-    columns = scores.joined(done.goal, done.fix)
-    return columns, replace(spectrum, notes={**spectrum.notes, **done.notes}, near_returns=near_returns)
+    columns = scores.joined(goal, fix)
+    return columns, replace(spectrum, notes={**spectrum.notes, **notes}, near_returns=near_returns)
 
 
 def prepared(
@@ -198,18 +190,13 @@ def prepared(
     return task, spectrum, stream
 
 
-@dataclass(frozen=True, repr=False)
-class Perturbed:
-    """What is left to do with perturbed scores: join them on the axes of the goal, through a correction if any."""
+def perturbed(
+    context: RunContext, task: ColumnTask, scores: Scores
+) -> tuple[ColumnTask, Correction | None, dict[int, str]]:
+    """Perturb the scores, and give them back their moments but for the last correction.
 
-    goal: ColumnTask
-    fix: Correction | None
-    notes: dict[int, str]
-    """What there is to say of single components."""
-
-
-def perturbed(context: RunContext, task: ColumnTask, scores: Scores) -> Perturbed:
-    """Scores perturbed, and given back their moments but for the last correction."""
+    What is left to do is to join them on the axes of the goal, through a correction if any; there are notes on some.
+    """
     plan = context.plan
     exact = plan.exact or task.axes.sets_moments
     goal = task if not exact or has_own_moments(task) else task.on_principal_components()
@@ -228,9 +215,9 @@ def perturbed(context: RunContext, task: ColumnTask, scores: Scores) -> Perturbe
             scores.rotate(goal, task.axes.loadings @ goal.axes.projection)
         fix = None if target is None else _exact(context, goal, scores, target)
         if fix is None or np.isfinite(fix.condition):
-            return Perturbed(goal, fix, notes)
+            return goal, fix, notes
         if not plan.exact:
-            return Perturbed(goal, None, notes)  # too few rows for the moments that were set, and nobody promised them
+            return goal, None, notes  # too few rows for the moments that were set, and nobody promised them
     raise DataError(
         "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
     )

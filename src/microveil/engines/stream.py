@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import IO, ClassVar, NamedTuple
+from typing import IO, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,19 +134,24 @@ def write_blocks(
     unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
     sink = source.sink(file, names)
     comparison = RemoteComparison(table, intake.profile.moments)
-    watching = Watching(table, comparison, np.arange(table.count) if comparison.of_rows else sampled)
-
+    wanted = np.arange(table.count) if comparison.of_rows else sampled
     short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
     stored = partial(with_stored_digits, outcome.released, short)
 
-    def made(batch: slice) -> tuple[Array, list[Seen]]:
+    def see(made: Array, piece: slice) -> tuple[Array, Array, Array]:
+        cells = table.values.piece(piece)
+        first, last = np.searchsorted(wanted, [piece.start, piece.stop])
+        places = wanted[first:last] - piece.start
+        return comparison.sums(cells, made, piece), cells[:, places], made[:, places]
+
+    def made(batch: slice) -> tuple[Array, list[tuple[Array, Array, Array]]]:
         values = np.empty((len(names), batch.stop - batch.start))
-        return values, released.made(stored, batch, values, watching.see, first=outcome.released.reads)
+        return values, released.made(stored, batch, values, see, first=outcome.released.reads)
 
     words = [name for name in kept if not source.is_numeric(name)]
     apart = max(-(-table.count // SAMPLE), 1)
     some: list[pa.RecordBatch] = []
-    seen: list[Seen] = []
+    seen: list[tuple[Array, Array, Array]] = []
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(made, batches[0])
         for number, batch in enumerate(batches):
@@ -160,34 +165,6 @@ def write_blocks(
             sink.write(others, dict(zip(names, values, strict=True)))
             columns.progress("writing the file", 0.6 + 0.4 * batch.stop / table.count)
     sink.close()
-    return replace(watching.seen(seen, rounded=bool(short)), words=some)
-
-
-class Seen(NamedTuple):
-    """What was seen of a piece: sums of a comparison, and the rows of the sample before and after."""
-
-    sums: Array
-    before: Array
-    after: Array
-
-
-@dataclass(frozen=True, repr=False)
-class Watching:
-    """Looks at released rows as they pass."""
-
-    table: DiskTable
-    comparison: RemoteComparison
-    sampled: NDArray[np.intp]
-
-    def see(self, made: Array, piece: slice) -> Seen:
-        """Compare a piece with the original, and keep its rows of the sample."""
-        cells = self.table.values.piece(piece)
-        first, last = np.searchsorted(self.sampled, [piece.start, piece.stop])
-        places = self.sampled[first:last] - piece.start
-        return Seen(self.comparison.sums(cells, made, piece), cells[:, places], made[:, places])
-
-    def seen(self, parts: Sequence[Seen], *, rounded: bool) -> Written:
-        """All pieces in one."""
-        before, after = (np.hstack(cells) for cells in zip(*(part[1:] for part in parts), strict=True))
-        proof, odd = self.comparison.conclusion(np.sum([part.sums for part in parts], axis=0), after)
-        return Written(proof, odd, before, after, rounded)
+    sums, before, after = zip(*seen, strict=True)
+    proof, odd = comparison.conclusion(np.sum(sums, axis=0), np.hstack(after))
+    return Written(proof, odd, np.hstack(before), np.hstack(after), bool(short), words=some)

@@ -158,15 +158,18 @@ class Completed(Mixture):
         "one (and say so); false refuses instead",
     )
 
-    def completed(self, own: Array, part: Array, kept: int) -> Mixed:
-        """Alpha times the part, and what completes it."""
+    def completed(self, own: Array, part: Array, kept: int, what: str) -> Mixed:
+        """Alpha times the `part` of the data's `own` loadings, with so many `kept` scores, and what completes it.
+
+        `what` is taken alpha times is said in a remark.
+        """
         found = completion(own, part)
         if found.share < 1 and not self.lower:
             raise DataError(
                 f"no residuals complete these: the largest alpha is {found.limit:.6g}",
                 "use lower=true, or ask for less",
             )
-        remark = "" if found.share == 1 else f"taken alpha = {found.share:.8g} times, as there is no solution above"
+        remark = f"{what} taken alpha = {found.share:.8g} times, as there is no solution above"
         if 0 < found.share < 1:
             remark += "; in one combination of the columns nothing is added to them, and it can link records"
         return Mixed(
@@ -174,7 +177,7 @@ class Completed(Mixture):
             new=found.matrix,
             kept=list(range(kept)),
             found={"alpha": found.share, "alpha_limit": found.limit},
-            remark=remark,
+            remark="" if found.share == 1 else remark,
         )
 
 
@@ -202,10 +205,7 @@ class ResidualMix(Completed):
                 f"correlation: {len(wanted)} given, but {len(columns)} columns vary ({', '.join(columns)})",
                 "give one number for all, or one for each of them, in this order",
             )
-        mixed = self.completed(own, own * np.array(wanted), own.shape[0])
-        if not mixed.remark:
-            return mixed
-        return Mixed(mixed.old, mixed.new, mixed.kept, mixed.found, f"correlation: all are {mixed.remark}")
+        return self.completed(own, own * np.array(wanted), own.shape[0], "correlation: all are")
 
 
 class SyntheticAddition(Completed):
@@ -221,10 +221,7 @@ class SyntheticAddition(Completed):
 
     def mix(self, own: Array, kept: Array, columns: Sequence[str]) -> Mixed:  # noqa: ARG002 - errors name no column
         """A = alpha times the loadings of the given residuals."""
-        mixed = self.completed(own, kept, kept.shape[0])
-        if not mixed.remark:
-            return mixed
-        return Mixed(mixed.old, mixed.new, mixed.kept, mixed.found, f"other: its residuals are {mixed.remark}")
+        return self.completed(own, kept, kept.shape[0], "other: its residuals are")
 
 
 class OtherScores(Perturbation):
