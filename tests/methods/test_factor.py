@@ -18,10 +18,10 @@ from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.decompose.factor import principal_axes
-from microveil.decompose.select_factors import columns_first
-from microveil.engines.mixing import RebuildMap
+from microveil.decompose.select import columns_first
 from microveil.engines.pipeline import Spectrum, protected
 from microveil.engines.rows import RunContext
+from microveil.engines.scores import RebuildMap
 from microveil.errors import DataError, ParameterError
 from microveil.methods import METHODS
 from microveil.perturb import PERTURBATIONS

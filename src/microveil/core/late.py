@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
+    from scipy import optimize, special, stats
 else:
 
     class _Late(ModuleType):
@@ -24,5 +25,6 @@ else:
 
     pl, pa = _Late("polars"), _Late("pyarrow")
     pc, pa_csv, pq = (_Late(f"pyarrow.{name}") for name in ("compute", "csv", "parquet"))
+    optimize, special, stats = (_Late(f"scipy.{name}") for name in ("optimize", "special", "stats"))
 
-__all__ = ["pa", "pa_csv", "pc", "pl", "pq"]
+__all__ = ["optimize", "pa", "pa_csv", "pc", "pl", "pq", "special", "stats"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -13,8 +13,8 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.core.linalg import inverse_square_root, nearest_rotation, sorted_eigen
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
+from microveil.decompose.axes import standard_axes
 from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
-from microveil.decompose.pca import standard_axes
 
 SAMPLE_ROWS = 20_000
 """Rows the rotation is fitted on: it has m² numbers, and more rows only make it slower."""
@@ -191,19 +191,24 @@ def _fourth_moments(white: Array) -> Array:
 
 def _robust_scatter(white: Array, stream: Stream) -> Array:
     """The minimum covariance determinant of white data, reweighted."""
-    from sklearn.covariance import MinCovDet
-
     if white.shape[1] == 1 or white.shape[0] <= white.shape[1] + 1:
         return np.eye(white.shape[1])  # one coordinate has no axes to choose; so few records have no dense half
-    seed = int(stream.child("mcd").generator().integers(2**31))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # flat and nearly flat scatters are judged by their axes
-        try:
-            found = MinCovDet(random_state=seed).fit(white).covariance_
-        except ValueError:  # half of the records are one and the same
-            return np.zeros((white.shape[1], white.shape[1]))
-    scatter: Array = (found + found.T) / 2
+    found = dense_half(white, stream.child("mcd"))
+    scatter: Array = np.zeros((white.shape[1],) * 2) if found is None else (found.covariance_ + found.covariance_.T) / 2
     return scatter
+
+
+def dense_half(white: Array, stream: Stream) -> Any:
+    """The minimum covariance determinant of white data, as scikit-learn fits it; None if half of the rows are one."""
+    from sklearn.covariance import MinCovDet
+
+    seed = int(stream.generator().integers(2**31))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a dense half that is flat shows in its axes and distances
+        try:
+            return MinCovDet(random_state=seed).fit(white)
+        except ValueError:
+            return None
 
 
 def _skewed_to_the_right(scores: Array) -> Array:

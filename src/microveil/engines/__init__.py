@@ -5,5 +5,3 @@ from microveil.engines.pipeline import Spectrum
 from microveil.engines.rows import Progress
 
 ENGINES = ("auto", "memory", "stream", "spark")
-
-__all__ = ["ENGINES", "Outcome", "Progress", "Spectrum", "run"]

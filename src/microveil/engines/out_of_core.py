@@ -27,9 +27,8 @@ from microveil.core.moments import Moments, Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
 from microveil.core.table import Microdata, RowMap
 from microveil.decompose import Centre, Clustered
-from microveil.engines.gridding import Gridding, gridding
 from microveil.engines.pipeline import Spectrum, perturbed, prepared
-from microveil.engines.rows import ColumnTask, Progress, RunContext, centred, joining
+from microveil.engines.rows import ColumnTask, Gridding, Progress, RunContext, centred, gridding, joining
 from microveil.engines.scores import Components, ComponentTask, Scores, ShareDone
 from microveil.engines.set_aside import dependence_of, places_of
 from microveil.methods import Plan

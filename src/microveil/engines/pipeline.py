@@ -21,25 +21,22 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import for_each_piece, in_threads
 from microveil.decompose import Axes, Centre, Offer, fit_centre
-from microveil.engines.checks import (
-    check_determined,
-    check_noise,
-    check_room,
-    check_sensitive,
-    has_own_moments,
-    high_leverage,
-)
-from microveil.engines.mixing import RebuildMap, blended, other_scores
 from microveil.engines.rows import (
     ColumnTask,
     RunContext,
     Source,
     centre_off,
     centred,
+    check_determined,
+    check_noise,
+    check_room,
+    check_sensitive,
+    has_own_moments,
+    high_leverage,
     refined,
     spread_out,
 )
-from microveil.engines.scores import ComponentTask, HeldScores, Scores
+from microveil.engines.scores import ComponentTask, HeldScores, RebuildMap, Scores, blended, other_scores
 from microveil.measures.risk.leakage import expected_near_returns
 from microveil.methods import Plan
 from microveil.perturb import (
@@ -209,7 +206,8 @@ def perturbed(
         if measured is None and plan.perturb.by_rows:
             measured = scores.moments(task)
         notes = _perturb(context, attempt, task, scores, measured)
-        if before is not None and scores.is_still(before) and attempt < ATTEMPTS - 1:
+        after = None if before is None else scores.copied()
+        if before is not None and after is not None and np.array_equal(before, after) and attempt < ATTEMPTS - 1:
             continue
         if goal is not task:
             scores.rotate(goal, task.axes.loadings @ goal.axes.projection)

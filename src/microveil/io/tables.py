@@ -20,31 +20,14 @@ from microveil.io.databases.base import Engine
 from microveil.io.databases.duckdb import DuckDb
 from microveil.io.databases.postgresql import PostgreSql
 from microveil.io.databases.sqlite import Sqlite
-from microveil.io.files.arrow import Arrow
+from microveil.io.files.columnar import Arrow, Parquet, ParquetBlocks
 from microveil.io.files.csv import Csv, CsvBlocks
 from microveil.io.files.dialect import Dialect
 from microveil.io.files.excel import Excel, check_sheet
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
-from microveil.io.files.parquet import Parquet, ParquetBlocks
 from microveil.io.files.stat_formats import SasDataSet, SasTransport, Spss, Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
 from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown
-
-__all__ = [
-    "EXTENSIONS",
-    "FORMATS",
-    "FileFormat",
-    "Place",
-    "ReadOptions",
-    "atomic_target",
-    "check_place",
-    "check_target",
-    "open_blocks",
-    "pending_table",
-    "place_from",
-    "read_table",
-    "write_table",
-]
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".csv": Csv(),

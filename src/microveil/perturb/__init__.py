@@ -23,9 +23,8 @@ from microveil.perturb.redraw import (
     Uniform,
     VanDerWaerden,
 )
-from microveil.perturb.remove import Remove
 from microveil.perturb.shuffle import Shuffle
-from microveil.perturb.swap import RankSwap, Swap
+from microveil.perturb.swap import RankSwap, Remove, Swap
 
 PERTURBATIONS: dict[str, type[Perturbation]] = {
     "swap": Swap,
@@ -55,21 +54,3 @@ RESERVED: dict[str, type[Perturbation]] = {
     "other": OtherScores,
     "turn": RandomTurn,
 }
-
-__all__ = [
-    "PERTURBATIONS",
-    "RESERVED",
-    "CarryingPerturbation",
-    "Column",
-    "ColumnPerturbation",
-    "Columns",
-    "JointPerturbation",
-    "Mixed",
-    "Mixture",
-    "Normal",
-    "NormalPerturbation",
-    "OtherScores",
-    "Perturbation",
-    "check_draws",
-    "similar_records",
-]

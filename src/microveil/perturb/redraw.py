@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.late import special, stats
 from microveil.core.rng import Stream, row_blocks
 from microveil.core.shuffle import shuffled
 from microveil.perturb.base import (
@@ -163,10 +164,8 @@ class VanDerWaerden(ColumnPerturbation):
 
     def apply(self, column: Column) -> Array:
         """Normal scores in random order."""
-        from scipy.special import ndtri
-
         n = column.values.size
-        return column.brought_to_own_moments(shuffled(ndtri(np.arange(1, n + 1) / (n + 1)), column.stream))
+        return column.brought_to_own_moments(shuffled(special.ndtri(np.arange(1, n + 1) / (n + 1)), column.stream))
 
 
 class Rotate(NormalPerturbation):
@@ -217,8 +216,6 @@ class Fit:
 
 def fit_family(family: Family, sample: Array) -> Fit | None:
     """The maximum-likelihood fit of one family, or None where it has no finite variance to keep."""
-    from scipy import stats
-
     model = getattr(stats, SCIPY_NAMES[family])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # A family that does not suit the data makes the optimiser complain; its distance says it better.

@@ -1,4 +1,4 @@
-"""Swapping: the scores stay, their owners change, anywhere or among neighbours in rank."""
+"""Swapping: the scores stay, their owners change, anywhere or among neighbours in rank. And taking them out."""
 
 from __future__ import annotations
 
@@ -147,3 +147,21 @@ def walk(
             last, hole = pool[size], place[chosen]
             pool[hole] = last
             place[last] = hole
+
+
+class Remove(ColumnPerturbation):
+    """Set the component to its mean, which is zero.
+
+    The means of the data stay; variances shrink by what the component had, and nothing is random. It hides no record:
+    all that is left of one is exact.
+    """
+
+    reference: ClassVar[str] = "D'Acquisto and Naldi, §III, step 3"
+    keeps_mean: ClassVar[bool] = True
+    keeps_variance: ClassVar[bool] = False
+    random: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = True
+
+    def apply(self, column: Column) -> Array:
+        """Zeros."""
+        return np.zeros_like(column.values)

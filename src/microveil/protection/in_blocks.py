@@ -19,7 +19,7 @@ from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress
 from microveil.engines.disk import DiskTable, with_marginals
-from microveil.engines.distributions import Restored
+from microveil.engines.memory import Restored
 from microveil.engines.out_of_core import MadeRows, RemoteOutcome, StoredColumns, run_out_of_core, shown_rows
 from microveil.engines.set_aside import altered_variance
 from microveil.engines.stream import FileSource, Written, write_blocks
