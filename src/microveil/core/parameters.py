@@ -138,21 +138,22 @@ def _matrix(dtype: type) -> Any:
     return BeforeValidator(check)
 
 
+def _for_tests(description: str, allowed: str) -> Any:
+    return Field(repr=False, description=description, json_schema_extra={"allowed": allowed, "for_tests": True})
+
+
 Draws = Annotated[
     NDArray[np.float64] | None,
     _matrix(np.float64),
-    Field(
-        repr=False,
-        description="normal deviates to use instead of drawn ones, a column per perturbed component",
-        json_schema_extra={"allowed": "an n x c array, for tests", "for_tests": True},
+    _for_tests(
+        "normal deviates to use instead of drawn ones, a column per perturbed component", "an n x c array, for tests"
     ),
 ]
 Permutations = Annotated[
     NDArray[np.int64] | None,
     _matrix(np.int64),
-    Field(
-        repr=False,
-        description="rows each score is taken from (counted from 0), instead of drawn ones",
-        json_schema_extra={"allowed": "an n x c array of whole numbers, for tests", "for_tests": True},
+    _for_tests(
+        "rows each score is taken from (counted from 0), instead of drawn ones",
+        "an n x c array of whole numbers, for tests",
     ),
 ]

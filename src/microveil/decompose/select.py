@@ -46,8 +46,8 @@ class Selection(Step):
 
     @property
     def sensitive_columns(self) -> tuple[int | str, ...]:
-        """The columns the user called sensitive."""
-        return ()
+        """The columns the user called sensitive, where there is such a parameter."""
+        return getattr(self, "sensitive", ())
 
     def turned(self, axes: Axes, sensitive: list[int], centred: Moments) -> Axes:  # noqa: ARG002 - for those who turn
         """The axes to choose from, for selections that turn them first; `centred` has the moments of the data."""
@@ -131,11 +131,6 @@ class Components(Selection):
             raise ValueError("sensitive_share goes with components='sensitive' only")
         return self
 
-    @property
-    def sensitive_columns(self) -> tuple[int | str, ...]:
-        """As given."""
-        return self.sensitive
-
     def choose(self, offer: Offer) -> list[int]:
         """As asked."""
         count = offer.axes.count
@@ -212,11 +207,6 @@ class FactorSelection(Selection):
         if self.select not in THRESHOLDED and self.threshold != type(self).model_fields["threshold"].default:
             raise ValueError(f"threshold goes with select='{THRESHOLDED[0]}' or '{THRESHOLDED[1]}' only")
         return self
-
-    @property
-    def sensitive_columns(self) -> tuple[int | str, ...]:
-        """As given."""
-        return self.sensitive
 
     def turned(self, axes: Axes, sensitive: list[int], centred: Moments) -> Axes:
         """The axes with their factors turned; the rest stays."""

@@ -29,10 +29,10 @@ from microveil.core.table import Microdata, RowMap
 from microveil.decompose import Centre, Clustered
 from microveil.engines.pipeline import Spectrum, perturbed, prepared
 from microveil.engines.rows import ColumnTask, Gridding, Progress, RunContext, centred, gridding, joining
-from microveil.engines.scores import Components, ComponentTask, Scores, ShareDone
+from microveil.engines.scores import Components, Scores, ShareDone
 from microveil.engines.set_aside import dependence_of, places_of
 from microveil.methods import Plan
-from microveil.perturb import ColumnPerturbation
+from microveil.perturb import Column, ColumnPerturbation
 from microveil.restore import Correction
 from microveil.rules.column_rules import NOTHING_KNOWN, ColumnRules
 from microveil.rules.linear_rules import Dependence, LinearRule
@@ -78,13 +78,11 @@ class ByRows:
     """New scores of a component, made of the old ones row by row."""
 
     perturb: ColumnPerturbation
-    component: ComponentTask
-    count: int
+    column: Column
 
     def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others read the cells
         """The new scores of some rows."""
-        column = self.component.column(scores, None)
-        return self.perturb.apply(replace(column, rows=rows, rows_in_all=self.count))
+        return self.perturb.apply(replace(self.column, values=scores, rows=rows, notes=[]))
 
 
 def _stored_scores(place: int, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - others need all
@@ -179,22 +177,21 @@ class LazyScores(Scores):
         squares, fourths = self.table.total(partial(_powers, self.pipeline))
         return squares, fourths
 
-    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> list[list[str]]:
+    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> None:
         """Row by row, or by a permutation over all rows."""
         if not components:
-            return []
+            return
         changes: dict[int, Change] = {}
         if by.by_rows:
-            for component in components:
-                stream = Remembered(component.stream.entropy, component.stream.key)
-                changes[component.number] = ByRows(by, replace(component, stream=stream), self.table.count)
+            for number, column in components.items():
+                stream = Remembered(column.stream.entropy, column.stream.key)
+                changes[number] = ByRows(by, replace(column, stream=stream, rows_in_all=self.table.count))
         else:
             first = self.table.values.shape[1]
-            chosen = partial(self.pipeline.only, [component.number for component in components])
-            self.table = self.table.permuted(chosen, [component.stream for component in components], report)
-            changes = {component.number: partial(_stored_scores, first + at) for at, component in enumerate(components)}
+            chosen = partial(self.pipeline.only, list(components))
+            self.table = self.table.permuted(chosen, [column.stream for column in components.values()], report)
+            changes = {number: partial(_stored_scores, first + at) for at, number in enumerate(components)}
         self.pipeline = replace(self.pipeline, changes={**self.pipeline.changes, **changes})
-        return [[] for _ in components]
 
     def rotate(self, goal: ColumnTask, onto: Array) -> None:
         """Scores on other axes: those of the goal."""
@@ -286,37 +283,30 @@ def with_stored_digits(released: RowMap, kinds: Mapping[int, Any], cells: Array,
 class MadeColumn:
     """A released column that is made of the rows again when some of it is read."""
 
-    def __init__(self, made: MadeRows, number: int) -> None:
+    def __init__(self, made: Callable[[slice], Array], number: int, rows: int) -> None:
         self.made, self.number = made, number
-        self.shape, self.size = (made.table.count,), made.table.count
+        self.shape, self.size = (rows,), rows
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, rows: slice) -> Array:
         start, stop, _ = rows.indices(self.size)
-        column: Array = self.made.of(slice(start, stop))[self.number]
+        column: Array = self.made(slice(start, stop))[self.number]
         return column
 
 
-class MadeRows:
-    """Released rows; those that were made last are kept, as columns are read one after the other."""
+def made_columns(table: RemoteTable, released: RowMap, width: int) -> list[Array]:
+    """So many released columns. Rows that were made last are kept, as columns are read one after the other."""
+    last = threading.local()
 
-    def __init__(self, table: RemoteTable, released: RowMap) -> None:
-        self.table, self.released = table, released
-        self._last = threading.local()
-
-    def of(self, rows: slice) -> Array:
-        """Some rows, columns x rows."""
-        if getattr(self._last, "rows", None) != rows:
-            self._last.values = self.released(self.table.values.piece(rows), rows)
-            self._last.rows = rows
-        values: Array = self._last.values
+    def made(rows: slice) -> Array:
+        if getattr(last, "rows", None) != rows:
+            last.values, last.rows = released(table.values.piece(rows), rows), rows
+        values: Array = last.values
         return values
 
-    def columns(self, width: int) -> Sequence[Array]:
-        """The columns, as those of a table."""
-        return cast(Sequence[Array], [MadeColumn(self, number) for number in range(width)])
+    return cast(list[Array], [MadeColumn(made, number, table.count) for number in range(width)])
 
 
 @dataclass(frozen=True, repr=False)

@@ -36,11 +36,12 @@ from microveil.engines.rows import (
     refined,
     spread_out,
 )
-from microveil.engines.scores import ComponentTask, HeldScores, RebuildMap, Scores, blended, other_scores
+from microveil.engines.scores import HeldScores, RebuildMap, Scores, blended, other_scores
 from microveil.measures.risk.leakage import expected_near_returns
 from microveil.methods import Plan
 from microveil.perturb import (
     CarryingPerturbation,
+    Column,
     ColumnPerturbation,
     JointPerturbation,
     Mixture,
@@ -324,13 +325,12 @@ def _perturb(
         dominated = _dominated(plan, task, scores)
         if dominated and measured is None:
             measured = scores.moments(task)
-        components = [_component_task(context, attempt, task, measured, k) for k in selected]
-        carried = [component for component in components if component.number not in dominated]
-        redrawn = [component for component in components if component.number in dominated]
+        components = {k: _component(context, attempt, task, measured, k) for k in selected}
+        redrawn = {k: components.pop(k) for k in dominated}
         progress = context.progress
-        each = scores.perturb(perturb, carried, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
+        scores.perturb(perturb, components, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
         scores.perturb(Normal(), redrawn, lambda _: None)
-        notes = {component.number: "; ".join(own) for component, own in zip(carried, each, strict=True) if own}
+        notes = {k: "; ".join(column.notes) for k, column in components.items() if column.notes}
         return notes | dict.fromkeys(dominated, DOMINATED)
     if not isinstance(scores, HeldScores):
         raise TypeError(f"{type(perturb).__name__} needs all scores at once")
@@ -357,15 +357,17 @@ def _dominated(plan: Plan, task: ColumnTask, scores: Scores) -> list[int]:
     return [k for k in task.selected if share[k] > limit]
 
 
-def _component_task(
-    context: RunContext, attempt: int, task: ColumnTask, measured: Moments | None, number: int
-) -> ComponentTask:
-    """What a perturbation needs to know of the component with this number."""
+def _component(context: RunContext, attempt: int, task: ColumnTask, measured: Moments | None, number: int) -> Column:
+    """What a perturbation needs to know of the component with this number, but for its values.
+
+    The `attempt` counts from 0, and `measured` has the moments of public columns and scores, where they are known.
+    """
     table = task.table
     place = table.public + number
     known = None if measured is None else (float(measured.mean[place]), float(measured.sd[place]))
     stream = context.stream("perturb", attempt, number)
-    return ComponentTask(number, task.selected.index(number), stream, known, free=table.count - 1 - table.public)
+    free = table.count - 1 - table.public
+    return Column(np.empty(0), stream, task.selected.index(number), free=free, known=known)
 
 
 def _exact(context: RunContext, task: ColumnTask, scores: Scores, target: Moments) -> Correction:

@@ -11,8 +11,8 @@ and goes with K into the one product that every row takes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -47,25 +47,8 @@ ShareDone = Callable[[float], None]
 """Hears what share of the components is done."""
 
 
-@dataclass(frozen=True, repr=False)
-class ComponentTask:
-    """A component to perturb: its number and place among those perturbed, its stream, and what is known of it.
-
-    `known` has its mean and standard deviation, if they are known; `free` are the dimensions that it is free in.
-    """
-
-    number: int
-    position: int
-    stream: Stream
-    known: tuple[float, float] | None
-    free: int
-
-    def column(self, values: Array, weights: Array | None) -> Column:
-        """The whole component, as a perturbation sees it."""
-        return Column(values, self.stream, self.position, weights, free=self.free, known=self.known)
-
-
-Components = Sequence[ComponentTask]
+Components = Mapping[int, Column]
+"""Components to perturb by their numbers, as a perturbation sees them, but for their values. Notes are left on them."""
 
 
 class Scores(ABC):
@@ -88,8 +71,8 @@ class Scores(ABC):
         """Sums of the squares and of the fourth powers of each component."""
 
     @abstractmethod
-    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> list[list[str]]:
-        """Perturb components each by itself, with one method; what is returned are the notes on each."""
+    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> None:
+        """Perturb components each by itself, with one method."""
 
     @abstractmethod
     def rotate(self, goal: ColumnTask, onto: Array) -> None:
@@ -134,16 +117,14 @@ class HeldScores(Scores):
         squares = [np.square(score) for score in self.values]
         return np.array([s.sum() for s in squares]), np.array([s @ s for s in squares])
 
-    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> list[list[str]]:
+    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> None:
         """Perturb components each by itself, in threads."""
 
-        def one(component: ComponentTask) -> list[str]:
-            column = component.column(self.buffer[component.number], self.weights)
-            self.buffer[component.number] = by.apply(column)
-            return column.notes
+        def one(number: int, column: Column) -> None:
+            self.buffer[number] = by.apply(replace(column, values=self.buffer[number], weights=self.weights))
 
-        tasks = [partial(one, component) for component in components]
-        return in_threads(tasks, lambda done: report(done / len(components)), small=self.values.size <= SMALL)
+        tasks = [partial(one, *component) for component in components.items()]
+        in_threads(tasks, lambda done: report(done / len(components)), small=self.values.size <= SMALL)
 
     def perturb_together(self, perturb: JointPerturbation, task: ColumnTask, stream: Stream) -> list[str]:
         """Perturb the chosen components all at once; what is returned are notes on them."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableSequence, Sequence
-from functools import cache, partial
-from typing import Annotated, Any, ClassVar, Literal
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
-from microveil.core.compiled import compiled
+from microveil.core.compiled import compiled_late
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import sorted_eigen
 from microveil.core.moments import moments
@@ -134,7 +134,8 @@ def best_sizes(line: Array, group_size: int) -> Numbers:
         shortest_path(line.tolist(), group_size, spread, first)
     else:
         starts = np.array(first, dtype=np.int64)
-        _compiled_path()(line, group_size, np.array(spread), starts)
+        fast = compiled_late(shortest_path, "void(float64[::1], int64, float64[::1], int64[::1])")
+        fast(line, group_size, np.array(spread), starts)
         first = starts.tolist()
     while borders[-1] > 0:
         borders.append(first[borders[-1]])
@@ -162,15 +163,6 @@ def shortest_path(
             if size >= group_size and spread[start] + squares < spread[end + 1]:
                 spread[end + 1] = spread[start] + squares
                 first[end + 1] = start
-
-
-@cache
-def _compiled_path() -> Any:
-    """`shortest_path`, compiled; numba is slow to import: only for long lines."""
-    from numba import types
-
-    values = types.float64[::1]
-    return compiled(types.void(values, types.int64, values, types.int64[::1]))(shortest_path)
 
 
 def first_component(values: Array) -> Array:

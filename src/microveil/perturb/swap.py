@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableSequence, Sequence
-from functools import cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
-from microveil.core.compiled import compiled
+from microveil.core.compiled import compiled_late
 from microveil.core.errors import ParameterError
 from microveil.core.parameters import Permutations
 from microveil.core.rng import Stream
@@ -101,17 +100,9 @@ def partners(rows: int, window: int, stream: Stream) -> NDArray[np.int64]:
         walk(luck.tolist(), window, partner, [0] * room, [0] * rows)
         return np.array(partner, dtype=np.int64)
     found = np.full(rows, -1, dtype=np.int64)
-    _compiled_walk()(luck, window, found, np.empty(room, dtype=np.int64), np.empty(rows, dtype=np.int64))
+    fast = compiled_late(walk, "void(float64[::1], int64, int64[::1], int64[::1], int64[::1])")
+    fast(luck, window, found, np.empty(room, dtype=np.int64), np.empty(rows, dtype=np.int64))
     return found
-
-
-@cache
-def _compiled_walk() -> Any:
-    """`walk`, compiled; numba is slow to import: only for large columns."""
-    from numba import types
-
-    ranks = types.int64[::1]
-    return compiled(types.void(types.float64[::1], types.int64, ranks, ranks, ranks))(walk)
 
 
 def walk(

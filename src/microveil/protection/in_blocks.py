@@ -20,7 +20,7 @@ from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress
 from microveil.engines.disk import DiskTable, with_marginals
 from microveil.engines.memory import Restored
-from microveil.engines.out_of_core import MadeRows, RemoteOutcome, StoredColumns, run_out_of_core, shown_rows
+from microveil.engines.out_of_core import RemoteOutcome, StoredColumns, made_columns, run_out_of_core, shown_rows
 from microveil.engines.set_aside import altered_variance
 from microveil.engines.stream import FileSource, Written, write_blocks
 from microveil.intake.derivable import check_not_derivable
@@ -144,7 +144,7 @@ def outcome_of(plan: Plan, intake: Intake, found: RemoteOutcome, written: Writte
     """What happened on the way, as of a table in memory; the released columns are made again where they are needed."""
     table, spectrum, dependence = intake.table, found.spectrum, found.dependence
     width = len(table.confidential_names)
-    columns = list(MadeRows(found.table, found.released).columns(width))
+    columns = made_columns(found.table, found.released, width)
     mapped = isinstance(found.released.perturbed, StoredColumns) and plan.maps_values
     return Outcome(
         columns=columns,

@@ -2,7 +2,8 @@
 
 A file without a name is readable by nobody else, and the system gives its space back when the process ends, however it
 ends: there is nothing to clean up after a crash. Reading and writing go through the system's cache, which is not part
-of the process: what it holds in memory are the pieces it works on.
+of the process: what it holds in memory are the pieces it works on. (DuckDB and polars would sort and count as well, but
+spill into files with names; pages of a memory map count as the process's own, and a full disk kills it.)
 """
 
 from __future__ import annotations
