@@ -206,54 +206,35 @@ class LazyScores(Scores):
         self.pipeline = replace(self.pipeline, maps=(*self.pipeline.maps, (matrix, constant)))
 
 
-@dataclass(frozen=True, repr=False)
-class Joined:
-    """The columns that the scores at the end of a pipeline add up to."""
+def joined(pipeline: RowPipeline, onto_data: Array, constant: Array, shift: Array, cells: Array, rows: slice) -> Array:
+    """The columns that the scores of some rows (`cells`) add up to at the end of a pipeline.
 
-    pipeline: RowPipeline
-    onto_data: Array
-    constant: Array
-    shift: Array
-
-    @property
-    def reads(self) -> int | None:
-        """How many columns, counted from the first, it needs of a row; None if all."""
-        return self.pipeline.reads
-
-    def __call__(self, cells: Array, rows: slice) -> Array:
-        """The perturbed columns of some rows."""
-        joined = mapped(self.pipeline.scores(cells, rows), self.onto_data, self.constant)
-        joined += self.shift[:, None]
-        return joined
+    `onto_data` (public columns and scores x columns), `constant` and `shift` (columns) are those of `joining`.
+    """
+    columns = mapped(pipeline.scores(cells, rows), onto_data, constant)
+    columns += shift[:, None]
+    return columns
 
 
-@dataclass(frozen=True, repr=False)
-class StoredColumns:
-    """Perturbed columns that are stored as columns of the table, from one place on."""
-
-    first: int
-    count: int
-    reads: int | None = None
-
-    def __call__(self, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - a row map hears of its rows
-        """These columns of some rows."""
-        return cells[self.first : self.first + self.count]
+def stored_columns(first: int, count: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """Perturbed columns of some rows, stored as columns of the table (`cells`): so many, from the `first` on."""
+    return cells[first : first + count]
 
 
 @dataclass(frozen=True, repr=False)
 class Released:
-    """The last step: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
+    """The last step: columns that follow from the perturbed ones rebuilt, and constant ones put back.
 
-    perturbed: Joined | StoredColumns
+    It `reads` so many columns of a row, counted from the first; None if all. Perturbed columns may have been `stored`.
+    """
+
+    perturbed: RowMap
+    reads: int | None
     gridding: Gridding | None
     chosen: Sequence[int]
     rules: Sequence[LinearRule]
     constants: Mapping[int, float]
-
-    @property
-    def reads(self) -> int | None:
-        """How many columns, counted from the first, it needs of a row; None if all."""
-        return self.perturbed.reads
+    stored: bool = False
 
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The released confidential columns of some rows."""
@@ -379,11 +360,12 @@ def run_out_of_core(
             raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
         gridded = gridding(core, summary, profile.minimum[chosen], profile.maximum[chosen])
         spectrum = spectrum.with_remark(gridded.remark)
-    joined = Joined(scores.pipeline, *joining(goal, goal.axes.loadings, fix))
+    perturbed_rows = partial(joined, scores.pipeline, *joining(goal, goal.axes.loadings, fix))
     rules = dependence.ordered_rules
     made = {*dependence.independent, *(rule.column for rule in rules)}
     constants = {
         j: float(profile.minimum[table.public + j]) for j in range(len(table.confidential_names)) if j not in made
     }
-    released = Released(joined, gridded, dependence.independent, rules, constants)
+    reads = scores.pipeline.reads
+    released = Released(perturbed_rows, reads, gridded, dependence.independent, rules, constants)
     return RemoteOutcome(scores.table, released, dependence, spectrum)

@@ -18,11 +18,10 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress
-from microveil.engines.disk import DiskTable, with_marginals
 from microveil.engines.memory import Restored
-from microveil.engines.out_of_core import RemoteOutcome, StoredColumns, made_columns, run_out_of_core, shown_rows
+from microveil.engines.out_of_core import RemoteOutcome, made_columns, run_out_of_core, shown_rows
 from microveil.engines.set_aside import altered_variance
-from microveil.engines.stream import FileSource, Written, write_blocks
+from microveil.engines.stream import DiskTable, FileSource, Written, with_marginals, write_blocks
 from microveil.intake.derivable import check_not_derivable
 from microveil.intake.intake import Intake, take_in
 from microveil.intake.roles import resolve_roles
@@ -145,7 +144,7 @@ def outcome_of(plan: Plan, intake: Intake, found: RemoteOutcome, written: Writte
     table, spectrum, dependence = intake.table, found.spectrum, found.dependence
     width = len(table.confidential_names)
     columns = made_columns(found.table, found.released, width)
-    mapped = isinstance(found.released.perturbed, StoredColumns) and plan.maps_values
+    mapped = found.released.stored and plan.maps_values
     return Outcome(
         columns=columns,
         perturbed=dependence.independent,
