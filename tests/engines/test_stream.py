@@ -228,7 +228,7 @@ def test_neither_batches_nor_threads_nor_row_groups_change_a_bit(
 def test_the_shuffle_on_a_disk_is_the_one_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    for module in (shuffle, disk):
+    for module in (shuffle, stream):
         monkeypatch.setattr(module, "SMALL", 1_000)
     monkeypatch.setattr(shuffle, "ROWS_PER_BUCKET", 4_096)
     monkeypatch.setattr(

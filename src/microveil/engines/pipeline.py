@@ -30,7 +30,6 @@ from microveil.engines.rows import (
     check_determined,
     check_noise,
     check_room,
-    check_sensitive,
     has_own_moments,
     high_leverage,
     refined,
@@ -164,8 +163,7 @@ def prepared(
         table, summary = spread_out(table, summary)
     centre = refined(table, fit_centre(summary, table.public), summary)
     determined = centre.determined(summary)
-    check_sensitive(table, sensitive, determined)
-    check_determined(table, determined)
+    check_determined(table, determined, sensitive)
     stream = context.stream("decompose")
     found = _axes(plan, table, centre, stream)
     axes = plan.select.turned(found, sensitive, centre.centred)

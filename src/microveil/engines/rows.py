@@ -279,17 +279,12 @@ def has_own_moments(task: ColumnTask) -> bool:
     return task.axes.count <= task.axes.columns.size + noise
 
 
-def check_sensitive(table: Microdata, sensitive: list[int], determined: list[int]) -> None:
-    """A sensitive column must have something of its own."""
+def check_determined(table: Microdata, determined: list[int], sensitive: list[int]) -> None:
+    """A column that the public ones leave nothing of would be released as it is, be it sensitive or not."""
     for j in sensitive:
         if j in determined:
-            raise DataError(
-                f"sensitive: the public columns determine '{table.confidential_names[j]}'", "make fewer columns public"
-            )
-
-
-def check_determined(table: Microdata, determined: list[int]) -> None:
-    """A column that the public ones leave nothing of would be released as it is."""
+            problem = f"sensitive: the public columns determine '{table.confidential_names[j]}'"
+            raise DataError(problem, "make fewer columns public")
     if determined:
         names = ", ".join(f"'{table.confidential_names[j]}'" for j in determined)
         raise DataError(
