@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Moments, Profile
-from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
+from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams
 from microveil.core.table import Microdata, RowMap
 from microveil.decompose import Centre, Clustered
 from microveil.engines.pipeline import Spectrum, perturbed, prepared
@@ -60,15 +60,15 @@ class Remembered(Stream):
         """The block that was drawn last is not pickled."""
         return type(self), (self.entropy, self.key)
 
-    def _drawn(self, fill: Fill, size: int, start: int) -> Array:
+    def _drawn(self, kind: str, size: int, start: int) -> Array:
         block, skipped = divmod(start, ROWS_PER_BLOCK)
         if skipped + size > ROWS_PER_BLOCK:
-            return super()._drawn(fill, size, start)
+            return super()._drawn(kind, size, start)
         last: threading.local = self._last  # type: ignore[attr-defined]  # a frozen class
-        if getattr(last, "block", None) != (fill.__name__, block):
+        if getattr(last, "block", None) != (kind, block):
             last.values = np.empty(ROWS_PER_BLOCK)
-            fill(block, last.values)
-            last.block = fill.__name__, block
+            self._fill(kind, block, last.values)
+            last.block = kind, block
         part: Array = last.values[skipped : skipped + size]
         return part
 

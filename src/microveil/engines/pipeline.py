@@ -269,7 +269,7 @@ def _source(task: ColumnTask, stream: Stream) -> Source:
     """
     table, axes = task.table, task.axes
     if axes.noise is None:
-        return Source(table, task.centre, axes.projection)
+        return table, task.centre, axes.projection
     extra, free = axes.noise.shape[0], axes.columns
     noise = in_threads([partial(stream.child(f"noise {j}").normal, table.count) for j in range(extra)])
     columns = Matrix([*table.values.columns, *noise])
@@ -284,7 +284,7 @@ def _source(task: ColumnTask, stream: Stream) -> Source:
     entering = whitening @ axes.noise
     projection = np.vstack([axes.projection, entering])
     projection[free] -= slopes @ entering
-    return Source(wide, centre, projection)
+    return wide, centre, projection
 
 
 def _target(goal: ColumnTask, scores: Scores | None) -> Moments:

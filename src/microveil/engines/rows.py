@@ -51,13 +51,8 @@ class ColumnTask:
         return replace(self, axes=axes, selected=list(range(axes.count)))
 
 
-@dataclass(frozen=True, repr=False)
-class Source:
-    """Where scores come from: columns, what is taken off them, and the projection of what is left."""
-
-    table: Microdata
-    centre: Centre
-    projection: Array
+Source = tuple[Microdata, Centre, Array]
+"""Where scores come from: columns, what is taken off them, and the projection of what is left."""
 
 
 def spread_out(table: Microdata, summary: Moments) -> tuple[Microdata, Moments]:
@@ -154,8 +149,8 @@ def widened(axes: Axes, columns: list[int], width: int) -> Axes:
 
 def scores_of(source: Source, buffer: Array) -> Array:
     """(y - fitted) @ projection, into the first rows of the buffer."""
-    table, centre = source.table, source.centre
-    across = np.ascontiguousarray(source.projection.T)
+    table, centre, projection = source
+    across = np.ascontiguousarray(projection.T)
     scores = buffer[: across.shape[0]]
 
     def project(piece: slice, room: Array) -> None:

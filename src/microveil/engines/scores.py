@@ -215,13 +215,13 @@ def other_scores(context: RunContext, task: ColumnTask, count: int) -> Array:
             "give a table in which no column is constant or follows from others that does not in the data",
         )
     buffer = np.empty((other.axes.count, task.table.count))
-    return scores_of(Source(other.table, other.centre, other.axes.projection), buffer)[:count]
+    return scores_of((other.table, other.centre, other.axes.projection), buffer)[:count]
 
 
 def _orthonormal(task: ColumnTask) -> tuple[Array, Array]:
     """Scores that are uncorrelated at unit variance to the last digit, and their loadings."""
     scores = np.empty((task.axes.count, task.table.count))
-    scores_of(Source(task.table, task.centre, task.axes.projection), scores)
+    scores_of((task.table, task.centre, task.axes.projection), scores)
     return scores, made_uncorrelated(scores, task.table.weights) @ task.axes.loadings
 
 

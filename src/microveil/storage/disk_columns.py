@@ -12,9 +12,10 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,24 +131,16 @@ def on_disk(columns: Sequence[DiskColumn | LabelColumn]) -> Matrix:
     return Matrix(cast(Sequence[Array], columns))
 
 
-class Shelf:
+class Shelf(ExitStack):
     """Makes columns on a disk and lets go of them all; and says how much memory their user may take."""
 
     def __init__(self, folder: Path, memory: int) -> None:
+        super().__init__()
         self.folder, self.memory = folder, memory
-        self._made: list[DiskColumn] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for column in self._made:
-            column.close()
 
     def column(self, rows: int = 0) -> DiskColumn:
         """A new column of so many rows, with nothing in them yet."""
-        self._made.append(DiskColumn(rows, self.folder))
-        return self._made[-1]
+        return self.enter_context(closing(DiskColumn(rows, self.folder)))
 
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
