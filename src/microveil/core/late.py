@@ -1,7 +1,6 @@
 """Libraries that are slow to load: each is loaded when it is first used (SPEC 1 of Scientific Python).
 
-`from microveil.core.late import pl` costs nothing, `pl.DataFrame` loads polars. Libraries that need not be installed
-are imported by the functions that use them.
+`from microveil.core.late import pl` costs nothing, `pl.DataFrame` loads polars.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
+    from pyspark.sql import functions as sf
+    from pyspark.sql import types as spark_types
     from scipy import optimize, special, stats
 else:
 
@@ -26,5 +27,6 @@ else:
     pl, pa = _Late("polars"), _Late("pyarrow")
     pc, pa_csv, pq = (_Late(f"pyarrow.{name}") for name in ("compute", "csv", "parquet"))
     optimize, special, stats = (_Late(f"scipy.{name}") for name in ("optimize", "special", "stats"))
+    sf, spark_types = _Late("pyspark.sql.functions"), _Late("pyspark.sql.types")
 
-__all__ = ["optimize", "pa", "pa_csv", "pc", "pl", "pq", "special", "stats"]
+__all__ = ["optimize", "pa", "pa_csv", "pc", "pl", "pq", "sf", "spark_types", "special", "stats"]

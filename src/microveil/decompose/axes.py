@@ -43,16 +43,15 @@ def residual_axes(centred: Moments) -> Axes:
     rows = centred.standardised
     if rows is not None:
         return axes_of_factor(*_cholesky_of_rows(rows), centred.sd)
-    return triangular_axes(centred.covariance / np.outer(centred.sd, centred.sd), centred.sd)
-
-
-def triangular_axes(correlation: Array, sd: Array) -> Axes:
-    """Axes on which uncorrelated scores of unit variance get this correlation and these standard deviations."""
-    return axes_of_factor(*generalised_cholesky(correlation), sd)
+    correlation = centred.covariance / np.outer(centred.sd, centred.sd)
+    return axes_of_factor(*generalised_cholesky(correlation), centred.sd)
 
 
 def axes_of_factor(factor: Array, pivots: list[int], sd: Array) -> Axes:
-    """The axes of a triangular factor (columns x pivots) of the correlations, and these standard deviations."""
+    """Axes on which uncorrelated scores of unit variance get the correlations that a triangular factor is of.
+
+    The `factor` is columns x pivots; `sd` has the standard deviations of the columns.
+    """
     projection = np.zeros((sd.size, len(pivots)))
     projection[pivots] = np.linalg.inv(factor[pivots]).T / sd[pivots, None]
     return Axes(projection=projection, loadings=factor.T * sd, variance=np.ones(len(pivots)), weights=factor)
@@ -142,7 +141,7 @@ class RankTarget(Decomposition):
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - nothing random
         """The Cholesky factor of the target."""
         target = nearest_correlation(self._target(centred, sample))
-        return replace(triangular_axes(target, centred.sd), sets_moments=True)
+        return replace(axes_of_factor(*generalised_cholesky(target), centred.sd), sets_moments=True)
 
     def _target(self, centred: Moments, sample: Sample) -> Array:
         if self.target == "pearson":

@@ -20,10 +20,9 @@ from microveil.core.arrays import Array
 from microveil.core.factor import generalised_qr, without_round_off
 from microveil.core.late import stats
 from microveil.core.linalg import rank_of, sorted_eigen
-from microveil.core.moments import Moments
 from microveil.core.rng import Stream
-from microveil.decompose.axes import residual_axes
-from microveil.decompose.base import SQUARED, Axes, Decomposition, Sample
+from microveil.decompose.axes import Cholesky
+from microveil.decompose.base import SQUARED
 from microveil.decompose.ica import dense_half
 from microveil.decompose.select import Columns
 
@@ -91,8 +90,8 @@ class ClusterLayout:
     alpha: float | None = None
 
 
-class Clustered(Decomposition):
-    """Base of decompositions that regress inside clusters; what is left there has scores of its own."""
+class Clustered(Cholesky):
+    """Base of decompositions that regress inside clusters; what is left there has scores of its own, on such axes."""
 
     reference: ClassVar[str] = "Langsrud (2019), §6"
     ordered: ClassVar[bool] = True
@@ -112,10 +111,6 @@ class Clustered(Decomposition):
             if each.name in type(self).model_fields
         }
         return ClusterLayout(similar=self.similar, **given)
-
-    def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
-        """The triangular axes of the residuals, which are what a report shows of them."""
-        return residual_axes(centred)
 
 
 class _GivenClusters(Clustered):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.core.late import pa, pl
+from microveil.core.late import pa, pl, sf, spark_types
 from microveil.core.rng import Streams
 from microveil.core.table import RowMap
 from microveil.core.threads import rows_per_piece, single_threaded_blas
@@ -103,16 +103,12 @@ class SparkSource:
     @property
     def numeric(self) -> dict[str, bool]:
         """Which columns are numbers."""
-        from pyspark.sql.types import NumericType
-
-        return {field.name: isinstance(field.dataType, NumericType) for field in self.frame.schema.fields}
+        return {field.name: isinstance(field.dataType, spark_types.NumericType) for field in self.frame.schema.fields}
 
     @property
     def single(self) -> set[str]:
         """Columns of single precision, which they keep."""
-        from pyspark.sql.types import FloatType
-
-        return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, FloatType)}
+        return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, spark_types.FloatType)}
 
     @cached_property
     def count(self) -> int:
@@ -184,31 +180,26 @@ class SparkSource:
 
     def _check_held(self, confidential: Sequence[str]) -> None:
         """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
-        from pyspark.sql import functions
-        from pyspark.sql.types import DecimalType, LongType
-
         kinds = {field.name: field.dataType for field in self.frame.schema.fields if field.name in set(confidential)}
         lost = {name: _column(name).cast("double").cast(kind) != _column(name) for name, kind in kinds.items()}
         lost |= {
             name: ~_column(name).between(-LARGEST_WHOLE, LARGEST_WHOLE)
             for name, kind in kinds.items()
-            if isinstance(kind, LongType)
+            if isinstance(kind, spark_types.LongType)
         }
-        wide = [name for name, kind in kinds.items() if isinstance(kind, LongType | DecimalType)]
+        wide = [
+            name for name, kind in kinds.items() if isinstance(kind, spark_types.LongType | spark_types.DecimalType)
+        ]
         if wide:
-            found = self.frame.agg(
-                *(functions.max(lost[name]).alias(f"lost{j}") for j, name in enumerate(wide))
-            ).first()
+            found = self.frame.agg(*(sf.max(lost[name]).alias(f"lost{j}") for j, name in enumerate(wide))).first()
             for name, is_lost in zip(wide, found or (), strict=True):
                 check_held(name, not is_lost)
 
     def _chosen(self, columns: Sequence[str], confidential: Sequence[str]) -> DataFrame:
         """Where each row is, the cells, and the columns that stay, under names that need no quoting."""
-        from pyspark.sql import functions
-
-        found = [functions.spark_partition_id().alias("part")]
+        found = [sf.spark_partition_id().alias("part")]
         if self.from_files:
-            found += [functions.xxhash64(FILE).alias("place"), functions.col(ROW).alias("row")]
+            found += [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")]
         cells = [_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(columns)]
         rest = [name for name in self.names if name not in set(confidential)]
         others = [_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
@@ -229,30 +220,26 @@ class SparkSource:
 
     def _begins(self, place: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[int, int]:
         """The number of the first row of each file, by their names, or of each partition."""
-        from pyspark.sql import functions
-
         order, inverse = np.unique(place, return_inverse=True)
         sizes = dict(zip(order.tolist(), np.bincount(inverse, weights=rows).astype(np.int64).tolist(), strict=True))
         if self.from_files:
-            named = self.frame.select(functions.col(FILE).alias("file"), functions.xxhash64(FILE).alias("place"))
+            named = self.frame.select(sf.col(FILE).alias("file"), sf.xxhash64(FILE).alias("place"))
             sizes = {row["place"]: sizes[row["place"]] for row in sorted(named.distinct().collect())}
         starts = np.cumsum([0, *sizes.values()]).tolist()
         return dict(zip(sizes, starts, strict=False))
 
     def released(self, table: SparkTable, outcome: RemoteOutcome) -> DataFrame:
         """The rows as they are released: same columns, in the order in which Spark reads them."""
-        from pyspark.sql.types import DoubleType, StructField, StructType
-
         cells = cast(SparkTable, outcome.table).cells
         new, single = set(table.confidential_names), self.single
         fields = [
-            StructField(field.name, DoubleType()) if field.name in new - single else field
+            spark_types.StructField(field.name, spark_types.DoubleType()) if field.name in new - single else field
             for field in self.frame.schema.fields
         ]
         spots = {self.names.index(name): name in single for name in table.confidential_names}
         made = Making(outcome.released, cells.places)
         releasing = partial(release_rows, cells.records.layout, made, spots, self.names)
-        return cells.records.mapped(releasing, StructType(fields), with_rest=True)
+        return cells.records.mapped(releasing, spark_types.StructType(fields), with_rest=True)
 
 
 def _counted(count: CountRows, names: Sequence[str], batches: Batches) -> Batches:
@@ -298,10 +285,8 @@ def _session() -> SparkSession:
 
 
 def _column(name: str) -> Column:
-    from pyspark.sql import functions
-
     quoted = name.replace("`", "``")
-    return functions.col(f"`{quoted}`")
+    return sf.col(f"`{quoted}`")
 
 
 def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from microveil.core import shuffle
 from microveil.core.arrays import Array
-from microveil.core.late import pa
+from microveil.core.late import pa, sf
 from microveil.core.moments import Moments, Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Stream
 from microveil.core.shuffle import FIRST_BUCKET, drawn_buckets, shuffle_bucket, shuffled
@@ -92,11 +92,9 @@ def forget(kept: list[DataFrame]) -> None:
 
 def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
     """Summaries of many partitions in one: those of neighbours first, on the workers, and the rest here."""
-    from pyspark.sql import functions
-
     while parts > SUMMARIES_AT_ONCE:
         parts = -(-parts // SUMMARIES_AT_ONCE)
-        groups = frame.withColumn("part", (functions.col("part") / SUMMARIES_AT_ONCE).cast("int"))
+        groups = frame.withColumn("part", (sf.col("part") / SUMMARIES_AT_ONCE).cast("int"))
         ordered = groups.repartition(parts, "part").sortWithinPartitions("part", "number")
         frame = on_workers(ordered, partial(fold_neighbours, fold), SUMMARY)
     found = sorted(frame.collect(), key=lambda row: row["number"])
@@ -199,8 +197,6 @@ def columns_at(places: Iterable[int], rows: int) -> list[Array]:
 
 def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkRecords:
     """Records with further columns: what is made of the rows, each column in random order."""
-    from pyspark.sql import functions
-
     layout, count = records.layout, len(shuffles.streams)
     session, tasks = records.frame.sparkSession, max(layout.parts, 1)
     starts = _bucket_starts(session, shuffles, layout.count, tasks)
@@ -209,13 +205,11 @@ def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkR
     buckets = scattered.repartition(min(tasks, starts.size), "component", "bucket")
     in_order = buckets.sortWithinPartitions("component", "bucket", "first")
     settled = on_workers(in_order, partial(settle_buckets, layout, shuffles, starts, targets), MOVED)
-    target = functions.element_at(
-        functions.array(*(functions.lit(int(key)) for key in targets)), functions.col("part") + 1
-    )
+    target = sf.element_at(sf.array(*(sf.lit(int(key)) for key in targets)), sf.col("part") + 1)
     head = [
         target.cast("long").alias("target"),
-        functions.lit(THE_RECORD).alias("component"),
-        functions.lit(0).alias("offset"),
+        sf.lit(THE_RECORD).alias("component"),
+        sf.lit(0).alias("offset"),
     ]
     both = records.frame.select(*head, *records.frame.columns).union(settled)
     home = both.repartition(tasks, "target").sortWithinPartitions("part", "at", "component", "offset")
@@ -237,13 +231,11 @@ def _targets(session: SparkSession, tasks: int) -> NDArray[np.int64]:
 
     Were the hash to change, the partitions would change places, and nothing else.
     """
-    from pyspark.sql import functions
-
     found: dict[int, int] = {}
     tried = 32 * tasks
     while len(found) < tasks:
         tried *= 2
-        ids = session.range(0, tried, 1, 1).select(functions.pmod(functions.hash("id"), functions.lit(tasks)), "id")
+        ids = session.range(0, tried, 1, 1).select(sf.pmod(sf.hash("id"), sf.lit(tasks)), "id")
         found = dict(map(tuple, reversed(ids.collect())))
     return np.array([found[task] for task in range(tasks)], dtype=np.int64)
 
