@@ -28,7 +28,6 @@ from microveil.measures.risk.linkage import links_in_pieces
 from microveil.measures.risk.proportions import sampled_rows
 from microveil.measures.utility import moments
 from microveil.storage import disk_columns as shelf
-from microveil.storage import remote_table as far
 from microveil.storage.disk_columns import Shelf
 
 Array = NDArray[np.float64]
@@ -142,14 +141,14 @@ def test_figures_do_not_depend_on_the_size_of_pieces(
 ) -> None:
     paths = written(tmp_path, *(with_holes() if holes else (table(), masked(table()))))
     whole = assess_files(*paths, measures=QUICK, seed=3, sample=150, sanity=False)
-    for module in (in_order, pairing, shelf, far):
+    for module in (in_order, pairing, shelf):
         monkeypatch.setattr(module, "STEP", 37, raising=False)
         monkeypatch.setattr(module, "ROWS", 101, raising=False)
         monkeypatch.setattr(module, "MOST_ROWS", 53, raising=False)
         monkeypatch.setattr(module, "FEWEST_ROWS", 1, raising=False)
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 41, raising=False)
         monkeypatch.setattr(module, "PIVOTS", 50, raising=False)
-    monkeypatch.setattr(far, "SHARE", 10**9 // (8 * 100))  # a column of more than 100 cells goes into buckets
+    monkeypatch.setattr(shelf, "SHARE", 10**9 // (8 * 100))  # a column of more than 100 cells goes into buckets
     monkeypatch.setattr(neighbours, "PIECE_ROWS", 101)
     monkeypatch.setattr(threads, "CELLS_PER_PIECE", 300)
     monkeypatch.setattr(measure, "SMALL", 1)
@@ -238,7 +237,7 @@ def test_a_column_is_sorted_in_buckets(tmp_path: Path, kind: str) -> None:
     with Shelf(tmp_path, memory=8_000) as folder:  # too little for the column as a whole
         column = folder.column()
         column.append(values)
-        found = far.sorted_on_disk(cast(Array, column), folder)
+        found = shelf.sorted_on_disk(cast(Array, column), folder)
         np.testing.assert_array_equal(found[:], np.sort(values[~np.isnan(values)]))
 
 

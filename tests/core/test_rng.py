@@ -142,8 +142,9 @@ def test_blocks_differ_from_one_another() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 25])
-def test_row_blocks_cover_every_row_once(size: int) -> None:
-    blocks = list(row_blocks(size, 10))
+def test_row_blocks_cover_every_row_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microveil.core.rng.ROWS_PER_BLOCK", 10)
+    blocks = list(row_blocks(size))
     assert [number for number, _ in blocks] == list(range(len(blocks)))
     covered = [row for _, rows in blocks for row in range(rows.start, rows.stop)]
     assert covered == list(range(size))

@@ -22,7 +22,7 @@ from polars.testing import assert_frame_equal
 
 from microveil.core.errors import DataError, FileError, MicroveilError
 from microveil.io.files import csv as csv_room
-from microveil.io.files import header_names as names_room
+from microveil.io.files import formats as formats_room
 from microveil.io.files import numerals
 from microveil.io.files.formula_injection import formulas_kept
 from microveil.io.tables import (
@@ -323,7 +323,8 @@ def test_whatever_the_standard_library_writes_comes_back(tmp_path, columns, sepa
 @given(st.lists(WORDS.filter(lambda name: name.strip()), min_size=2, max_size=5, unique=True))
 @settings(**HERE)
 def test_any_column_names_come_back(tmp_path, names):
-    assume(not names_room.looks_like_record(["plain", *names]))  # numbers for names are refused
+    assume(not formats_room.looks_like_record(["plain", *names]))  # numbers for names are refused
+    assume(not any(name.startswith("^") and name.endswith("$") for name in names))  # and so are patterns
     buffer = io.StringIO(newline="")
     writer = standard_csv.writer(buffer, delimiter="\t", lineterminator="\r\n")
     writer.writerows([["plain", *names], ["1.50"] * (len(names) + 1)])

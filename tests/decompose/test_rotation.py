@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from reference import tarragona
 
 from microveil.decompose.factor import principal_axes
-from microveil.decompose.rotation import columns_first, varimax, varimax_criterion
+from microveil.decompose.select import columns_first, varimax, varimax_criterion
 
 Array = NDArray[np.float64]
 

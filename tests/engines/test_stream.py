@@ -19,9 +19,9 @@ import pytest
 import microveil as mv
 from microveil.core import shuffle
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.engines import disk, disk_marginals
+from microveil.engines import stream
 from microveil.engines.out_of_core import check_eligible
-from microveil.io.files import csv_blocks
+from microveil.io.files import csv as csv_blocks
 from microveil.io.tables import read_table, write_table
 from microveil.methods import METHODS
 from microveil.perturb import PERTURBATIONS
@@ -228,11 +228,11 @@ def test_neither_batches_nor_threads_nor_row_groups_change_a_bit(
 def test_the_shuffle_on_a_disk_is_the_one_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    for module in (shuffle, disk):
+    for module in (shuffle, stream):
         monkeypatch.setattr(module, "SMALL", 1_000)
     monkeypatch.setattr(shuffle, "ROWS_PER_BUCKET", 4_096)
     monkeypatch.setattr(
-        disk.DiskTable,
+        stream.DiskTable,
         "batches",
         lambda self, _: (slice(s, min(s + batch, self.count)) for s in range(0, self.count, batch)),
     )
@@ -259,7 +259,7 @@ def test_columns_get_their_distributions_back_as_in_memory(files: Path, marginal
 def test_columns_that_are_too_long_to_be_sorted_are_mapped_with_a_stated_error(
     files: Path, monkeypatch: pytest.MonkeyPatch, marginals: str
 ) -> None:
-    monkeypatch.setattr(disk_marginals, "COPIES", 100_000_000 // 8 // 20_000)  # as if 20,000 rows were all that fits
+    monkeypatch.setattr(stream, "COPIES", 100_000_000 // 8 // 20_000)  # as if 20,000 rows were all that fits
     names = ["single", "far", "staff"]
     options: dict[str, Any] = {"confidential": names, "rules": None, "seed": SEED, "memory": "100MB"}
     release = protect_file(

@@ -13,7 +13,7 @@ import microveil as mv
 from microveil.core.linalg import triangular_root
 from microveil.core.moments import Moments, moments
 from microveil.core.rng import Streams
-from microveil.decompose.cholesky import Cholesky, generalised_cholesky
+from microveil.decompose.axes import Cholesky, generalised_cholesky
 from microveil.errors import ParameterError
 from microveil.restore import correction
 

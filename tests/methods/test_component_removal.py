@@ -15,9 +15,9 @@ from microveil.assess import quick_risk
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
-from microveil.engines.context import RunContext
-from microveil.engines.mixing import RebuildMap
 from microveil.engines.pipeline import Spectrum, protected
+from microveil.engines.rows import RunContext
+from microveil.engines.scores import RebuildMap
 from microveil.errors import DataError, ParameterError
 from microveil.measures.utility import MEASURES
 from microveil.methods import METHODS

@@ -14,8 +14,8 @@ import microveil as mv
 from microveil.assess import quick_risk
 from microveil.core.moments import moments
 from microveil.core.rng import Streams
-from microveil.decompose import Axes, ics
-from microveil.decompose.ics import InvariantCoordinates
+from microveil.decompose import Axes, ica
+from microveil.decompose.ica import InvariantCoordinates
 from microveil.errors import DataError, ParameterError
 
 Array = NDArray[np.float64]
@@ -66,7 +66,7 @@ def test_cov_is_the_identity_and_cov4_diagonal_in_the_new_coordinates() -> None:
 
 def test_cov4_of_normal_data_is_the_identity() -> None:
     white = np.random.default_rng(1).standard_normal((200_000, 3))
-    assert np.abs(ics._fourth_moments(white) - np.eye(3)).max() < 0.02
+    assert np.abs(ica._fourth_moments(white) - np.eye(3)).max() < 0.02
 
 
 def test_mcd_is_the_identity_and_cov_diagonal_in_the_new_coordinates() -> None:
@@ -122,8 +122,8 @@ def test_releases_with_given_orders_follow_the_mixture(
     scatter: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The robust search starts from a seed that depends on the data; here it must be the same for both.
-    original = ics._robust_scatter
-    monkeypatch.setattr(ics, "_robust_scatter", lambda white, stream: original(white, Streams(1).stream("same")))
+    original = ica._robust_scatter
+    monkeypatch.setattr(ica, "_robust_scatter", lambda white, stream: original(white, Streams(1).stream("same")))
     data = mixed(6, 200)
     orders = np.column_stack([np.random.default_rng(j).permutation(200) for j in range(4)])
     matrix, shift = mixing(6)
@@ -171,14 +171,14 @@ def test_the_fit_is_on_a_bounded_sample_and_the_components_uncorrelated_in_the_w
 ) -> None:
     data = mixed(9, 5000)
     seen = []
-    original = ics._fourth_moments
+    original = ica._fourth_moments
 
     def watched(white: Array) -> Array:
         seen.append(len(white))
         return original(white)
 
-    monkeypatch.setattr(ics, "_fourth_moments", watched)
-    monkeypatch.setattr(ics, "COV4_ROWS", 1000)
+    monkeypatch.setattr(ica, "_fourth_moments", watched)
+    monkeypatch.setattr(ica, "COV4_ROWS", 1000)
     weights = mv.protect(data, "ics", seed=1).components.weights
     assert 800 < seen[0] <= 1000
     assert np.allclose(weights @ weights.T, np.corrcoef(data.T), atol=1e-12)

@@ -13,8 +13,7 @@ import pytest
 import microveil as mv
 from microveil.core.errors import DataError
 from microveil.core.moments import WIDE, Moments, is_wide, largest_gap, moments
-from microveil.decompose.cholesky import residual_axes
-from microveil.decompose.pca import standard_axes
+from microveil.decompose.axes import residual_axes, standard_axes
 
 
 def wide_table(rows: int, columns: int, seed: int = 0) -> np.ndarray:

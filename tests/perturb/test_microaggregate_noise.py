@@ -12,8 +12,7 @@ import microveil as mv
 from microveil.core.rng import Streams
 from microveil.errors import ParameterError
 from microveil.perturb import Columns
-from microveil.perturb.microaggregate import group_means, similar_records
-from microveil.perturb.microaggregate_noise import MicroaggregateNoise
+from microveil.perturb.microaggregate import MicroaggregateNoise, group_means, similar_records
 
 Array = NDArray[np.float64]
 REPEATS = 400

@@ -12,8 +12,8 @@ from scipy import stats
 
 from microveil.core.rng import Streams
 from microveil.errors import ParameterError
-from microveil.perturb import Column, rank_swap
-from microveil.perturb.rank_swap import RankSwap, partners
+from microveil.perturb import Column, swap
+from microveil.perturb.swap import RankSwap, partners
 
 Array = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def test_partners_pair_off_within_the_window(rows: int, window: int) -> None:
 def test_compiled_and_plain_loops_agree(rows: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Streams(3).stream("swap")
     plain = partners(rows, window, stream)
-    monkeypatch.setattr(rank_swap, "SMALL", 0)
+    monkeypatch.setattr(swap, "SMALL", 0)
     assert np.array_equal(partners(rows, window, stream), plain)
 
 

@@ -26,8 +26,7 @@ from microveil.io.frames.dataframes import Frame, NumpyFrame, open_frame
 from microveil.io.frames.validation import LARGEST
 from microveil.measures.base import scales
 from microveil.options import Assess
-from microveil.storage.disk_columns import BYTES, DiskColumn, Shelf
-from microveil.storage.remote_table import RemoteMatrix
+from microveil.storage.disk_columns import BYTES, DiskColumn, RemoteMatrix, Shelf
 
 REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
 """A table that was only sorted must not pass for one that is hard to link."""

@@ -1,8 +1,9 @@
-"""Compiling a loop once, for the modules of compiled loops (which are imported late, as numba is slow to load)."""
+"""Compiling a loop once. Numba is slow to load: modules of compiled loops are imported late, or loops compiled late."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 
@@ -22,3 +23,9 @@ def compiled(signature: Any, *, reassociate: bool = False) -> Callable[[Callable
             return njit(signature, nogil=True, fastmath=fastmath)(loop)
 
     return decorate
+
+
+@cache
+def compiled_late(loop: Callable[..., Any], signature: str) -> Any:
+    """The loop, compiled when it is first needed: for a table so large that this is worth its time."""
+    return compiled(signature)(loop)

@@ -43,11 +43,6 @@ class Factors:
         return int(self.loadings.shape[0])
 
 
-def factorised(matrix: Array, how: Factorisation = "qr") -> Factors:
-    """Scores and loadings, by the decomposition of this name."""
-    return generalised_qr(matrix) if how == "qr" else generalised_svd(matrix)
-
-
 def generalised_qr(matrix: Array) -> Factors:
     """Gram-Schmidt in the order of the columns, with a positive diagonal (eq. 24-26).
 

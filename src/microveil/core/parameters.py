@@ -6,7 +6,7 @@ Validation messages, the command line's `--set`, `microveil methods ID` and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from microveil.core.errors import ParameterError, did_you_mean, one_of
+from microveil.core.errors import ParameterError, one_of
 
 
 class Step(BaseModel):
@@ -66,38 +66,9 @@ def parameters_of(step: type[Step]) -> list[Parameter]:
     return [_shown(name, field) for name, field in step.model_fields.items()]
 
 
-class Built(dict[type[Step], Step]):
-    """Steps with their parameters, by their class."""
-
-    def step(self, kind: type[S]) -> S:
-        """The step of this class."""
-        found = self[kind]
-        if not isinstance(found, kind):
-            raise TypeError(f"{kind.__name__} was built as {type(found).__name__}")
-        return found
-
-
-class Composed:
-    """Several steps that share one flat set of parameters, as `protect(..., **params)` takes them."""
-
-    def __init__(self, owner: str, steps: Iterable[type[Step]]) -> None:
-        self.owner = owner
-        self.steps = tuple(steps)
-
-    @property
-    def names(self) -> list[str]:
-        """All parameter names."""
-        return [name for step in self.steps for name in step.model_fields]
-
-    def build(self, given: Mapping[str, Any]) -> Built:
-        """One instance of each step from the flat parameters; every parameter must belong to a step."""
-        for name in given:
-            if name not in self.names:
-                raise ParameterError(f"{self.owner} has no parameter '{name}'", did_you_mean(name, self.names))
-        return Built(
-            (step, validated(step, {name: given[name] for name in step.model_fields if name in given}))
-            for step in self.steps
-        )
+def built(step: type[S], given: Mapping[str, Any]) -> S:
+    """The step with those of the given parameters that are its own."""
+    return validated(step, {name: given[name] for name in step.model_fields if name in given})
 
 
 def validated(step: type[S], values: Mapping[str, Any]) -> S:
@@ -167,23 +138,22 @@ def _matrix(dtype: type) -> Any:
     return BeforeValidator(check)
 
 
+def _for_tests(description: str, allowed: str) -> Any:
+    return Field(repr=False, description=description, json_schema_extra={"allowed": allowed, "for_tests": True})
+
+
 Draws = Annotated[
     NDArray[np.float64] | None,
     _matrix(np.float64),
-    Field(
-        repr=False,
-        description="normal deviates to use instead of drawn ones, a column per perturbed component",
-        json_schema_extra={"allowed": "an n x c array, for tests", "for_tests": True},
+    _for_tests(
+        "normal deviates to use instead of drawn ones, a column per perturbed component", "an n x c array, for tests"
     ),
 ]
 Permutations = Annotated[
     NDArray[np.int64] | None,
     _matrix(np.int64),
-    Field(
-        repr=False,
-        description="rows each score is taken from (counted from 0), instead of drawn ones",
-        json_schema_extra={"allowed": "an n x c array of whole numbers, for tests", "for_tests": True},
+    _for_tests(
+        "rows each score is taken from (counted from 0), instead of drawn ones",
+        "an n x c array of whole numbers, for tests",
     ),
 ]
-
-__all__ = ["Composed", "Draws", "Parameter", "Permutations", "Step", "parameters_of", "validated"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,6 @@ from numpy.typing import NDArray
 
 ROWS_PER_BLOCK = 65_536
 """Rows that share one generator. Part of the meaning of a seed: changing it changes every release."""
-
-Fill = Callable[[int, NDArray[np.float64]], None]
-"""Draws of a block, from its beginning on, into an array."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,19 +69,17 @@ class Stream:
 
     def normal(self, size: int, start: int = 0) -> NDArray[np.float64]:
         """Standard normal deviates of so many rows, from row `start` on."""
-        return self._drawn(self._normals, size, start)
+        return self._drawn("standard_normal", size, start)
 
     def uniform(self, size: int, start: int = 0) -> NDArray[np.float64]:
         """Uniform deviates on [0, 1) of so many rows, from row `start` on."""
-        return self._drawn(self._uniforms, size, start)
+        return self._drawn("random", size, start)
 
-    def _normals(self, block: int, out: NDArray[np.float64]) -> None:
-        self.generator(block).standard_normal(out=out)
+    def _fill(self, kind: str, block: int, out: NDArray[np.float64]) -> None:
+        """Draws of a block, from its beginning on, into an array, by the generator's method of this name."""
+        getattr(self.generator(block), kind)(out=out)
 
-    def _uniforms(self, block: int, out: NDArray[np.float64]) -> None:
-        self.generator(block).random(out=out)
-
-    def _drawn(self, fill: Fill, size: int, start: int) -> NDArray[np.float64]:
+    def _drawn(self, kind: str, size: int, start: int) -> NDArray[np.float64]:
         """Draws block by block. A block that is begun in the middle is drawn from its beginning, as numbers come in
         order; that it goes on beyond the end changes nothing before it.
         """
@@ -93,10 +88,10 @@ class Stream:
             skipped = max(start - block * ROWS_PER_BLOCK, 0)
             if skipped:
                 from_start = np.empty(skipped + rows.stop - rows.start)
-                fill(block, from_start)
+                self._fill(kind, block, from_start)
                 out[rows] = from_start[skipped:]
             else:
-                fill(block, out[rows])
+                self._fill(kind, block, out[rows])
         return out
 
     def integers(self, bound: int, size: int) -> NDArray[np.int64]:
@@ -107,10 +102,10 @@ class Stream:
         return out
 
 
-def row_blocks(size: int, rows_per_block: int = ROWS_PER_BLOCK, first: int = 0) -> Iterator[tuple[int, slice]]:
+def row_blocks(size: int, first: int = 0) -> Iterator[tuple[int, slice]]:
     """Number and extent of the fixed blocks that cover `size` rows from row `first` on; extents count from there."""
-    for block in range(first // rows_per_block, -(-(first + size) // rows_per_block)):
-        start, stop = block * rows_per_block - first, (block + 1) * rows_per_block - first
+    for block in range(first // ROWS_PER_BLOCK, -(-(first + size) // ROWS_PER_BLOCK)):
+        start, stop = block * ROWS_PER_BLOCK - first, (block + 1) * ROWS_PER_BLOCK - first
         yield block, slice(max(start, 0), min(stop, size))
 
 

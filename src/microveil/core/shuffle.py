@@ -60,13 +60,10 @@ def shuffled_in_buckets(values: NDArray[np.float64], stream: Stream, buckets: in
     from microveil.core import _shuffle_kernels as kernels  # numba is slow to import: only for large columns
 
     # Making a generator holds the GIL. Threads wait less for each other if each makes all of its own at once.
-    row_generators = [stream.generator(block) for block, _ in row_blocks(len(values))]
     bucket_generators = [stream.generator(FIRST_BUCKET + bucket) for bucket in range(buckets)]
 
     # 1. The bucket of each row.
-    digits = np.empty(len(values), dtype=np.uint16)
-    for block, rows in row_blocks(len(values)):
-        draw_buckets(row_generators[block], buckets, out=digits[rows])
+    digits = drawn_buckets(stream, buckets, slice(0, len(values)))
 
     # 2. Rows to buckets, in row order. A strided column is made contiguous block by block, to save memory.
     sizes = np.zeros(buckets, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Columns in ascending order, in memory or on a disk, and what is read off them piece by piece."""
+"""Columns in ascending order, in memory or on a disk, what is read off them piece by piece, and ranks with ties."""
 
 from __future__ import annotations
 
@@ -62,3 +62,14 @@ def side_by_side(first: Array, second: Array) -> Iterator[tuple[Array, Array, in
         stops = [first_above(column, min(ends)) for column in columns]
         yield first[places[0] : stops[0]], second[places[1] : stops[1]], places[0], places[1]
         places = stops
+
+
+def mid_ranks(column: Array) -> Array:
+    """Ranks from 1; equal values share the mean of theirs."""
+    order = np.argsort(column, kind="stable")
+    ascending = column[order]
+    starts = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
+    sizes = np.diff(np.r_[starts, column.size])
+    ranks = np.empty(column.size)
+    ranks[order] = np.repeat(starts + (sizes + 1) / 2, sizes)
+    return ranks

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.moments import Moments, Pieces, moments
-from microveil.core.profile import Profile, profile_of
+from microveil.core.moments import Moments, Pieces, Profile, moments, profile_of
 from microveil.core.sorted_columns import in_order
 from microveil.core.threads import in_threads, segments
 

@@ -11,12 +11,13 @@ from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.late import optimize
 from microveil.core.linalg import sorted_eigen, square_root
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.core.tolerances import RANK_TOLERANCE
+from microveil.decompose.axes import axes_of_factor, generalised_cholesky
 from microveil.decompose.base import Axes, Decomposition, Sample, number_or_word
-from microveil.decompose.cholesky import axes_of_factor, generalised_cholesky
 
 LEAST_UNIQUE = 0.005
 """Share of its variance that a column keeps for itself at least: communalities stay below 0.995, as in R's psych."""
@@ -168,11 +169,11 @@ def _start(correlation: Array) -> Array:
 
 def _minimised(function: Callable[[Array], tuple[float, Array]], correlation: Array) -> Array:
     """The uniqueness at which the function (with its gradient) is least, within the limits."""
-    from scipy.optimize import minimize
-
     start = _start(correlation)
     limits = [(LEAST_UNIQUE, 1.0)] * start.size
-    found: Array = minimize(function, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": 1_000}).x
+    found: Array = optimize.minimize(
+        function, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": 1_000}
+    ).x
     return found
 
 
@@ -211,8 +212,6 @@ def _within(correlation: Array, loadings: Array) -> Array:
     R (R + m I)⁻¹ L claim less the larger m is, and least of combinations of little variance, where most is claimed too
     much; m is such that the combination keeps for itself what a column keeps at least.
     """
-    from scipy.optimize import brentq
-
     values, vectors = sorted_eigen(correlation)
     along = vectors.T @ loadings
 
@@ -222,5 +221,5 @@ def _within(correlation: Array, loadings: Array) -> Array:
 
     if loadings.shape[1] == 0 or np.linalg.norm(along / np.sqrt(values)[:, None], 2) <= 1:
         return loadings
-    ridge = math.exp(brentq(excess, math.log(RANK_TOLERANCE**4), math.log(1e3 * values[0]), xtol=1e-6))
+    ridge = math.exp(optimize.brentq(excess, math.log(RANK_TOLERANCE**4), math.log(1e3 * values[0]), xtol=1e-6))
     return vectors @ ((values / (values + ridge))[:, None] * along)

@@ -1,17 +1,18 @@
-"""Which components to perturb."""
+"""Which components to perturb; and which factors, and how to turn them first (Calviño et al. 2017, §IV)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from microveil.core.arrays import Array
-from microveil.core.errors import ParameterError
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.linalg import nearest_rotation, rank_of, sorted_eigen
 from microveil.core.moments import Moments
 from microveil.core.parameters import Step
 from microveil.core.table import Matrix
@@ -45,8 +46,8 @@ class Selection(Step):
 
     @property
     def sensitive_columns(self) -> tuple[int | str, ...]:
-        """The columns the user called sensitive."""
-        return ()
+        """The columns the user called sensitive, where there is such a parameter."""
+        return getattr(self, "sensitive", ())
 
     def turned(self, axes: Axes, sensitive: list[int], centred: Moments) -> Axes:  # noqa: ARG002 - for those who turn
         """The axes to choose from, for selections that turn them first; `centred` has the moments of the data."""
@@ -130,11 +131,6 @@ class Components(Selection):
             raise ValueError("sensitive_share goes with components='sensitive' only")
         return self
 
-    @property
-    def sensitive_columns(self) -> tuple[int | str, ...]:
-        """As given."""
-        return self.sensitive
-
     def choose(self, offer: Offer) -> list[int]:
         """As asked."""
         count = offer.axes.count
@@ -157,3 +153,212 @@ class Components(Selection):
             needed = int(np.searchsorted(reached, self.sensitive_share * (1 - 1e-12))) + 1
             chosen.update(largest_first[:needed].tolist())
         return sorted(chosen)
+
+
+Criterion = Literal["all", "loads_on_sensitive", "not_on_public", "more_sensitive_than_public"]
+
+Rotation = Literal["none", "varimax", "sensitive_first", "public_first"]
+
+ROUNDS = 500
+SETTLED = 1e-10
+"""Relative gain of the varimax criterion below which it has converged."""
+
+THRESHOLDED = ("loads_on_sensitive", "not_on_public")
+
+
+class FactorSelection(Selection):
+    """Choose the factors to perturb, after turning them so that few of them speak for the sensitive columns.
+
+    What the paper calls public are here the other confidential columns: they are protected less, not released as they
+    are. Loadings are correlations of a column with a factor, compared without their signs.
+    """
+
+    select: Annotated[Criterion | Numbers, whole_numbers] = Field(
+        default="all",
+        description="which factors to perturb: all, those that load on a sensitive column above the threshold, "
+        "those that load on no other column above it, those that load more on a sensitive column than on any "
+        "other, the first c, or a list counted from 0",
+        json_schema_extra={
+            "allowed": "all, loads_on_sensitive, not_on_public, more_sensitive_than_public, a number from 1, or a "
+            "list of numbers from 0"
+        },
+    )
+    threshold: float = Field(
+        default=0.3, ge=0, lt=1, description="loading above which a factor counts as loading on a column"
+    )
+    rotation: Rotation = Field(
+        default="none",
+        description="how to turn the factors first: not at all, to large and small loadings, or so that the "
+        "sensitive columns (or the others) load on as few as possible",
+    )
+    rest: Literal["perturb", "perturb_sensitive", "keep"] = Field(
+        default="perturb",
+        description="what happens to that part of a column which no factor shares: the same as to the factors, "
+        "that for the sensitive columns only, or nothing, with a warning",
+    )
+    sensitive: Columns = Field(
+        default=(),
+        description="columns that need protection most, for select, rotation and rest",
+        json_schema_extra={"allowed": "a list of columns"},
+    )
+
+    @model_validator(mode="after")
+    def _threshold_needs_criterion(self) -> Self:
+        if self.select not in THRESHOLDED and self.threshold != type(self).model_fields["threshold"].default:
+            raise ValueError(f"threshold goes with select='{THRESHOLDED[0]}' or '{THRESHOLDED[1]}' only")
+        return self
+
+    def turned(self, axes: Axes, sensitive: list[int], centred: Moments) -> Axes:
+        """The axes with their factors turned; the rest stays."""
+        self._check_sensitive(sensitive)
+        count = axes.shared
+        if self.rotation == "none" or count == 0:
+            return axes
+        loadings = axes.weights[:, :count]
+        if self.rotation == "varimax":
+            turn = varimax(loadings)
+        else:
+            others = [j for j in axes.columns.tolist() if j not in sensitive]
+            turn = columns_first(loadings, sensitive if self.rotation == "sensitive_first" else others)
+        return _turned(axes, turn, centred.covariance)
+
+    def choose(self, offer: Offer) -> list[int]:
+        """By the criterion, and the rest if it is to be perturbed too."""
+        count = offer.axes.shared
+        rest = [
+            count + place
+            for place, column in enumerate(offer.axes.rest_of)
+            if self.rest == "perturb" or (self.rest == "perturb_sensitive" and column in offer.sensitive)
+        ]
+        chosen = self._factors(offer, count)
+        if not chosen and not rest:
+            raise DataError(
+                "the columns have no common factor, so that there is nothing to perturb",
+                "use rest='perturb', or another method",
+            )
+        _tell_of_rest(offer, chosen, rest)
+        return [*chosen, *rest]
+
+    def _factors(self, offer: Offer, count: int) -> list[int]:
+        if count == 0 or self.select == "all":
+            return list(range(count))
+        if not isinstance(self.select, str):
+            return numbered("select", self.select, count)
+        loadings = np.abs(offer.axes.weights[:, :count])
+        others = [j for j in offer.axes.columns.tolist() if j not in offer.sensitive]
+        on_sensitive = loadings[offer.sensitive].max(axis=0)
+        on_others = loadings[others].max(axis=0, initial=0.0)
+        meets = {
+            "loads_on_sensitive": on_sensitive > self.threshold,
+            "not_on_public": on_others <= self.threshold,
+            "more_sensitive_than_public": on_sensitive > on_others,
+        }[self.select]
+        if not meets.any():
+            raise ParameterError(
+                f"select: none of the {count} factors meets '{self.select}', so that nothing would be perturbed",
+                "use another rotation, criterion or threshold",
+            )
+        return np.flatnonzero(meets).tolist()
+
+    def _check_sensitive(self, sensitive: list[int]) -> None:
+        """Sensitive columns must be named where they are asked for, and only there."""
+        asking = [
+            name
+            for name, asks in [
+                (f"select='{self.select}'", isinstance(self.select, str) and self.select != "all"),
+                (f"rotation='{self.rotation}'", self.rotation in ("sensitive_first", "public_first")),
+                (f"rest='{self.rest}'", self.rest == "perturb_sensitive"),
+            ]
+            if asks
+        ]
+        if asking and not sensitive:
+            raise ParameterError("sensitive: no column named", f"{asking[0]} needs sensitive=[...]")
+        if sensitive and not asking:
+            raise ParameterError(
+                "sensitive: plays no part in this select, rotation and rest", "set one of them that uses it"
+            )
+
+
+def _tell_of_rest(offer: Offer, factors: list[int], perturbed: list[int]) -> None:
+    """How much of the columns is in no factor and stays as it is, and what of them comes through altogether."""
+    kept = [k for k in range(offer.axes.shared, offer.axes.count) if k not in perturbed]
+    if not kept:
+        return
+    shares = offer.shares[kept].sum(axis=0)
+    most = int(shares.argmax())
+    moved = offer.axes.weights[:, [*factors, *perturbed]]
+    unmoved = offer.axes.columns.size - rank_of(sorted_eigen(moved @ moved.T)[0])
+    through = f", and {unmoved} combinations of the columns come through exactly" if unmoved else ""
+    offer.remarks.append(
+        f"the rest of the columns, which no factor shares, is untouched: {shares[shares > 0].mean():.0%} of their "
+        f"variance, the most in '{offer.columns[most]}' ({shares[most]:.0%}){through}; rest='perturb' perturbs it too"
+    )
+
+
+def _turned(axes: Axes, turn: Array, covariance: Array) -> Axes:
+    """The axes with their first components turned by an orthogonal matrix."""
+    whole = np.eye(axes.count)
+    whole[: turn.shape[0], : turn.shape[0]] = turn
+    projection = axes.projection @ whole
+    noise = None if axes.noise is None else axes.noise @ whole
+    variance = np.einsum("ij,ij->j", projection, covariance @ projection)
+    return replace(
+        axes,
+        projection=projection,
+        loadings=whole.T @ axes.loadings,
+        variance=variance if noise is None else variance + np.square(noise).sum(axis=0),
+        weights=axes.weights @ whole,
+        noise=noise,
+    )
+
+
+# --- Rotations: orthogonal matrices T; L T says the same as the loadings L (columns x factors) in other words.
+# (L T)(L T)' = L L', so a rotation changes neither what the factors explain nor the rest; it only decides which factor
+# speaks for which columns.
+
+
+def columns_first(loadings: Array, columns: list[int]) -> Array:
+    """The rotation after which the first of the columns loads on the first factor only, the second on two, and so on.
+
+    Calviño et al. (2017), §IV: "rotate all factors until only the first factor represents it", variable by variable.
+    All those steps in one: with Q R the full QR decomposition of the columns' loadings, transposed, L Q has R' in their
+    rows, which is lower triangular. Signs are such that its diagonal is not negative.
+    """
+    rotation, upper = np.linalg.qr(loadings[columns].T, mode="complete")
+    negative = np.diagonal(upper) < 0
+    rotation[:, : negative.size] *= np.where(negative, -1.0, 1.0)
+    return rotation
+
+
+def varimax(loadings: Array) -> Array:
+    """The rotation that drives squared loadings apart, towards zero and one (Kaiser 1958, rows brought to unit length).
+
+    Each round turns to the nearest rotation in the direction of steepest ascent, which never lowers the criterion.
+    """
+    count = loadings.shape[1]
+    rotation = np.eye(count)
+    if count < 2:
+        return rotation
+    length = np.sqrt(np.square(loadings).sum(axis=1, keepdims=True))
+    rows = loadings / np.where(length > 0, length, 1.0)
+    reached = -np.inf
+    for _ in range(ROUNDS):
+        turned = rows @ rotation
+        ascent = rows.T @ (turned**3 - turned * np.square(turned).mean(axis=0))
+        rotation = nearest_rotation(ascent)
+        now = varimax_criterion(rows @ rotation)
+        if now <= reached + SETTLED * abs(now):
+            break
+        reached = now
+    return rotation * _signs(loadings @ rotation)
+
+
+def varimax_criterion(loadings: Array) -> float:
+    """The variance of the squared loadings, summed over the factors."""
+    return float(np.square(loadings).var(axis=0).sum())
+
+
+def _signs(loadings: Array) -> Array:
+    """1 or -1 for each factor, so that its largest loading is positive."""
+    largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
+    return np.where(largest < 0, -1.0, 1.0)

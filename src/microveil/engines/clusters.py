@@ -18,9 +18,8 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import moments
 from microveil.core.table import Groups, Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered, ClusterLayout, Levels, Parts, crossed, fit_levels, outlying
-from microveil.engines.checks import ALONE, HIGH_LEVERAGE
-from microveil.engines.context import RunContext
 from microveil.engines.pipeline import Spectrum
+from microveil.engines.rows import ALONE, HIGH_LEVERAGE, RunContext
 from microveil.methods import Plan
 from microveil.perturb import NormalPerturbation, check_draws, similar_records
 from microveil.restore import NewResiduals, new_residuals

@@ -23,19 +23,16 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
-from microveil.core.moments import Moments
-from microveil.core.profile import Profile
-from microveil.core.rng import ROWS_PER_BLOCK, Fill, Stream, Streams
+from microveil.core.moments import Moments, Profile
+from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams
 from microveil.core.table import Microdata, RowMap
 from microveil.decompose import Centre, Clustered
-from microveil.engines.context import Progress, RunContext
-from microveil.engines.gridding import Gridding, gridding
 from microveil.engines.pipeline import Spectrum, perturbed, prepared
-from microveil.engines.rows import ColumnTask, centred, joining
-from microveil.engines.scores import Components, ComponentTask, Scores, ShareDone
+from microveil.engines.rows import ColumnTask, Gridding, Progress, RunContext, centred, gridding, joining
+from microveil.engines.scores import Components, Scores, ShareDone
 from microveil.engines.set_aside import dependence_of, places_of
 from microveil.methods import Plan
-from microveil.perturb import ColumnPerturbation
+from microveil.perturb import Column, ColumnPerturbation
 from microveil.restore import Correction
 from microveil.rules.column_rules import NOTHING_KNOWN, ColumnRules
 from microveil.rules.linear_rules import Dependence, LinearRule
@@ -63,15 +60,15 @@ class Remembered(Stream):
         """The block that was drawn last is not pickled."""
         return type(self), (self.entropy, self.key)
 
-    def _drawn(self, fill: Fill, size: int, start: int) -> Array:
+    def _drawn(self, kind: str, size: int, start: int) -> Array:
         block, skipped = divmod(start, ROWS_PER_BLOCK)
         if skipped + size > ROWS_PER_BLOCK:
-            return super()._drawn(fill, size, start)
+            return super()._drawn(kind, size, start)
         last: threading.local = self._last  # type: ignore[attr-defined]  # a frozen class
-        if getattr(last, "block", None) != (fill.__name__, block):
+        if getattr(last, "block", None) != (kind, block):
             last.values = np.empty(ROWS_PER_BLOCK)
-            fill(block, last.values)
-            last.block = fill.__name__, block
+            self._fill(kind, block, last.values)
+            last.block = kind, block
         part: Array = last.values[skipped : skipped + size]
         return part
 
@@ -81,25 +78,17 @@ class ByRows:
     """New scores of a component, made of the old ones row by row."""
 
     perturb: ColumnPerturbation
-    component: ComponentTask
-    count: int
+    column: Column
 
     def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others read the cells
         """The new scores of some rows."""
-        column = self.component.column(scores, None)
-        return self.perturb.apply(replace(column, rows=rows, rows_in_all=self.count))
+        return self.perturb.apply(replace(self.column, values=scores, rows=rows, notes=[]))
 
 
-@dataclass(frozen=True, repr=False)
-class StoredScores:
-    """New scores of a component that are stored as a column of the table, at this place."""
-
-    place: int
-
-    def __call__(self, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - others need all three
-        """The new scores of some rows."""
-        stored: Array = cells[self.place]
-        return stored
+def _stored_scores(place: int, scores: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - others need all
+    """New `scores` of a component that are stored as a column of the table (`cells`), at this place, of some rows."""
+    stored: Array = cells[place]
+    return stored
 
 
 Change = Callable[[Array, Array, slice], Array]
@@ -188,22 +177,21 @@ class LazyScores(Scores):
         squares, fourths = self.table.total(partial(_powers, self.pipeline))
         return squares, fourths
 
-    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> list[list[str]]:
+    def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> None:
         """Row by row, or by a permutation over all rows."""
         if not components:
-            return []
+            return
         changes: dict[int, Change] = {}
         if by.by_rows:
-            for component in components:
-                stream = Remembered(component.stream.entropy, component.stream.key)
-                changes[component.number] = ByRows(by, replace(component, stream=stream), self.table.count)
+            for number, column in components.items():
+                stream = Remembered(column.stream.entropy, column.stream.key)
+                changes[number] = ByRows(by, replace(column, stream=stream, rows_in_all=self.table.count))
         else:
             first = self.table.values.shape[1]
-            chosen = partial(self.pipeline.only, [component.number for component in components])
-            self.table = self.table.permuted(chosen, [component.stream for component in components], report)
-            changes = {component.number: StoredScores(first + at) for at, component in enumerate(components)}
+            chosen = partial(self.pipeline.only, list(components))
+            self.table = self.table.permuted(chosen, [column.stream for column in components.values()], report)
+            changes = {number: partial(_stored_scores, first + at) for at, number in enumerate(components)}
         self.pipeline = replace(self.pipeline, changes={**self.pipeline.changes, **changes})
-        return [[] for _ in components]
 
     def rotate(self, goal: ColumnTask, onto: Array) -> None:
         """Scores on other axes: those of the goal."""
@@ -218,54 +206,35 @@ class LazyScores(Scores):
         self.pipeline = replace(self.pipeline, maps=(*self.pipeline.maps, (matrix, constant)))
 
 
-@dataclass(frozen=True, repr=False)
-class Joined:
-    """The columns that the scores at the end of a pipeline add up to."""
+def joined(pipeline: RowPipeline, onto_data: Array, constant: Array, shift: Array, cells: Array, rows: slice) -> Array:
+    """The columns that the scores of some rows (`cells`) add up to at the end of a pipeline.
 
-    pipeline: RowPipeline
-    onto_data: Array
-    constant: Array
-    shift: Array
-
-    @property
-    def reads(self) -> int | None:
-        """How many columns, counted from the first, it needs of a row; None if all."""
-        return self.pipeline.reads
-
-    def __call__(self, cells: Array, rows: slice) -> Array:
-        """The perturbed columns of some rows."""
-        joined = mapped(self.pipeline.scores(cells, rows), self.onto_data, self.constant)
-        joined += self.shift[:, None]
-        return joined
+    `onto_data` (public columns and scores x columns), `constant` and `shift` (columns) are those of `joining`.
+    """
+    columns = mapped(pipeline.scores(cells, rows), onto_data, constant)
+    columns += shift[:, None]
+    return columns
 
 
-@dataclass(frozen=True, repr=False)
-class StoredColumns:
-    """Perturbed columns that are stored as columns of the table, from one place on."""
-
-    first: int
-    count: int
-    reads: int | None = None
-
-    def __call__(self, cells: Array, rows: slice) -> Array:  # noqa: ARG002 - a row map hears of its rows
-        """These columns of some rows."""
-        return cells[self.first : self.first + self.count]
+def stored_columns(first: int, count: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """Perturbed columns of some rows, stored as columns of the table (`cells`): so many, from the `first` on."""
+    return cells[first : first + count]
 
 
 @dataclass(frozen=True, repr=False)
 class Released:
-    """The last step: columns that follow from the perturbed ones rebuilt, and constant ones put back."""
+    """The last step: columns that follow from the perturbed ones rebuilt, and constant ones put back.
 
-    perturbed: Joined | StoredColumns
+    It `reads` so many columns of a row, counted from the first; None if all. Perturbed columns may have been `stored`.
+    """
+
+    perturbed: RowMap
+    reads: int | None
     gridding: Gridding | None
     chosen: Sequence[int]
     rules: Sequence[LinearRule]
     constants: Mapping[int, float]
-
-    @property
-    def reads(self) -> int | None:
-        """How many columns, counted from the first, it needs of a row; None if all."""
-        return self.perturbed.reads
+    stored: bool = False
 
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The released confidential columns of some rows."""
@@ -281,55 +250,44 @@ class Released:
         return np.array([new[j] for j in sorted(new)])
 
 
-@dataclass(frozen=True, repr=False)
-class StoredDigits:
-    """Released columns with the digits that they are stored with: `kinds` has the type of each that has fewer."""
+def with_stored_digits(released: RowMap, kinds: Mapping[int, Any], cells: Array, rows: slice) -> Array:
+    """Released columns of some rows (`cells`) with the digits that they are stored with.
 
-    released: RowMap
-    kinds: Mapping[int, Any]
-
-    def __call__(self, cells: Array, rows: slice) -> Array:
-        """The released columns of some rows."""
-        values = self.released(cells, rows)
-        for number, kind in self.kinds.items():
-            values[number] = values[number].astype(kind)
-        return values
+    `kinds` has the type of each column that has fewer, by its number.
+    """
+    values = released(cells, rows)
+    for number, kind in kinds.items():
+        values[number] = values[number].astype(kind)
+    return values
 
 
 class MadeColumn:
     """A released column that is made of the rows again when some of it is read."""
 
-    def __init__(self, made: MadeRows, number: int) -> None:
+    def __init__(self, made: Callable[[slice], Array], number: int, rows: int) -> None:
         self.made, self.number = made, number
-        self.shape, self.size = (made.table.count,), made.table.count
+        self.shape, self.size = (rows,), rows
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, rows: slice) -> Array:
         start, stop, _ = rows.indices(self.size)
-        column: Array = self.made.of(slice(start, stop))[self.number]
+        column: Array = self.made(slice(start, stop))[self.number]
         return column
 
 
-class MadeRows:
-    """Released rows; those that were made last are kept, as columns are read one after the other."""
+def made_columns(table: RemoteTable, released: RowMap, width: int) -> list[Array]:
+    """So many released columns. Rows that were made last are kept, as columns are read one after the other."""
+    last = threading.local()
 
-    def __init__(self, table: RemoteTable, released: RowMap) -> None:
-        self.table, self.released = table, released
-        self._last = threading.local()
-
-    def of(self, rows: slice) -> Array:
-        """Some rows, columns x rows."""
-        if getattr(self._last, "rows", None) != rows:
-            self._last.values = self.released(self.table.values.piece(rows), rows)
-            self._last.rows = rows
-        values: Array = self._last.values
+    def made(rows: slice) -> Array:
+        if getattr(last, "rows", None) != rows:
+            last.values, last.rows = released(table.values.piece(rows), rows), rows
+        values: Array = last.values
         return values
 
-    def columns(self, width: int) -> Sequence[Array]:
-        """The columns, as those of a table."""
-        return cast(Sequence[Array], [MadeColumn(self, number) for number in range(width)])
+    return cast(list[Array], [MadeColumn(made, number, table.count) for number in range(width)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -394,19 +352,20 @@ def run_out_of_core(
         raise DataError("scores='exact' needs all rows at once", "use engine='memory', or scores='regression'")
     scores = LazyScores(task)
     progress("finding scores", 0.2)
-    done = perturbed(context, task, scores)
-    spectrum = replace(spectrum, notes={**spectrum.notes, **done.notes})
+    goal, fix, notes = perturbed(context, task, scores)
+    spectrum = replace(spectrum, notes={**spectrum.notes, **notes})
     gridded = None
     if plan.rounded:
         if task.table.names != core.names:
             raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
         gridded = gridding(core, summary, profile.minimum[chosen], profile.maximum[chosen])
         spectrum = spectrum.with_remark(gridded.remark)
-    joined = Joined(scores.pipeline, *joining(done.goal, done.goal.axes.loadings, done.fix))
+    perturbed_rows = partial(joined, scores.pipeline, *joining(goal, goal.axes.loadings, fix))
     rules = dependence.ordered_rules
     made = {*dependence.independent, *(rule.column for rule in rules)}
     constants = {
         j: float(profile.minimum[table.public + j]) for j in range(len(table.confidential_names)) if j not in made
     }
-    released = Released(joined, gridded, dependence.independent, rules, constants)
+    reads = scores.pipeline.reads
+    released = Released(perturbed_rows, reads, gridded, dependence.independent, rules, constants)
     return RemoteOutcome(scores.table, released, dependence, spectrum)

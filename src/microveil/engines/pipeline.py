@@ -21,29 +21,26 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import for_each_piece, in_threads
 from microveil.decompose import Axes, Centre, Offer, fit_centre
-from microveil.engines.checks import (
-    check_determined,
-    check_noise,
-    check_room,
-    check_sensitive,
-    has_own_moments,
-    high_leverage,
-)
-from microveil.engines.context import RunContext
-from microveil.engines.mixing import RebuildMap, blended, other_scores
 from microveil.engines.rows import (
     ColumnTask,
+    RunContext,
     Source,
     centre_off,
     centred,
+    check_determined,
+    check_noise,
+    check_room,
+    has_own_moments,
+    high_leverage,
     refined,
     spread_out,
 )
-from microveil.engines.scores import ComponentTask, HeldScores, Scores
+from microveil.engines.scores import HeldScores, RebuildMap, Scores, blended, other_scores
 from microveil.measures.risk.leakage import expected_near_returns
 from microveil.methods import Plan
 from microveil.perturb import (
     CarryingPerturbation,
+    Column,
     ColumnPerturbation,
     JointPerturbation,
     Mixture,
@@ -125,13 +122,6 @@ class Spectrum:
         moved = self.axes.weights[:, self.selected]
         return self.axes.columns.size - rank_of(sorted_eigen(moved @ moved.T)[0])
 
-    @property
-    def untouched_rest(self) -> Array:
-        """The share of each column's variance that no factor has and that came through as it was."""
-        kept = [k for k in range(self.axes.shared, self.axes.count) if k not in set(self.selected)]
-        shares: Array = self.shares[kept].sum(axis=0)
-        return shares
-
 
 NO_COMPONENTS = Spectrum(
     (), Axes(np.empty((0, 0)), np.empty((0, 0)), np.empty(0), np.empty((0, 0))), [], np.empty((0, 0)), {}
@@ -156,16 +146,15 @@ def protected(
     task, spectrum, stream = prepared(context, table, summary, sensitive, put_back)
     if isinstance(plan.perturb, Mixture):
         context.progress("mixing scores", 0.3)
-        blend = blended(context, plan.perturb, task, rebuilt_later())
-        spectrum = spectrum.with_remark(blend.remark)
-        return blend.columns, replace(spectrum, retained=blend.retained, found=blend.found)
+        columns, retained, mixed = blended(context, plan.perturb, task, rebuilt_later())
+        return columns, replace(spectrum.with_remark(mixed.remark), retained=retained, found=mixed.found)
     context.progress("finding scores", 0.2)
     scores = HeldScores(task, _source(task, stream))
     near_returns = _near_returns(plan, task, scores.values)
-    done = perturbed(context, task, scores)
+    goal, fix, notes = perturbed(context, task, scores)
     context.progress("writing columns", 0.85)
-    columns = scores.joined(done.goal, done.fix)
-    return columns, replace(spectrum, notes={**spectrum.notes, **done.notes}, near_returns=near_returns)
+    columns = scores.joined(goal, fix)
+    return columns, replace(spectrum, notes={**spectrum.notes, **notes}, near_returns=near_returns)
 
 
 def prepared(
@@ -180,8 +169,7 @@ def prepared(
         table, summary = spread_out(table, summary)
     centre = refined(table, fit_centre(summary, table.public), summary)
     determined = centre.determined(summary)
-    check_sensitive(table, sensitive, determined)
-    check_determined(table, determined)
+    check_determined(table, determined, sensitive)
     stream = context.stream("decompose")
     found = _axes(plan, table, centre, stream)
     axes = plan.select.turned(found, sensitive, centre.centred)
@@ -204,18 +192,13 @@ def prepared(
     return task, spectrum, stream
 
 
-@dataclass(frozen=True, repr=False)
-class Perturbed:
-    """What is left to do with perturbed scores: join them on the axes of the goal, through a correction if any."""
+def perturbed(
+    context: RunContext, task: ColumnTask, scores: Scores
+) -> tuple[ColumnTask, Correction | None, dict[int, str]]:
+    """Perturb the scores, and give them back their moments but for the last correction.
 
-    goal: ColumnTask
-    fix: Correction | None
-    notes: dict[int, str]
-    """What there is to say of single components."""
-
-
-def perturbed(context: RunContext, task: ColumnTask, scores: Scores) -> Perturbed:
-    """Scores perturbed, and given back their moments but for the last correction."""
+    What is left to do is to join them on the axes of the goal, through a correction if any; there are notes on some.
+    """
     plan = context.plan
     exact = plan.exact or task.axes.sets_moments
     goal = task if not exact or has_own_moments(task) else task.on_principal_components()
@@ -228,15 +211,16 @@ def perturbed(context: RunContext, task: ColumnTask, scores: Scores) -> Perturbe
         if measured is None and plan.perturb.by_rows:
             measured = scores.moments(task)
         notes = _perturb(context, attempt, task, scores, measured)
-        if before is not None and scores.is_still(before) and attempt < ATTEMPTS - 1:
+        after = None if before is None else scores.copied()
+        if before is not None and after is not None and np.array_equal(before, after) and attempt < ATTEMPTS - 1:
             continue
         if goal is not task:
             scores.rotate(goal, task.axes.loadings @ goal.axes.projection)
         fix = None if target is None else _exact(context, goal, scores, target)
         if fix is None or np.isfinite(fix.condition):
-            return Perturbed(goal, fix, notes)
+            return goal, fix, notes
         if not plan.exact:
-            return Perturbed(goal, None, notes)  # too few rows for the moments that were set, and nobody promised them
+            return goal, None, notes  # too few rows for the moments that were set, and nobody promised them
     raise DataError(
         "exact moments cannot be reached: the perturbed components are collinear", "use exact=False or more rows"
     )
@@ -291,7 +275,7 @@ def _source(task: ColumnTask, stream: Stream) -> Source:
     """
     table, axes = task.table, task.axes
     if axes.noise is None:
-        return Source(table, task.centre, axes.projection)
+        return table, task.centre, axes.projection
     extra, free = axes.noise.shape[0], axes.columns
     noise = in_threads([partial(stream.child(f"noise {j}").normal, table.count) for j in range(extra)])
     columns = Matrix([*table.values.columns, *noise])
@@ -306,7 +290,7 @@ def _source(task: ColumnTask, stream: Stream) -> Source:
     entering = whitening @ axes.noise
     projection = np.vstack([axes.projection, entering])
     projection[free] -= slopes @ entering
-    return Source(wide, centre, projection)
+    return wide, centre, projection
 
 
 def _target(goal: ColumnTask, scores: Scores | None) -> Moments:
@@ -345,13 +329,12 @@ def _perturb(
         dominated = _dominated(plan, task, scores)
         if dominated and measured is None:
             measured = scores.moments(task)
-        components = [_component_task(context, attempt, task, measured, k) for k in selected]
-        carried = [component for component in components if component.number not in dominated]
-        redrawn = [component for component in components if component.number in dominated]
+        components = {k: _component(context, attempt, task, measured, k) for k in selected}
+        redrawn = {k: components.pop(k) for k in dominated}
         progress = context.progress
-        each = scores.perturb(perturb, carried, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
+        scores.perturb(perturb, components, lambda share: progress("perturbing components", 0.3 + 0.4 * share))
         scores.perturb(Normal(), redrawn, lambda _: None)
-        notes = {component.number: "; ".join(own) for component, own in zip(carried, each, strict=True) if own}
+        notes = {k: "; ".join(column.notes) for k, column in components.items() if column.notes}
         return notes | dict.fromkeys(dominated, DOMINATED)
     if not isinstance(scores, HeldScores):
         raise TypeError(f"{type(perturb).__name__} needs all scores at once")
@@ -378,15 +361,17 @@ def _dominated(plan: Plan, task: ColumnTask, scores: Scores) -> list[int]:
     return [k for k in task.selected if share[k] > limit]
 
 
-def _component_task(
-    context: RunContext, attempt: int, task: ColumnTask, measured: Moments | None, number: int
-) -> ComponentTask:
-    """What a perturbation needs to know of the component with this number."""
+def _component(context: RunContext, attempt: int, task: ColumnTask, measured: Moments | None, number: int) -> Column:
+    """What a perturbation needs to know of the component with this number, but for its values.
+
+    The `attempt` counts from 0, and `measured` has the moments of public columns and scores, where they are known.
+    """
     table = task.table
     place = table.public + number
     known = None if measured is None else (float(measured.mean[place]), float(measured.sd[place]))
     stream = context.stream("perturb", attempt, number)
-    return ComponentTask(number, task.selected.index(number), stream, known, free=table.count - 1 - table.public)
+    free = table.count - 1 - table.public
+    return Column(np.empty(0), stream, task.selected.index(number), free=free, known=known)
 
 
 def _exact(context: RunContext, task: ColumnTask, scores: Scores, target: Moments) -> Correction:

@@ -1,20 +1,27 @@
-"""Rows in a pipeline: the centre is taken off, they are turned into scores and joined again, piece by piece."""
+"""Rows in a pipeline: the centre is taken off, they are turned into scores and joined again, piece by piece.
+
+And what is refused before any row is touched: tables in which nothing could be hidden.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.linalg import rank_of, sorted_eigen, triangular_root
-from microveil.core.moments import Moments, Pieces, moments
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.linalg import leverage, rank_of, regression_slopes, sorted_eigen, triangular_root
+from microveil.core.moments import Moments, Pieces, is_wide, moments
+from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import for_each_piece
 from microveil.core.tolerances import FINE_ROUND_OFF
 from microveil.decompose import Axes, Centre, standard_axes
-from microveil.restore import Correction
+from microveil.methods import Plan
+from microveil.restore import Correction, correction, on_grid
 
 COLLINEAR = 1e-6
 """Smallest over largest eigenvalue of the public columns' correlations, below which moments blur the fit on them."""
@@ -44,13 +51,8 @@ class ColumnTask:
         return replace(self, axes=axes, selected=list(range(axes.count)))
 
 
-@dataclass(frozen=True, repr=False)
-class Source:
-    """Where scores come from: columns, what is taken off them, and the projection of what is left."""
-
-    table: Microdata
-    centre: Centre
-    projection: Array
+Source = tuple[Microdata, Centre, Array]
+"""Where scores come from: columns, what is taken off them, and the projection of what is left."""
 
 
 def spread_out(table: Microdata, summary: Moments) -> tuple[Microdata, Moments]:
@@ -147,8 +149,8 @@ def widened(axes: Axes, columns: list[int], width: int) -> Axes:
 
 def scores_of(source: Source, buffer: Array) -> Array:
     """(y - fitted) @ projection, into the first rows of the buffer."""
-    table, centre = source.table, source.centre
-    across = np.ascontiguousarray(source.projection.T)
+    table, centre, projection = source
+    across = np.ascontiguousarray(projection.T)
     scores = buffer[: across.shape[0]]
 
     def project(piece: slice, room: Array) -> None:
@@ -216,3 +218,163 @@ def map_rows(pieces_of: Pieces, target: Array, matrix: Array, constant: Array, s
         target[:, piece] = mapped if shift is None else np.add(mapped, shift[:, None], out=mapped)
 
     for_each_piece(fill, target.shape[1], target.shape[0])
+
+
+Progress = Callable[[str, float], None]
+"""Hears the name of the step at hand and the share of the work that is done."""
+
+
+@dataclass(frozen=True, repr=False)
+class RunContext:
+    """A run of a method over a table, or over one stratum of it."""
+
+    plan: Plan
+    streams: Streams
+    progress: Progress = lambda *_: None
+    stratum: int = 0
+
+    def stream(self, step: str, *address: int) -> Stream:
+        """The random stream of a step in this stratum."""
+        return self.streams.stream(step, self.stratum, *address)
+
+    def in_stratum(self, stratum: int) -> RunContext:
+        """The same for one stratum of several, which tells nobody of its progress."""
+        return replace(self, stratum=stratum, progress=lambda *_: None)
+
+
+HIGH_LEVERAGE = 0.5
+"""Share of a record's own weight in its fitted value from which on the public columns all but tell its values."""
+
+ALONE = 1 - 1e-9
+"""Leverage of a record that the fit must pass through: the only one of its label, in its stratum say."""
+
+
+MOST_WITH_HOLES = 2_000
+"""Columns of a wide table with missing cells, at most: every pair of columns has rows of its own then."""
+
+
+def check_holes(table: Microdata) -> None:
+    """Refuse tables with missing cells that are too wide for matrices of all pairs of columns."""
+    count, width = table.count, len(table.names)
+    if is_wide(count, width) and width > MOST_WITH_HOLES:
+        raise DataError(
+            f"cells are missing, and there are {count} rows of {width} columns: with fewer rows than columns, at most "
+            f"{MOST_WITH_HOLES} columns may have missing cells among them",
+            "fill the missing cells first, or protect some columns at a time",
+        )
+
+
+def has_own_moments(task: ColumnTask) -> bool:
+    """Are the scores as free as their number says?
+
+    If there are more scores than dimensions, those that stay determine all the others, and exact moments of the scores
+    would bring every one of them back. It is then the joined data that get their moments back.
+    """
+    noise = 0 if task.axes.noise is None else task.axes.noise.shape[0]
+    return task.axes.count <= task.axes.columns.size + noise
+
+
+def check_determined(table: Microdata, determined: list[int], sensitive: list[int]) -> None:
+    """A column that the public ones leave nothing of would be released as it is, be it sensitive or not."""
+    for j in sensitive:
+        if j in determined:
+            problem = f"sensitive: the public columns determine '{table.confidential_names[j]}'"
+            raise DataError(problem, "make fewer columns public")
+    if determined:
+        names = ", ".join(f"'{table.confidential_names[j]}'" for j in determined)
+        raise DataError(
+            f"public: these columns determine {names}, so nothing of it would be replaced",
+            "make fewer columns public, or leave it out of confidential",
+        )
+
+
+def check_noise(task: ColumnTask) -> None:
+    """Noise that is uncorrelated with the data needs rows enough to be so."""
+    table, noise = task.table, task.axes.noise
+    columns = task.axes.columns.size
+    if noise is not None and table.count - 1 - table.public - columns < noise.shape[0]:
+        raise DataError(
+            f"exact scores of {noise.shape[0]} factors of {columns} columns need more than {table.count} rows",
+            "use scores='regression', or more rows",
+        )
+
+
+def check_room(plan: Plan, task: ColumnTask) -> None:
+    """Exact moments tie the perturbed scores to all that stays; what is left must be more than a change of sign."""
+    table, untouched = task.table, task.axes.count - len(task.selected)
+    if plan.exact and table.count - 1 - table.public - untouched < max(len(task.selected), 2):
+        raise DataError(
+            f"exact moments of {table.count} rows with {untouched} components untouched leave no other table than this",
+            "perturb all components, use exact=False, or more rows",
+        )
+
+
+def high_leverage(table: Microdata, centre: Centre, summary: Moments) -> int:
+    """How many records are so far out in the public columns that the fit follows them."""
+    public = table.public
+    if public == 0:
+        return 0
+    inverse = regression_slopes(summary.between(slice(0, public), slice(0, public)), np.eye(public))
+    shift, offset = centre.shift[:public, None], centre.offset[:public, None]
+
+    def standing_out(cells: Array, rows: slice) -> Array:
+        x = cells - shift - offset
+        weight = 1.0 if table.weights is None else table.weights[rows]
+        own = leverage((x * (inverse @ x)).sum(axis=0), weight, summary.weight)
+        return np.array([np.count_nonzero(own > HIGH_LEVERAGE), np.count_nonzero(own > ALONE)])
+
+    high, alone = table.total(standing_out, range(public)).tolist()
+    if alone:
+        raise DataError(
+            f"public: {alone} records are alone in what the public columns say, and would be released as they are",
+            "group rare values, or make fewer columns public",
+        )
+    return int(high)
+
+
+@dataclass(frozen=True, repr=False)
+class Gridding:
+    """The map of confidential columns, with public ones before them: `mean + constant + (cells - means) @ matrix`."""
+
+    means: Array
+    matrix: Array
+    constant: Array
+    public: int
+    remark: str
+
+    def of_columns(self, table: Microdata, columns: list[Array]) -> list[Array]:
+        """Columns that are held."""
+        public, released = table.regressors, Matrix(columns)
+        new = np.empty((len(columns), table.count))
+
+        def fill(piece: slice, room: Array) -> None:  # noqa: ARG001 - a grid needs no room of its own
+            new[:, piece] = self.of_rows(public.piece(piece), released.piece(piece))
+
+        for_each_piece(fill, table.count, len(columns))
+        return list(new)
+
+    def of_rows(self, cells: Array, released: Array) -> Array:
+        """Some rows: their cells, of which public columns are the first, and the confidential ones to be released."""
+        off_centre = np.vstack([cells[: self.public], released]) - self.means[:, None]
+        new: Array = np.ascontiguousarray(self.matrix.T) @ off_centre
+        new += self.constant[:, None]
+        new += self.means[self.public :, None]
+        return new
+
+
+def gridding(table: Microdata, summary: Moments, lowest: Array, highest: Array) -> Gridding:
+    """What brings columns with exact moments to the grid; `summary` and the extremes are of the original."""
+    if table.weights is not None and not isinstance(table.weights, np.ndarray):
+        raise ParameterError("exact: 'rounded' does not go with weights on Spark", "use engine='stream'")
+    heaviest = 1.0 if table.weights is None else float(table.weights.max())
+    found = on_grid(summary, lowest, highest, table.public, heaviest)
+    zero = np.zeros_like(summary.offset)
+    now = replace(summary, shift=zero, offset=zero)
+    goal = replace(found.moments, shift=zero, offset=found.moments.mean - summary.mean)
+    fix = correction(now, goal, table.public, list(range(zero.size - table.public)))
+    if not np.isfinite(fix.condition):
+        raise DataError("exact: the columns are collinear, and their moments cannot be rounded", "use exact=False")
+    remark = ""
+    if found.left < 1:
+        remark = f"rounded correlations do not fit together: {1 - found.left:.0%} were taken off all of them"
+    return Gridding(summary.mean, fix.matrix, fix.constant, table.public, remark)

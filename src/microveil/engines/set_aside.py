@@ -9,11 +9,11 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
-from microveil.core.profile import Profile
+from microveil.core.moments import Profile
 from microveil.core.table import Matrix, Microdata
 from microveil.core.tolerances import SUM_ROUND_OFF
-from microveil.engines.mixing import RebuildMap
 from microveil.engines.pipeline import Spectrum
+from microveil.engines.scores import RebuildMap
 from microveil.methods import Plan
 from microveil.restore import Enforcement, Sums, cost_of, ordered
 from microveil.rules.column_rules import ColumnRules

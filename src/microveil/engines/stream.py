@@ -1,21 +1,31 @@
-"""The streaming engine: a file read once onto a disk table, protected there, and written batch by batch."""
+"""The streaming engine: a file read once onto a disk table, protected there, and written batch by batch.
+
+Tables on a disk are permuted with buckets in files, put in order a column at a time, and all else is piece by piece.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import repeat
-from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple
+from typing import IO, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.engines.context import Progress
-from microveil.engines.disk import DiskTable, batch_rows
-from microveil.engines.out_of_core import RemoteOutcome, StoredDigits
+from microveil.core.late import pa
+from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams, row_blocks
+from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, drawn_buckets, shuffle_bucket, shuffled
+from microveil.core.table import Matrix, RowMap
+from microveil.core.threads import in_threads, rows_per_piece, worker_count
+from microveil.engines.out_of_core import RemoteOutcome, RemoteTable, stored_columns, with_stored_digits
 from microveil.engines.release_check import Evidence, RemoteComparison
+from microveil.engines.rows import Progress
+from microveil.engines.scores import ShareDone
 from microveil.intake.intake import Intake
 from microveil.intake.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.intake.roles import Roles
@@ -30,10 +40,8 @@ from microveil.intake.sources import (
 )
 from microveil.io.blocks import BlockSource, Labels
 from microveil.io.frames.dataframes import SAMPLE
-from microveil.storage.disk_columns import DiskColumn, LabelColumn, Shelf, on_disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from microveil.restore import Marginals
+from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,19 +143,24 @@ def write_blocks(
     unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
     sink = source.sink(file, names)
     comparison = RemoteComparison(table, intake.profile.moments)
-    watching = Watching(table, comparison, np.arange(table.count) if comparison.of_rows else sampled)
-
+    wanted = np.arange(table.count) if comparison.of_rows else sampled
     short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
-    stored = StoredDigits(outcome.released, short)
+    stored = partial(with_stored_digits, outcome.released, short)
 
-    def made(batch: slice) -> tuple[Array, list[Seen]]:
+    def see(made: Array, piece: slice) -> tuple[Array, Array, Array]:
+        cells = table.values.piece(piece)
+        first, last = np.searchsorted(wanted, [piece.start, piece.stop])
+        places = wanted[first:last] - piece.start
+        return comparison.sums(cells, made, piece), cells[:, places], made[:, places]
+
+    def made(batch: slice) -> tuple[Array, list[tuple[Array, Array, Array]]]:
         values = np.empty((len(names), batch.stop - batch.start))
-        return values, released.made(stored, batch, values, watching.see, first=outcome.released.reads)
+        return values, released.made(stored, batch, values, see, first=outcome.released.reads)
 
     words = [name for name in kept if not source.is_numeric(name)]
     apart = max(-(-table.count // SAMPLE), 1)
     some: list[pa.RecordBatch] = []
-    seen: list[Seen] = []
+    seen: list[tuple[Array, Array, Array]] = []
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(made, batches[0])
         for number, batch in enumerate(batches):
@@ -161,34 +174,214 @@ def write_blocks(
             sink.write(others, dict(zip(names, values, strict=True)))
             columns.progress("writing the file", 0.6 + 0.4 * batch.stop / table.count)
     sink.close()
-    return replace(watching.seen(seen, rounded=bool(short)), words=some)
+    sums, before, after = zip(*seen, strict=True)
+    proof, odd = comparison.conclusion(np.sum(sums, axis=0), np.hstack(after))
+    return Written(proof, odd, np.hstack(before), np.hstack(after), bool(short), words=some)
 
 
-class Seen(NamedTuple):
-    """What was seen of a piece: sums of a comparison, and the rows of the sample before and after."""
+Seen = TypeVar("Seen")
 
-    sums: Array
-    before: Array
-    after: Array
+SHARE = 4
+"""Of the memory allowed, one part in so many is for the rows at hand; the rest is for readers, writers and threads."""
+
+
+MOST_ROWS = 2**20
+"""Rows of a batch at most: more would make no difference to anything but the memory."""
+
+
+def batch_rows(width: int, memory: int) -> int:
+    """Rows of a batch of so many columns: whole blocks, as the memory (in bytes) allows."""
+    rows = memory // SHARE // (BYTES * max(width, 1)) // 2
+    return int(min(max(rows // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK, MOST_ROWS))
 
 
 @dataclass(frozen=True, repr=False)
-class Watching:
-    """Looks at released rows as they pass."""
+class DiskTable(RemoteTable):
+    """A table on a disk."""
 
-    table: DiskTable
-    comparison: RemoteComparison
-    sampled: NDArray[np.intp]
+    shelf: Shelf = field(kw_only=True)
 
-    def see(self, made: Array, piece: slice) -> Seen:
-        """Compare a piece with the original, and keep its rows of the sample."""
-        cells = self.table.values.piece(piece)
-        first, last = np.searchsorted(self.sampled, [piece.start, piece.stop])
-        places = self.sampled[first:last] - piece.start
-        return Seen(self.comparison.sums(cells, made, piece), cells[:, places], made[:, places])
+    def permuted(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> DiskTable:
+        """The table with further columns: what is made of the rows, each column of it in a random order."""
+        if self.count > SMALL:
+            return self.with_columns(self._permuted_in_buckets(of, streams, report))
+        columns = self.stored(of, len(streams), lambda share: report(share / 2))
+        for column, stream in zip(columns, streams, strict=True):
+            column.write(0, shuffled(column[:], stream))
+        return self.with_columns(columns)
 
-    def seen(self, parts: Sequence[Seen], *, rounded: bool) -> Written:
-        """All pieces in one."""
-        before, after = (np.hstack(cells) for cells in zip(*(part[1:] for part in parts), strict=True))
-        proof, odd = self.comparison.conclusion(np.sum([part.sums for part in parts], axis=0), after)
-        return Written(proof, odd, before, after, rounded)
+    def with_columns(self, columns: Sequence[DiskColumn]) -> DiskTable:
+        """The table with further columns."""
+        values = Matrix([*self.values.columns, *on_disk(columns).columns])
+        return replace(self, values=values, names=(*self.names, *("stored" for _ in columns)))
+
+    def stored(self, of: RowMap, width: int, report: ShareDone) -> list[DiskColumn]:
+        """What is made of the rows, so many columns, on the disk."""
+        columns = [self.shelf.column(self.count) for _ in range(width)]
+        for batch in self.batches(width):
+            made = np.empty((width, batch.stop - batch.start))
+            self.made(of, batch, made)
+            for column, values in zip(columns, made, strict=True):
+                column.write(batch.start, values)
+            report(batch.stop / self.count)
+        return columns
+
+    def batches(self, width: int) -> Iterator[slice]:
+        """The rows in batches of whole blocks, as many as the memory allows for so many columns."""
+        rows = batch_rows(width, self.shelf.memory)
+        for start in range(0, self.count, rows):
+            yield slice(start, min(start + rows, self.count))
+
+    def made(
+        self,
+        of: RowMap,
+        batch: slice,
+        out: Array,
+        watch: Callable[[Array, slice], Seen] | None = None,
+        *,
+        first: int | None = None,
+    ) -> list[Seen]:
+        """What is made of a batch of rows, in the pieces that every engine takes; and what `watch` makes of each.
+
+        If it needs no more than the `first` columns, no others are read.
+        """
+        rows = rows_per_piece(self.values.shape[1])
+        read = self.values if first is None else self.values.select(range(first))
+
+        def fill(starts: range) -> list[Seen]:
+            seen: list[Seen] = []
+            for start in starts:
+                piece = slice(start, min(start + rows, batch.stop))
+                values = of(read.piece(piece), piece)
+                out[:, piece.start - batch.start : piece.stop - batch.start] = values
+                if watch is not None:
+                    seen.append(watch(values, piece))
+            return seen
+
+        step = -(-(batch.stop - batch.start) // worker_count() // rows) * rows or rows
+        parts = [range(start, min(start + step, batch.stop), rows) for start in range(batch.start, batch.stop, step)]
+        return [seen for part in in_threads([partial(fill, part) for part in parts]) for seen in part]
+
+    def _permuted_in_buckets(self, of: RowMap, streams: Sequence[Stream], report: ShareDone) -> list[DiskColumn]:
+        """The shuffle of `core.shuffle` with its buckets in files: rows to their buckets, then each bucket shuffled."""
+        columns = [self.shelf.column(self.count) for _ in streams]
+        shuffles = [BucketShuffle.drawn(column, stream) for column, stream in zip(columns, streams, strict=True)]
+        for batch in self.batches(len(columns) + 2 * worker_count()):
+            made = np.empty((len(columns), batch.stop - batch.start))
+            self.made(of, batch, made)
+            pairs = zip(shuffles, made, strict=True)
+            in_threads([partial(shuffle.scatter, batch, values) for shuffle, values in pairs])
+            report(0.7 * batch.stop / self.count)
+        in_threads([shuffle.settle for shuffle in shuffles], lambda done: report(0.7 + 0.3 * done / len(shuffles)))
+        return columns
+
+
+@dataclass(frozen=True, repr=False)
+class BucketShuffle:
+    """A column that is brought into a random order: the borders of its buckets, and where the next row of each goes."""
+
+    column: DiskColumn
+    stream: Stream
+    ends: NDArray[np.uint64]
+    next_free: NDArray[np.uint64]
+
+    @classmethod
+    def drawn(cls, column: DiskColumn, stream: Stream) -> BucketShuffle:
+        """The buckets of all rows are drawn first, so that each has its place in the file before a row arrives."""
+        from microveil.core import _shuffle_kernels as kernels
+
+        sizes = np.zeros(bucket_count(column.size), dtype=np.uint64)
+        for _, rows in row_blocks(column.size):
+            kernels.count(drawn_buckets(stream, sizes.size, rows), sizes)
+        ends = np.cumsum(sizes)
+        return cls(column, stream, ends, ends - sizes)
+
+    def scatter(self, batch: slice, values: Array) -> None:
+        """Rows to the ends of their buckets, in row order: sorted by bucket here, then a run to each."""
+        from microveil.core import _shuffle_kernels as kernels
+
+        digits = drawn_buckets(self.stream, self.ends.size, batch)
+        sizes = np.zeros(self.ends.size, dtype=np.uint64)
+        kernels.count(digits, sizes)
+        stops = np.cumsum(sizes)
+        by_bucket = np.empty(values.size)
+        kernels.scatter(values, digits, stops - sizes, by_bucket)
+        start = 0
+        for bucket, stop in enumerate(stops.tolist()):
+            if stop > start:
+                self.column.write(int(self.next_free[bucket]), by_bucket[start:stop])
+            start = stop
+        self.next_free[:] += sizes
+
+    def settle(self) -> None:
+        """Each bucket in random order."""
+        start = 0
+        for bucket, end in enumerate(self.ends.tolist()):
+            values = self.column[start:end]
+            shuffle_bucket(values, self.stream.generator(FIRST_BUCKET + bucket))
+            self.column.write(start, values)
+            start = end
+
+
+COPIES = 6
+"""Columns of the size of one that sorting and smoothing it take."""
+
+DOUBT = 0.05
+"""Probability that the error of a sample is larger than stated."""
+
+
+def with_marginals(
+    step: Marginals, original: DiskTable, found: RemoteOutcome, streams: Streams, tell: Progress
+) -> RemoteOutcome:
+    """The outcome with the values of the original columns in the order of the perturbed ones, one column at a time.
+
+    A column that fits into the memory is put in order there, by the very `step` that tables in memory go through. One
+    that does not is mapped by the quantiles of a sample, whose error is known: the share of values below any value is
+    off by no more than a bound of Dvoretzky, Kiefer, Wolfowitz and Massart, which a remark states. `original` is the
+    table before, and `found` what came of its rows; `streams` draw the samples, and `tell` hears of the progress.
+    """
+    table, chosen = found.table, found.released.chosen
+    if not isinstance(table, DiskTable):
+        raise TypeError("columns are put in order on a disk")
+    if step.marginals == "smoothed" and not step.smooths(table.count):
+        return found
+    columns = table.stored(
+        found.released.perturbed, len(chosen), lambda share: tell("storing columns", 0.55 + 0.05 * share)
+    )
+    stream, own = streams.stream("marginals", 0), original.confidential.columns
+    rows = table.shelf.memory // (COPIES * BYTES)
+    for place, (number, column) in enumerate(zip(chosen, columns, strict=True)):
+        tell("ordering columns", 0.6 + 0.1 * place / len(chosen))
+        child = stream.child(f"smooth {place}")
+        if table.count <= rows:
+            values = column[:]
+            step.of(own[number][:], None, child).put_in_order_of(values)
+            column.write(0, values)
+        else:
+            _map_by_sample(step, own[number], column, rows, child)
+    stored = partial(stored_columns, table.values.shape[1], len(columns))
+    released = replace(found.released, perturbed=stored, reads=None, stored=True)
+    remark = "" if table.count <= rows else _doubt(rows)
+    return replace(found, table=table.with_columns(columns), released=released, remark=remark)
+
+
+def _map_by_sample(step: Marginals, own: Array, column: DiskColumn, most: int, stream: Stream) -> None:
+    """Each value becomes the one of the original sample that is as far up as it is in its own sample."""
+    rows = np.unique(stream.child("rows").integers(column.size, most // 2))
+    ranks = np.sort(column[rows])
+    values = step.of(own[rows], None, stream).values
+    start = 0
+    for piece in column.pieces():
+        low, high = (np.searchsorted(ranks, piece, side=side) for side in ("left", "right"))
+        # Values that several records share are in the middle of their places.
+        column.write(start, values[np.minimum((low + high) // 2, values.size - 1)])
+        start += piece.size
+
+
+def _doubt(most: int) -> str:
+    rows = most // 2
+    error = 2 * math.sqrt(math.log(2 / DOUBT) / (2 * rows))
+    return (
+        f"the columns were too long to be put in order: their distributions come from samples of about {rows} rows, "
+        f"and shares of values are off by at most {error:.1e} (in {1 - DOUBT:.0%} of all cases)"
+    )

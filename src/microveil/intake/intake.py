@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
-from microveil.core.profile import Profile
+from microveil.core.moments import Profile
 from microveil.core.table import Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles

@@ -9,17 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.late import pa, pc, pl
 from microveil.io.frames.number_types import as_doubles, check_held, decimals_held, wholes_held
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 FIRST_ROWS = 10_000
 
@@ -54,9 +51,6 @@ class BlockSource(ABC):
 
     def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
         """The cells of a column of numbers as doubles, and how many of them are missing (those are NaN)."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if pa.types.is_decimal(column.type):
             check_held(name, decimals_held(column))
         elif pa.types.is_integer(column.type):
@@ -73,8 +67,6 @@ class BlockSource(ABC):
 
     def head(self) -> pl.DataFrame:
         """The first rows with all columns, to see what kind of columns they are."""
-        import polars as pl
-
         first = next(self.batches(self.names, FIRST_ROWS))
         return cast("pl.DataFrame", pl.from_arrow(first))
 
@@ -95,8 +87,6 @@ class BlockSink(ABC):
 
 def rebatched(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of one length, whatever the lengths were: row groups end where they like."""
-    import pyarrow as pa
-
     waiting: list[Any] = []
     held = 0
     for batch in batches:

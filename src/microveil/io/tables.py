@@ -11,45 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from microveil.core.errors import FileError, did_you_mean, one_of
+from microveil.core.late import pl
 from microveil.io.blocks import BlockSource
 from microveil.io.databases.base import Engine
 from microveil.io.databases.duckdb import DuckDb
 from microveil.io.databases.postgresql import PostgreSql
 from microveil.io.databases.sqlite import Sqlite
-from microveil.io.files.arrow import Arrow
-from microveil.io.files.csv import Csv, Dialect
-from microveil.io.files.csv_blocks import CsvBlocks
+from microveil.io.files.columnar import Arrow, Parquet, ParquetBlocks
+from microveil.io.files.csv import Csv, CsvBlocks
+from microveil.io.files.dialect import Dialect
 from microveil.io.files.excel import Excel, check_sheet
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
-from microveil.io.files.parquet import Parquet
-from microveil.io.files.parquet_blocks import ParquetBlocks
-from microveil.io.files.sas import SasDataSet, SasTransport
-from microveil.io.files.spss import Spss
-from microveil.io.files.stata import Stata
+from microveil.io.files.stat_formats import SasDataSet, SasTransport, Spss, Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
 from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown
-
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = [
-    "EXTENSIONS",
-    "FORMATS",
-    "FileFormat",
-    "Place",
-    "ReadOptions",
-    "atomic_target",
-    "check_place",
-    "check_target",
-    "open_blocks",
-    "pending_table",
-    "place_from",
-    "read_table",
-    "write_table",
-]
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".csv": Csv(),
@@ -234,8 +212,6 @@ def _target_format(kind: Format, path: Path, like: FileFormat) -> Any:
 
 def _write(kind: Format, frame: pl.DataFrame, temporary: Path, source_format: Any, path: Path) -> None:
     """Write `frame` into the `temporary` file for `path`; a full disk, which polars wraps, is an OSError."""
-    import polars as pl
-
     try:
         kind.write(frame, temporary, source_format, shown_as=path)
         return

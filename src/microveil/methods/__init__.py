@@ -303,6 +303,3 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         raise ParameterError(f"there is no method '{name}'", did_you_mean(name, METHODS))
     return METHODS[name]
-
-
-__all__ = ["DEFAULT_METHOD", "METHODS", "Kind", "Method", "Plan", "method_named"]

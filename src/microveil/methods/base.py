@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.core.parameters import Composed, Parameter, Step, parameters_of
+from microveil.core.parameters import Parameter, Step, built, parameters_of
 from microveil.decompose import Clustered, Components, Decomposition, Selection
 from microveil.options import Protect
 from microveil.perturb import PERTURBATIONS, RESERVED, Perturbation
@@ -158,28 +158,35 @@ class Method:
             if name in fixed and not _same(value, fixed[name]):
                 raise ParameterError(f"{name}: {self.id} has it fixed at {fixed[name]!r}", "use another method")
         given = {**self.defaults, **_exact_unless(given), **given, **fixed}
-        choice = {name: value for name, value in given.items() if name == "perturb"}
-        perturb = Composed(self.id, [PerturbChoice]).build(choice).step(PerturbChoice).perturb
-        if perturb not in self.perturbations:
-            raise ParameterError(f"perturb: {self.id} cannot '{perturb}'", "it goes with the method made of it only")
-        step = self.perturbations[perturb]
-        composed = Composed(f"{self.id} with perturb='{perturb}'", (*self.shared_steps, step))
-        self._explain_strays(given, composed, perturb)
-        built = composed.build(given)
-        values = {name: value for step in built.values() for name, value in step.model_dump().items()}
-        declared = [parameter for step in composed.steps for parameter in parameters_of(step)]
+        choice = built(PerturbChoice, given)
+        if choice.perturb not in self.perturbations:
+            problem = f"perturb: {self.id} cannot '{choice.perturb}'"
+            raise ParameterError(problem, "it goes with the method made of it only")
+        step = self.perturbations[choice.perturb]
+        declared = [parameter for kind in (*self.shared_steps, step) for parameter in parameters_of(kind)]
+        self._explain_strays(given, [parameter.name for parameter in declared], choice.perturb)
+        select, moments = built(self.select, given), built(ExactMoments, given)
+        marginals, decompose, perturb = built(Marginals, given), built(self.decompose, given), built(step, given)
+        if moments.exact and marginals.marginals == "original":
+            instead = "" if "exact" in self.fixed else "marginals='original' with exact=False, or "
+            raise ParameterError(
+                "exact: values in another order cannot also have exact covariances",
+                f"use {instead}marginals='smoothed'",
+            )
+        steps = (choice, select, moments, marginals, decompose, perturb)
+        values = {name: value for step in steps for name, value in step.model_dump().items()}
         for_tests = {parameter.name for parameter in declared if parameter.for_tests}
         tables = {parameter.name for parameter in declared if parameter.is_data}
         kept_out = for_tests | {name for name in tables if not isinstance(values[name], str)}
         return Plan(
             method=self.id,
-            decompose=built.step(self.decompose),
-            select=built.step(self.select),
-            perturb=built.step(step),
-            exact=bool(built.step(ExactMoments).exact),
-            rounded=built.step(ExactMoments).exact == "rounded",
-            root=built.step(ExactMoments).root,
-            marginals=self._possible(built.step(Marginals), exact=bool(built.step(ExactMoments).exact)),
+            decompose=decompose,
+            select=select,
+            perturb=perturb,
+            exact=bool(moments.exact),
+            rounded=moments.exact == "rounded",
+            root=moments.root,
+            marginals=marginals,
             parameters={name: value for name, value in values.items() if name not in kept_out},
             other=next((values[name] for name in tables), None),
             given_draws={name: values[name] for name in for_tests if values[name] is not None},
@@ -217,19 +224,10 @@ class Method:
             )
         return {name: value for name, value in self.fixed.items() if name != "exact" or value is not True}
 
-    def _possible(self, marginals: Marginals, *, exact: bool) -> Marginals:
-        if exact and marginals.marginals == "original":
-            instead = "" if "exact" in self.fixed else "marginals='original' with exact=False, or "
-            raise ParameterError(
-                "exact: values in another order cannot also have exact covariances",
-                f"use {instead}marginals='smoothed'",
-            )
-        return marginals
-
-    def _explain_strays(self, given: Mapping[str, Any], composed: Composed, perturb: str) -> None:
+    def _explain_strays(self, given: Mapping[str, Any], names: Sequence[str], perturb: str) -> None:
         """A parameter of another perturbation is the likeliest slip: say whose it is. A misspelt role comes next."""
         for name in given:
-            if name in composed.names:
+            if name in names:
                 continue
             owners = [other for other, step in PERTURBATIONS.items() if name in step.model_fields]
             if owners:
@@ -238,8 +236,8 @@ class Method:
                 )
             # Not the word itself: where it arrives as a parameter, it was given to something that does not take it.
             others = [role for role in OTHER_ARGUMENTS if role != name]
-            hint = did_you_mean(name, [*composed.names, *others])
-            raise ParameterError(f"{composed.owner} has no parameter '{name}'", hint)
+            hint = did_you_mean(name, [*names, *others])
+            raise ParameterError(f"{self.id} with perturb='{perturb}' has no parameter '{name}'", hint)
 
 
 def _same(value: object, fixed: object) -> bool:

@@ -10,18 +10,21 @@ from microveil.perturb.base import (
     Perturbation,
     check_draws,
 )
-from microveil.perturb.microaggregate import Microaggregate, similar_records
-from microveil.perturb.microaggregate_noise import MicroaggregateNoise
-from microveil.perturb.mix import Mixed, Mixture, ResidualMix, ScoreMix, SyntheticAddition
-from microveil.perturb.noise import CorrelatedNoise, MultiplicativeNoise, Noise
-from microveil.perturb.other import OtherScores
-from microveil.perturb.parametric import Parametric
-from microveil.perturb.rank_swap import RankSwap
-from microveil.perturb.redraw import Bootstrap, Normal, Redraw, Rotate, SmoothedBootstrap, Uniform, VanDerWaerden
-from microveil.perturb.remove import Remove
-from microveil.perturb.romm import RandomTurn
+from microveil.perturb.microaggregate import Microaggregate, MicroaggregateNoise, similar_records
+from microveil.perturb.mix import Mixed, Mixture, OtherScores, ResidualMix, ScoreMix, SyntheticAddition
+from microveil.perturb.noise import CorrelatedNoise, MultiplicativeNoise, Noise, RandomTurn
+from microveil.perturb.redraw import (
+    Bootstrap,
+    Normal,
+    Parametric,
+    Redraw,
+    Rotate,
+    SmoothedBootstrap,
+    Uniform,
+    VanDerWaerden,
+)
 from microveil.perturb.shuffle import Shuffle
-from microveil.perturb.swap import Swap
+from microveil.perturb.swap import RankSwap, Remove, Swap
 
 PERTURBATIONS: dict[str, type[Perturbation]] = {
     "swap": Swap,
@@ -51,21 +54,3 @@ RESERVED: dict[str, type[Perturbation]] = {
     "other": OtherScores,
     "turn": RandomTurn,
 }
-
-__all__ = [
-    "PERTURBATIONS",
-    "RESERVED",
-    "CarryingPerturbation",
-    "Column",
-    "ColumnPerturbation",
-    "Columns",
-    "JointPerturbation",
-    "Mixed",
-    "Mixture",
-    "Normal",
-    "NormalPerturbation",
-    "OtherScores",
-    "Perturbation",
-    "check_draws",
-    "similar_records",
-]

@@ -1,23 +1,24 @@
-"""Microaggregation: similar records become their mean."""
+"""Microaggregation: similar records become their mean, which noise may blur by what the means have lost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import MutableSequence, Sequence
-from functools import cache, partial
-from typing import Annotated, Any, ClassVar, Literal
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array
-from microveil.core.compiled import compiled
+from microveil.core.compiled import compiled_late
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import sorted_eigen
+from microveil.core.moments import moments
 from microveil.core.threads import in_threads
 from microveil.core.tolerances import FINE_ROUND_OFF
-from microveil.perturb.base import Columns, JointPerturbation
+from microveil.perturb.base import Columns, JointNormalPerturbation, JointPerturbation, with_covariance
 
 Numbers = NDArray[np.int64]
 """Groups by number, or the sizes of groups, or rows."""
@@ -133,7 +134,8 @@ def best_sizes(line: Array, group_size: int) -> Numbers:
         shortest_path(line.tolist(), group_size, spread, first)
     else:
         starts = np.array(first, dtype=np.int64)
-        _compiled_path()(line, group_size, np.array(spread), starts)
+        fast = compiled_late(shortest_path, "void(float64[::1], int64, float64[::1], int64[::1])")
+        fast(line, group_size, np.array(spread), starts)
         first = starts.tolist()
     while borders[-1] > 0:
         borders.append(first[borders[-1]])
@@ -161,15 +163,6 @@ def shortest_path(
             if size >= group_size and spread[start] + squares < spread[end + 1]:
                 spread[end + 1] = spread[start] + squares
                 first[end + 1] = start
-
-
-@cache
-def _compiled_path() -> Any:
-    """`shortest_path`, compiled; numba is slow to import: only for long lines."""
-    from numba import types
-
-    values = types.float64[::1]
-    return compiled(types.void(values, types.int64, values, types.int64[::1]))(shortest_path)
 
 
 def first_component(values: Array) -> Array:
@@ -270,3 +263,41 @@ def _leaves(places: Array, rows: Numbers, depth: int) -> list[Numbers]:
     half = rows.size // 2
     order = np.argpartition(here[here.var(axis=1).argmax()], half)
     return [*_leaves(places, rows[order[:half]], depth - 1), *_leaves(places, rows[order[half:]], depth - 1)]
+
+
+class MicroaggregateNoise(JointNormalPerturbation):
+    """Replace records by the means of groups of similar ones (MDAV), and add normal noise of the covariance lost by it.
+
+    Oganian and Karr (2006): the noise is N(0, S_X - S_M), with S_X the covariance of the data and S_M that of the
+    means. What is lost is how values vary about the means of their groups, so it is a covariance itself, of those
+    differences. Means and covariances come back on average; the noise is not given a mean of exactly zero. With survey
+    weights the means of the groups and all covariances are weighted; the groups count records.
+    """
+
+    reference: ClassVar[str] = "Oganian and Karr (2006)"
+    retention_varies: ClassVar[bool] = True  # with how similar similar records are
+
+    group_size: GroupSize = 3
+
+    @property
+    def keeps_covariance(self) -> bool:
+        """The noise has the covariance that is missing."""
+        return True
+
+    def apply_together(self, columns: Columns) -> Array:
+        """Means of groups + noise."""
+        values, weights = columns.values, columns.weights
+        means = group_means(values, similar_records(values, self.group_size), weights)
+        differences = values - means
+        lost = moments(lambda piece: differences[:, piece], values.shape[1], weights=weights).covariance
+        return means + with_covariance(self.deviates(columns), lost / _share_shown(values.shape[1], weights))
+
+    def check(self, rows: int, columns: int) -> None:
+        """There must be rows enough for one group, and given draws must fit."""
+        check_group_size(self.group_size, rows)
+        super().check(rows, columns)
+
+
+def _share_shown(rows: int, weights: Array | None) -> float:
+    """The share of the variance of independent draws that shows about their own mean: (n - 1) / n without weights."""
+    return 1 - 1 / rows if weights is None else 1 - float(np.square(weights).sum() / weights.sum() ** 2)

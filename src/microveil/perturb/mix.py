@@ -1,11 +1,13 @@
 """Mixing: new residuals from old scores and from fresh ones that are uncorrelated with them (Langsrud 2019, §3).
 
 All of it is one formula, Y* = fit + kept @ A + fresh @ C, where A and C are loadings with A'A + C'C = W'W: the
-covariance of the residuals then comes back exactly. The methods differ in what is kept, and in A.
+covariance of the residuals then comes back exactly. The methods differ in what is kept, and in A. The output of another
+masker can also take the place of drawn values.
 """
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +21,25 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.core.factor import completion
 from microveil.core.parameters import Draws
 from microveil.perturb.base import Perturbation
-from microveil.perturb.other import OtherTable
+
+
+def _given(value: Any) -> Any:
+    """A table of some kind, or the path of one; which it is will be seen when it is opened."""
+    if value is None or isinstance(value, bool | int | float):
+        raise ValueError("must be a table with the columns to protect and a row for each record")
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+OtherTable = Annotated[
+    Any,
+    BeforeValidator(_given),
+    Field(
+        repr=False,
+        description="the confidential columns as another masker released them, row by row: an array or a frame, or the "
+        "path of a file",
+        json_schema_extra={"allowed": "a table like the data, or the path of one", "data": True, "path": True},
+    ),
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,15 +158,18 @@ class Completed(Mixture):
         "one (and say so); false refuses instead",
     )
 
-    def completed(self, own: Array, part: Array, kept: int) -> Mixed:
-        """Alpha times the part, and what completes it."""
+    def completed(self, own: Array, part: Array, kept: int, what: str) -> Mixed:
+        """Alpha times the `part` of the data's `own` loadings, with so many `kept` scores, and what completes it.
+
+        `what` is taken alpha times is said in a remark.
+        """
         found = completion(own, part)
         if found.share < 1 and not self.lower:
             raise DataError(
                 f"no residuals complete these: the largest alpha is {found.limit:.6g}",
                 "use lower=true, or ask for less",
             )
-        remark = "" if found.share == 1 else f"taken alpha = {found.share:.8g} times, as there is no solution above"
+        remark = f"{what} taken alpha = {found.share:.8g} times, as there is no solution above"
         if 0 < found.share < 1:
             remark += "; in one combination of the columns nothing is added to them, and it can link records"
         return Mixed(
@@ -154,7 +177,7 @@ class Completed(Mixture):
             new=found.matrix,
             kept=list(range(kept)),
             found={"alpha": found.share, "alpha_limit": found.limit},
-            remark=remark,
+            remark="" if found.share == 1 else remark,
         )
 
 
@@ -182,10 +205,7 @@ class ResidualMix(Completed):
                 f"correlation: {len(wanted)} given, but {len(columns)} columns vary ({', '.join(columns)})",
                 "give one number for all, or one for each of them, in this order",
             )
-        mixed = self.completed(own, own * np.array(wanted), own.shape[0])
-        if not mixed.remark:
-            return mixed
-        return Mixed(mixed.old, mixed.new, mixed.kept, mixed.found, f"correlation: all are {mixed.remark}")
+        return self.completed(own, own * np.array(wanted), own.shape[0], "correlation: all are")
 
 
 class SyntheticAddition(Completed):
@@ -201,7 +221,20 @@ class SyntheticAddition(Completed):
 
     def mix(self, own: Array, kept: Array, columns: Sequence[str]) -> Mixed:  # noqa: ARG002 - errors name no column
         """A = alpha times the loadings of the given residuals."""
-        mixed = self.completed(own, kept, kept.shape[0])
-        if not mixed.remark:
-            return mixed
-        return Mixed(mixed.old, mixed.new, mixed.kept, mixed.found, f"other: its residuals are {mixed.remark}")
+        return self.completed(own, kept, kept.shape[0], "other: its residuals are")
+
+
+class OtherScores(Perturbation):
+    """Take the scores of another masker's output; orthogonalised, they make its moments exact.
+
+    Langsrud (2019), eq. 11-12. With `decomposition='qr'` the release stays close to that output, closest in the first
+    columns; with svd it need not, as components with nearly equal variances change places easily.
+    """
+
+    reference: ClassVar[str] = "Langsrud (2019), eq. 11-12"
+    mixes: ClassVar[bool] = True
+    from_other: ClassVar[bool] = True
+    random: ClassVar[bool] = False
+    retention_varies: ClassVar[bool] = True  # with the other masker
+
+    other: OtherTable

@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.late import special
 from microveil.core.linalg import nearest_correlation, regression_slopes
-from microveil.core.ranks import mid_ranks
+from microveil.core.sorted_columns import mid_ranks
 from microveil.perturb.base import Columns, JointNormalPerturbation, with_covariance
 
 OFF = 0.1
@@ -71,9 +72,7 @@ def normal_correlations(ranks: Array) -> Array:
 
 def normal_scores(ranks: Array) -> Array:
     """The normal quantiles of (rank - 1/2) / n."""
-    from scipy.special import ndtri
-
-    scores: Array = ndtri((ranks - 0.5) / ranks.shape[1])
+    scores: Array = special.ndtri((ranks - 0.5) / ranks.shape[1])
     return scores
 
 

@@ -18,12 +18,10 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress
-from microveil.engines.disk import DiskTable
-from microveil.engines.disk_marginals import with_marginals
-from microveil.engines.distributions import Restored
-from microveil.engines.out_of_core import MadeRows, RemoteOutcome, StoredColumns, run_out_of_core, shown_rows
+from microveil.engines.memory import Restored
+from microveil.engines.out_of_core import RemoteOutcome, made_columns, run_out_of_core, shown_rows
 from microveil.engines.set_aside import altered_variance
-from microveil.engines.stream import FileSource, Written, write_blocks
+from microveil.engines.stream import DiskTable, FileSource, Written, with_marginals, write_blocks
 from microveil.intake.derivable import check_not_derivable
 from microveil.intake.intake import Intake, take_in
 from microveil.intake.roles import named, resolve_roles
@@ -149,8 +147,8 @@ def outcome_of(plan: Plan, intake: Intake, found: RemoteOutcome, written: Writte
     """What happened on the way, as of a table in memory; the released columns are made again where they are needed."""
     table, spectrum, dependence = intake.table, found.spectrum, found.dependence
     width = len(table.confidential_names)
-    columns = list(MadeRows(found.table, found.released).columns(width))
-    mapped = isinstance(found.released.perturbed, StoredColumns) and plan.maps_values
+    columns = made_columns(found.table, found.released, width)
+    mapped = found.released.stored and plan.maps_values
     return Outcome(
         columns=columns,
         perturbed=dependence.independent,

@@ -53,7 +53,7 @@ def protect_spark(
 
 def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tell: Progress) -> Release:
     """Protect a table on Spark as the options say, with the parameters of the method."""
-    from microveil.engines.spark import engine as spark
+    from microveil.engines.spark import frames as spark
     from microveil.engines.spark.frames import SparkSource
 
     seed = checks.checked_seed(options.seed)

@@ -1,12 +1,13 @@
-"""Spark DataFrames and Parquet datasets in and out of the Spark engine."""
+"""The Spark engine: a Spark DataFrame or a Parquet dataset protected where its rows are, on the workers."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
@@ -15,17 +16,25 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
-from microveil.core.threads import rows_per_piece
-from microveil.engines.out_of_core import RemoteOutcome
-from microveil.engines.spark.rows import RECORD, Making, Packing, RecordLayout, Releasing, RemoteColumn
+from microveil.core.late import pa, pl, sf, spark_types
+from microveil.core.rng import Streams
+from microveil.core.table import RowMap
+from microveil.core.threads import rows_per_piece, single_threaded_blas
+from microveil.engines.out_of_core import RemoteOutcome, check_eligible, run_out_of_core, shown_rows, with_stored_digits
+from microveil.engines.release_check import RemoteComparison
+from microveil.engines.rows import Progress
+from microveil.engines.spark.rows import RECORD, Batches, Making, Packing, RecordLayout, RemoteColumn, release_rows
 from microveil.engines.spark.table import (
     SparkMatrix,
     SparkRecords,
     SparkTable,
     columns_at,
+    forget,
     on_disks,
     on_workers,
 )
+from microveil.engines.stream import Written
+from microveil.intake.intake import Intake, Rules, take_in
 from microveil.intake.roles import Roles
 from microveil.intake.sources import (
     Cells,
@@ -38,9 +47,9 @@ from microveil.intake.sources import (
 )
 from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
+from microveil.methods import Plan
 
 if TYPE_CHECKING:
-    import polars as pl
     from pyspark.sql import Column, DataFrame, SparkSession
 
 RECORDS_AT_ONCE = 16
@@ -84,8 +93,6 @@ class SparkSource:
 
     def head(self) -> pl.DataFrame:
         """Some rows with all columns, to see what kind of columns they are."""
-        import polars as pl
-
         return pl.DataFrame(pl.from_arrow(self.frame.limit(FIRST_ROWS).toArrow()))
 
     @property
@@ -96,16 +103,12 @@ class SparkSource:
     @property
     def numeric(self) -> dict[str, bool]:
         """Which columns are numbers."""
-        from pyspark.sql.types import NumericType
-
-        return {field.name: isinstance(field.dataType, NumericType) for field in self.frame.schema.fields}
+        return {field.name: isinstance(field.dataType, spark_types.NumericType) for field in self.frame.schema.fields}
 
     @property
     def single(self) -> set[str]:
         """Columns of single precision, which they keep."""
-        from pyspark.sql.types import FloatType
-
-        return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, FloatType)}
+        return {field.name for field in self.frame.schema.fields if isinstance(field.dataType, spark_types.FloatType)}
 
     @cached_property
     def count(self) -> int:
@@ -124,7 +127,7 @@ class SparkSource:
 
     def counted(self, count: CountRows, names: Sequence[str]) -> Iterable[tuple[int, int]]:
         """What is counted in some columns of numbers, on the workers."""
-        counting = _Counting(count, tuple(names))
+        counting = partial(_counted, count, tuple(names))
         rows = self._cells(names).mapInArrow(counting, "broken long, rows long").collect()
         return [(row["broken"], row["rows"]) for row in rows]
 
@@ -177,31 +180,26 @@ class SparkSource:
 
     def _check_held(self, confidential: Sequence[str]) -> None:
         """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
-        from pyspark.sql import functions
-        from pyspark.sql.types import DecimalType, LongType
-
         kinds = {field.name: field.dataType for field in self.frame.schema.fields if field.name in set(confidential)}
         lost = {name: _column(name).cast("double").cast(kind) != _column(name) for name, kind in kinds.items()}
         lost |= {
             name: ~_column(name).between(-LARGEST_WHOLE, LARGEST_WHOLE)
             for name, kind in kinds.items()
-            if isinstance(kind, LongType)
+            if isinstance(kind, spark_types.LongType)
         }
-        wide = [name for name, kind in kinds.items() if isinstance(kind, LongType | DecimalType)]
+        wide = [
+            name for name, kind in kinds.items() if isinstance(kind, spark_types.LongType | spark_types.DecimalType)
+        ]
         if wide:
-            found = self.frame.agg(
-                *(functions.max(lost[name]).alias(f"lost{j}") for j, name in enumerate(wide))
-            ).first()
+            found = self.frame.agg(*(sf.max(lost[name]).alias(f"lost{j}") for j, name in enumerate(wide))).first()
             for name, is_lost in zip(wide, found or (), strict=True):
                 check_held(name, not is_lost)
 
     def _chosen(self, columns: Sequence[str], confidential: Sequence[str]) -> DataFrame:
         """Where each row is, the cells, and the columns that stay, under names that need no quoting."""
-        from pyspark.sql import functions
-
-        found = [functions.spark_partition_id().alias("part")]
+        found = [sf.spark_partition_id().alias("part")]
         if self.from_files:
-            found += [functions.xxhash64(FILE).alias("place"), functions.col(ROW).alias("row")]
+            found += [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")]
         cells = [_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(columns)]
         rest = [name for name in self.names if name not in set(confidential)]
         others = [_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
@@ -222,47 +220,33 @@ class SparkSource:
 
     def _begins(self, place: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[int, int]:
         """The number of the first row of each file, by their names, or of each partition."""
-        from pyspark.sql import functions
-
         order, inverse = np.unique(place, return_inverse=True)
         sizes = dict(zip(order.tolist(), np.bincount(inverse, weights=rows).astype(np.int64).tolist(), strict=True))
         if self.from_files:
-            named = self.frame.select(functions.col(FILE).alias("file"), functions.xxhash64(FILE).alias("place"))
+            named = self.frame.select(sf.col(FILE).alias("file"), sf.xxhash64(FILE).alias("place"))
             sizes = {row["place"]: sizes[row["place"]] for row in sorted(named.distinct().collect())}
         starts = np.cumsum([0, *sizes.values()]).tolist()
         return dict(zip(sizes, starts, strict=False))
 
     def released(self, table: SparkTable, outcome: RemoteOutcome) -> DataFrame:
         """The rows as they are released: same columns, in the order in which Spark reads them."""
-        from pyspark.sql.types import DoubleType, StructField, StructType
-
         cells = cast(SparkTable, outcome.table).cells
         new, single = set(table.confidential_names), self.single
         fields = [
-            StructField(field.name, DoubleType()) if field.name in new - single else field
+            spark_types.StructField(field.name, spark_types.DoubleType()) if field.name in new - single else field
             for field in self.frame.schema.fields
         ]
         spots = {self.names.index(name): name in single for name in table.confidential_names}
         made = Making(outcome.released, cells.places)
-        releasing = Releasing(cells.records.layout, made, spots, self.names)
-        return cells.records.mapped(releasing, StructType(fields), with_rest=True)
+        releasing = partial(release_rows, cells.records.layout, made, spots, self.names)
+        return cells.records.mapped(releasing, spark_types.StructType(fields), with_rest=True)
 
 
-@dataclass(frozen=True, repr=False)
-class _Counting:
-    """Counts on the workers, batch by batch."""
-
-    count: CountRows
-    names: tuple[str, ...]
-
-    def __call__(self, batches: Iterable[Any]) -> Iterable[Any]:
-        """What is counted of each batch."""
-        import pyarrow as pa
-
-        for batch in batches:
-            cells = {name: _numbers(batch.column(j)) for j, name in enumerate(self.names)}
-            broken, rows = self.count(cells)
-            yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
+def _counted(count: CountRows, names: Sequence[str], batches: Batches) -> Batches:
+    """What is counted of each batch, on a worker."""
+    for batch in batches:
+        broken, rows = count({name: _numbers(batch.column(j)) for j, name in enumerate(names)})
+        yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
 
 
 def _numbers(column: Any) -> Array:
@@ -301,10 +285,8 @@ def _session() -> SparkSession:
 
 
 def _column(name: str) -> Column:
-    from pyspark.sql import functions
-
     quoted = name.replace("`", "``")
-    return functions.col(f"`{quoted}`")
+    return sf.col(f"`{quoted}`")
 
 
 def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
@@ -331,3 +313,103 @@ def _in_own_session(frame: DataFrame) -> DataFrame:
         return session.table(f"global_temp.{name}")
     finally:
         session.catalog.dropGlobalTempView(name)
+
+
+@dataclass(frozen=True, repr=False)
+class SparkRelease:
+    """A release on Spark. Its rows are made when they are read, from records that Spark keeps on its disks."""
+
+    data: DataFrame
+    intake: Intake
+    outcome: RemoteOutcome
+    written: Written
+    seed: int
+
+    def close(self) -> None:
+        """Give the workers' disks back. The data can still be read, but everything is then done once more."""
+        forget(spark_table(self.intake).cells.records.kept)
+
+
+@dataclass(frozen=True, repr=False)
+class SparkRequest:
+    """How a table on Spark is to be protected, with a plan and roles."""
+
+    rules: Rules = "infer"
+    seed: int | None = None
+    secret: bytes = b""
+    sensitive: Sequence[str] = ()
+    sampled: NDArray[np.intp] | None = None
+    """Rows to be seen before and after, instead of random ones."""
+
+    check: Callable[[Intake], None] = lambda _: None
+    """Refuses a table that the method is not for."""
+
+    progress: Progress = lambda *_: None
+
+
+def protect_spark(plan: Plan, source: SparkSource, roles: Roles, request: SparkRequest) -> SparkRelease:
+    """Protect a table on Spark."""
+    check_eligible(plan, "spark")
+    progress = request.progress
+    with single_threaded_blas(), _forgotten_if_it_fails(source):
+        progress("gathering rows", 0.0)
+        intake = take_in(source, roles, request.rules, progress)
+        table = spark_table(intake)
+        request.check(intake)
+        streams = Streams.from_seed(request.seed, intake.profile.fingerprint, request.secret)
+        names = table.confidential_names
+        if not set(request.sensitive) <= set(names):
+            raise ParameterError("sensitive: a column is not confidential", "name protected columns only")
+        sensitive = [names.index(name) for name in request.sensitive]
+        outcome = run_out_of_core(
+            plan, table, intake.profile, streams, sensitive=sensitive, known=intake.known, progress=progress
+        )
+        progress("comparing", 0.8)
+        sampled = shown_rows(streams, table.count) if request.sampled is None else request.sampled
+        written = compared(source, intake, outcome, sampled)
+        return SparkRelease(source.released(table, outcome), intake, outcome, written, streams.seed)
+
+
+@contextmanager
+def _forgotten_if_it_fails(source: SparkSource) -> Iterator[None]:
+    """Records are kept for a release; without one, the workers get their disks back."""
+    try:
+        yield
+    except BaseException:
+        forget(source.kept)
+        raise
+
+
+def spark_table(intake: Intake) -> SparkTable:
+    """The table that was taken in."""
+    if not isinstance(intake.table, SparkTable):
+        raise TypeError("this engine protects tables on Spark")
+    return intake.table
+
+
+def compared(source: SparkSource, intake: Intake, outcome: RemoteOutcome, sampled: NDArray[np.intp]) -> Written:
+    """The released rows compared with the original ones, in a pass of its own; of both, rows that are `sampled`."""
+    table, released = spark_table(intake), outcome.table
+    if not isinstance(released, SparkTable):
+        raise TypeError("this engine releases tables on Spark")
+    single = {j: np.float32 for j, name in enumerate(table.confidential_names) if name in source.single}
+    both, stored = table.with_columns_of(released), partial(with_stored_digits, outcome.released, single)
+    comparison = RemoteComparison(table, intake.profile.moments)
+    proof, odd = comparison.conclusion(both.total(partial(_compared_sums, comparison, stored, len(table.names))))
+    width = len(table.names)
+    before, after, weights = np.empty((width, 0)), np.empty((width - table.public, 0)), np.empty((1, 0))
+    if sampled.size:
+        seen = both.sampled(partial(_before_and_after, stored, width, table.weights), sampled)
+        before, after, weights = np.split(seen, [width, 2 * width - table.public])
+    return Written(proof, odd, before, after, bool(single), None if table.weights is None else weights[0])
+
+
+def _compared_sums(comparison: RemoteComparison, released: RowMap, width: int, cells: Array, rows: slice) -> Array:
+    """Sums of a comparison; the first `width` columns of the cells are those of the original."""
+    return comparison.sums(cells[:width], released(cells[width:], rows), rows)
+
+
+def _before_and_after(released: RowMap, width: int, weights: Array | None, cells: Array, rows: slice) -> Array:
+    """The original cells, the released ones and the weights, if any; see `_compared_sums`."""
+    weight = [] if weights is None else [weights[rows]]
+    return np.vstack([cells[:width], released(cells[width:], rows), *weight])

@@ -11,20 +11,18 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.moments import Moments, merged, moments
-from microveil.core.profile import Profile
+from microveil.core.late import pa
+from microveil.core.moments import Moments, Profile, merged, moments
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import single_threaded_blas
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RECORD = (
     "part int, at int, place long, start long, rows int, cells_check long, rest_check long, cells binary, rest binary"
@@ -36,7 +34,7 @@ SUMMARY = "part int, number long, summary binary"
 FOLD_EVERY = 64
 """Summaries of records that are held before they become one."""
 
-Summary = Mapping[str, NDArray[Any]]
+Summary = Sequence[NDArray[Any]]
 Fold = Callable[[Sequence[Summary]], Summary]
 Batches = Iterator["pa.RecordBatch"]
 
@@ -195,8 +193,6 @@ class Packing:
         return (piece.column(1)[0].as_py(), piece.column(2)[0].as_py()) if piece.num_rows else (0, 0)
 
     def _record(self, part: int, at: int, place: int, start: int, held: list[pa.RecordBatch]) -> pa.RecordBatch:
-        import pyarrow as pa
-
         own = 3 if self.from_files else 1
         rows = sum(piece.num_rows for piece in held)
         cells = np.empty((self.width, rows))
@@ -210,8 +206,6 @@ class Packing:
 
 
 def _as_bytes(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
@@ -224,8 +218,6 @@ def _one_row(values: Sequence[Any], schema: str) -> pa.RecordBatch:
 
 def batch_of(columns: Sequence[Any], schema: str) -> pa.RecordBatch:
     """A batch of a schema in Spark's words."""
-    import pyarrow as pa
-
     types = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
     fields = [pa.field(name, types[kind]) for name, kind in (word.split() for word in schema.split(", "))]
     arrays = [
@@ -246,61 +238,41 @@ def chosen(cells: Array, places: Sequence[int]) -> Array:
 Make = Callable[[Piece], Summary]
 
 
-@dataclass(frozen=True, repr=False)
-class Reducing:
-    """Records of a partition to one summary."""
+def reduce_records(layout: RecordLayout, make: Make, fold: Fold, batches: Batches) -> Batches:
+    """Records of a partition to one summary, or to nothing where it is empty.
 
-    layout: RecordLayout
-    make: Make
-    fold: Fold
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The summary of a partition, or nothing where it is empty."""
-        held: list[Summary] = []
-        first: int | None = None
-        for piece in self.layout.pieces(batches):
-            first = piece.number if first is None else first
-            held.append(self.make(piece))
-            if len(held) == FOLD_EVERY:
-                held = [self.fold(held)]
-        if first is not None:
-            part = int(self.layout.part[first])
-            yield _one_row([part, first, packed(self.fold(held))], SUMMARY)
+    `make` gives the summary of a record, and `fold` one of several; `batches` have partition, place and cells.
+    """
+    held: list[Summary] = []
+    first: int | None = None
+    for piece in layout.pieces(batches):
+        first = piece.number if first is None else first
+        held.append(make(piece))
+        if len(held) == FOLD_EVERY:
+            held = [fold(held)]
+    if first is not None:
+        yield _one_row([int(layout.part[first]), first, packed(fold(held))], SUMMARY)
 
 
-@dataclass(frozen=True, repr=False)
-class Folding:
-    """Summaries of neighbouring partitions to one, in their order."""
-
-    fold: Fold
-
-    def __call__(self, batches: Batches) -> Batches:
-        """One summary for each group of partitions."""
-        group, first = None, 0
-        held: list[Summary] = []
-        for batch in batches:
-            for row in batch.to_pylist():
-                if held and row["part"] != group:
-                    yield _one_row([group, first, packed(self.fold(held))], SUMMARY)
-                    held = []
-                if not held:
-                    group, first = row["part"], row["number"]
-                held.append(unpacked(row["summary"]))
-        if held:
-            yield _one_row([group, first, packed(self.fold(held))], SUMMARY)
+def fold_neighbours(fold: Fold, batches: Batches) -> Batches:
+    """Summaries of neighbouring partitions to one, in their order: one for each group of partitions."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for group, members in groupby(rows, lambda row: row["part"]):
+        held = list(members)
+        yield _one_row([group, held[0]["number"], packed(fold([unpacked(row["summary"]) for row in held]))], SUMMARY)
 
 
 def packed(summary: Summary) -> bytes:
     """A summary as bytes."""
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **summary)
+    np.savez(file, *summary, allow_pickle=False)
     return file.getvalue()
 
 
 def unpacked(content: bytes) -> Summary:
     """A summary from its bytes."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return dict(arrays)
+        return list(arrays.values())
 
 
 @dataclass(frozen=True, repr=False)
@@ -317,7 +289,7 @@ class Making:
 
     def total(self, piece: Piece) -> Summary:
         """As it is, to be added up."""
-        return {"made": np.asarray(self.made(piece), dtype=np.float64)}
+        return [np.asarray(self.made(piece), dtype=np.float64)]
 
     def moments(self, piece: Piece) -> Summary:
         """Its moments."""
@@ -329,37 +301,32 @@ class Making:
         """Its moments, extremes and fingerprint."""
         weights = None if self.weights is None else self.weights[piece.rows]
         found = Matrix(list(self.made(piece))).profile(weights)
-        extremes = {"minimum": found.minimum, "maximum": found.maximum}
-        return {**_as_summary(found.moments), **extremes, "fingerprint": np.array(found.fingerprint, dtype=np.uint64)}
+        fingerprint = np.array(found.fingerprint, dtype=np.uint64)
+        return [*_as_summary(found.moments), found.minimum, found.maximum, fingerprint]
 
 
 def _as_summary(found: Moments) -> Summary:
-    return {
-        "weight": np.array(found.weight),
-        "shift": found.shift,
-        "offset": found.offset,
-        "comoment": found.comoment,
-    }
+    return [np.array(found.weight), found.shift, found.offset, found.comoment]
 
 
 def as_moments(summary: Summary) -> Moments:
     """The moments in a summary."""
-    return Moments(float(summary["weight"]), summary["shift"], summary["offset"], summary["comoment"])
+    return Moments(float(summary[0]), *summary[1:4])
 
 
 def as_profile(summary: Summary) -> Profile:
     """The profile in a summary."""
-    return Profile(as_moments(summary), summary["minimum"], summary["maximum"], int(summary["fingerprint"]))
+    return Profile(as_moments(summary), summary[4], summary[5], int(summary[6]))
 
 
 def fold_totals(parts: Sequence[Summary]) -> Summary:
     """Sums, added in the order given."""
-    return {"made": np.sum([part["made"] for part in parts], axis=0)}
+    return [np.sum([made for (made,) in parts], axis=0)]
 
 
 def fold_largest(parts: Sequence[Summary]) -> Summary:
     """The largest of each."""
-    return {"made": np.max([part["made"] for part in parts], axis=0)}
+    return [np.max([made for (made,) in parts], axis=0)]
 
 
 def fold_moments(parts: Sequence[Summary]) -> Summary:
@@ -369,65 +336,35 @@ def fold_moments(parts: Sequence[Summary]) -> Summary:
 
 def fold_profiles(parts: Sequence[Summary]) -> Summary:
     """Moments, extremes and the fingerprint of all rows together."""
-    return {
-        **fold_moments(parts),
-        "minimum": np.fmin.reduce([part["minimum"] for part in parts]),
-        "maximum": np.fmax.reduce([part["maximum"] for part in parts]),
-        "fingerprint": np.add.reduce([part["fingerprint"] for part in parts]),  # wraps around, as it should
-    }
+    folds = (np.fmin, np.fmax, np.add)  # a fingerprint wraps around, as it should
+    return [*fold_moments(parts), *(fold.reduce([part[4 + j] for part in parts]) for j, fold in enumerate(folds))]
 
 
-@dataclass(frozen=True, repr=False)
-class Picking:
-    """What is made of some rows, for the driver: a sample."""
-
-    layout: RecordLayout
-    made: Making
-    wanted: NDArray[np.intp]
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The wanted rows of each record."""
-        for piece in self.layout.pieces(batches):
-            begin, end = np.searchsorted(self.wanted, [piece.rows.start, piece.rows.stop]).tolist()
-            if begin < end:
-                picked = self.made.made(piece)[:, self.wanted[begin:end] - piece.rows.start]
-                part = int(self.layout.part[piece.number])
-                yield _one_row([part, begin, packed({"made": picked})], SUMMARY)
+def pick_rows(layout: RecordLayout, made: Making, wanted: NDArray[np.intp], batches: Batches) -> Batches:
+    """What is `made` of the `wanted` rows of each record, for the driver; `batches` are those of `reduce_records`."""
+    for piece in layout.pieces(batches):
+        begin, end = np.searchsorted(wanted, [piece.rows.start, piece.rows.stop]).tolist()
+        if begin < end:
+            picked = made.made(piece)[:, wanted[begin:end] - piece.rows.start]
+            yield _one_row([int(layout.part[piece.number]), begin, packed([picked])], SUMMARY)
 
 
-@dataclass(frozen=True, repr=False)
-class Releasing:
-    """Records to rows again: new values in the confidential columns, all others as they came.
+def release_rows(
+    layout: RecordLayout, made: Making, confidential: Mapping[int, bool], names: Sequence[str], batches: Batches
+) -> Batches:
+    """Records to rows again, a batch for each: what is `made` in the confidential columns, all others as they came.
 
-    Batches begin with partition, place and cells, and end with the rest.
+    `confidential` has the places of these columns among the `names`, and whether they have single precision. Batches
+    begin with partition, place and cells, and end with the rest.
     """
-
-    layout: RecordLayout
-    made: Making
-    confidential: Mapping[int, bool]
-    """Places of the confidential columns in the table that is released, and whether they have single precision."""
-
-    names: Sequence[str]
-
-    def __call__(self, batches: Batches) -> Batches:
-        """The released rows, a batch for each record."""
-        import pyarrow as pa
-
-        for batch in batches:
-            for k, piece in enumerate(self.layout.pieces(iter([batch]))):
-                new = self.made.made(piece)
-                others = self._others(batch.column(3)[k], piece.number)
-                own = {
-                    place: pa.array(values.astype(np.float32) if single else values)
-                    for (place, single), values in zip(self.confidential.items(), new, strict=True)
-                }
-                columns = [own[j] if j in own else next(others) for j in range(len(self.names))]
-                yield pa.RecordBatch.from_arrays(columns, names=list(self.names))
-
-    def _others(self, content: pa.Scalar, number: int) -> Iterator[pa.Array]:
-        import pyarrow as pa
-
-        rest = content.as_buffer()
-        self.layout.check(number, 1, memoryview(rest))
-        if rest.size:
-            yield from pa.ipc.open_stream(rest).read_next_batch().columns
+    for batch in batches:
+        for k, piece in enumerate(layout.pieces(iter([batch]))):
+            rest = batch.column(3)[k].as_buffer()
+            layout.check(piece.number, 1, memoryview(rest))
+            others = iter(pa.ipc.open_stream(rest).read_next_batch().columns if rest.size else ())
+            own = {
+                place: pa.array(values.astype(np.float32) if single else values)
+                for (place, single), values in zip(confidential.items(), made.made(piece), strict=True)
+            }
+            columns = [own[j] if j in own else next(others) for j in range(len(names))]
+            yield pa.RecordBatch.from_arrays(columns, names=list(names))

@@ -3,13 +3,18 @@
 Rows are gathered into records once (`engines.spark.rows`), which Spark keeps on the workers' disks. A lost record is
 made again from where the rows came from; its check sums say whether it is the same, so that a task may run twice, or
 on another worker, without a change in the result. Only summaries come to the driver.
+
+The shuffle is that of `core.shuffle`, row for row. Rows go to the buckets that their block's generator draws, each
+bucket is put in random order, and what comes out goes to the records whose rows it belongs to. None of it depends on
+where the rows are, or on which worker does what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,9 +22,10 @@ from numpy.typing import NDArray
 
 from microveil.core import shuffle
 from microveil.core.arrays import Array
-from microveil.core.moments import Moments
-from microveil.core.profile import Profile
+from microveil.core.late import pa, sf
+from microveil.core.moments import Moments, Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Stream
+from microveil.core.shuffle import FIRST_BUCKET, drawn_buckets, shuffle_bucket, shuffled
 from microveil.core.table import Matrix, Microdata, RowMap, as_they_are
 from microveil.engines.out_of_core import RemoteTable
 from microveil.engines.scores import ShareDone
@@ -28,31 +34,23 @@ from microveil.engines.spark.rows import (
     SUMMARY,
     Batches,
     Fold,
-    Folding,
     Make,
     Making,
-    Picking,
     RecordLayout,
-    Reducing,
     RemoteColumn,
     Summary,
     as_moments,
     as_profile,
+    batch_of,
     fold_largest,
     fold_moments,
+    fold_neighbours,
     fold_profiles,
     fold_totals,
+    packed,
+    pick_rows,
+    reduce_records,
     unpacked,
-)
-from microveil.engines.spark.shuffle import (
-    MOVED,
-    SCATTERED,
-    THE_RECORD,
-    Counting,
-    Merging,
-    Scattering,
-    Settling,
-    Shuffles,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class SparkRecords:
 
     def reduced(self, make: Make, fold: Fold) -> Summary:
         """All records to one summary, in their order."""
-        reducing = Reducing(self.layout, make, fold)
+        reducing = partial(reduce_records, self.layout, make, fold)
         return summed(self.mapped(reducing, SUMMARY), fold, self.layout.parts)
 
 
@@ -94,13 +92,11 @@ def forget(kept: list[DataFrame]) -> None:
 
 def summed(frame: DataFrame, fold: Fold, parts: int) -> Summary:
     """Summaries of many partitions in one: those of neighbours first, on the workers, and the rest here."""
-    from pyspark.sql import functions
-
     while parts > SUMMARIES_AT_ONCE:
         parts = -(-parts // SUMMARIES_AT_ONCE)
-        groups = frame.withColumn("part", (functions.col("part") / SUMMARIES_AT_ONCE).cast("int"))
+        groups = frame.withColumn("part", (sf.col("part") / SUMMARIES_AT_ONCE).cast("int"))
         ordered = groups.repartition(parts, "part").sortWithinPartitions("part", "number")
-        frame = on_workers(ordered, Folding(fold), SUMMARY)
+        frame = on_workers(ordered, partial(fold_neighbours, fold), SUMMARY)
     found = sorted(frame.collect(), key=lambda row: row["number"])
     return fold([unpacked(row["summary"]) for row in found])
 
@@ -134,11 +130,11 @@ class SparkMatrix(Matrix):
 
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all records of what is made of some columns."""
-        return self.records.reduced(Making(of, self.select(columns).places).total, fold_totals)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_totals)[0]
 
     def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The largest over all records of what is made of some columns."""
-        return self.records.reduced(Making(of, self.select(columns).places).total, fold_largest)["made"]
+        return self.records.reduced(Making(of, self.select(columns).places).total, fold_largest)[0]
 
     def varies(self, column: int) -> bool:  # noqa: ARG002 - it holds for every column
         """Whoever asks knows from the profile that the column varies; another pass for each would be too much."""
@@ -162,9 +158,9 @@ class SparkTable(RemoteTable):
         """What is made of some rows, brought to the driver."""
         wanted, back = np.unique(rows, return_inverse=True)
         records = self.cells.records
-        picking = Picking(records.layout, Making(of, self.cells.places), wanted)
+        picking = partial(pick_rows, records.layout, Making(of, self.cells.places), wanted)
         found = sorted(records.mapped(picking, SUMMARY).collect(), key=lambda row: row["number"])
-        return np.hstack([unpacked(row["summary"])["made"] for row in found])[:, back]
+        return np.hstack([unpacked(row["summary"])[0] for row in found])[:, back]
 
     def take(self, rows: NDArray[np.intp]) -> Microdata:
         """Some of the rows, in memory."""
@@ -201,27 +197,23 @@ def columns_at(places: Iterable[int], rows: int) -> list[Array]:
 
 def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkRecords:
     """Records with further columns: what is made of the rows, each column in random order."""
-    from pyspark.sql import functions
-
     layout, count = records.layout, len(shuffles.streams)
     session, tasks = records.frame.sparkSession, max(layout.parts, 1)
     starts = _bucket_starts(session, shuffles, layout.count, tasks)
     targets = _targets(session, tasks)
-    scattered = records.mapped(Scattering(layout, made, shuffles), SCATTERED)
+    scattered = records.mapped(partial(scatter_rows, layout, made, shuffles), SCATTERED)
     buckets = scattered.repartition(min(tasks, starts.size), "component", "bucket")
     in_order = buckets.sortWithinPartitions("component", "bucket", "first")
-    settled = on_workers(in_order, Settling(layout, shuffles, starts, targets), MOVED)
-    target = functions.element_at(
-        functions.array(*(functions.lit(int(key)) for key in targets)), functions.col("part") + 1
-    )
+    settled = on_workers(in_order, partial(settle_buckets, layout, shuffles, starts, targets), MOVED)
+    target = sf.element_at(sf.array(*(sf.lit(int(key)) for key in targets)), sf.col("part") + 1)
     head = [
         target.cast("long").alias("target"),
-        functions.lit(THE_RECORD).alias("component"),
-        functions.lit(0).alias("offset"),
+        sf.lit(THE_RECORD).alias("component"),
+        sf.lit(0).alias("offset"),
     ]
     both = records.frame.select(*head, *records.frame.columns).union(settled)
     home = both.repartition(tasks, "target").sortWithinPartitions("part", "at", "component", "offset")
-    wider = on_workers(home, Merging(count), RECORD).persist(on_disks())
+    wider = on_workers(home, partial(merge_columns, count), RECORD).persist(on_disks())
     records.kept.append(wider)
     return replace(records, frame=wider, width=records.width + count)
 
@@ -229,8 +221,8 @@ def _shuffled(records: SparkRecords, made: Making, shuffles: Shuffles) -> SparkR
 def _bucket_starts(session: SparkSession, shuffles: Shuffles, rows: int, tasks: int) -> NDArray[np.int64]:
     """The row at which each bucket of each component begins."""
     blocks = session.range(0, -(-rows // ROWS_PER_BLOCK), 1, tasks)
-    counted = on_workers(blocks, Counting(shuffles, rows), SUMMARY)
-    sizes = summed(counted, fold_totals, tasks)["made"]
+    counted = on_workers(blocks, partial(count_buckets, shuffles, rows), SUMMARY)
+    sizes = summed(counted, fold_totals, tasks)[0]
     return np.cumsum(sizes, axis=1) - sizes
 
 
@@ -239,13 +231,11 @@ def _targets(session: SparkSession, tasks: int) -> NDArray[np.int64]:
 
     Were the hash to change, the partitions would change places, and nothing else.
     """
-    from pyspark.sql import functions
-
     found: dict[int, int] = {}
     tried = 32 * tasks
     while len(found) < tasks:
         tried *= 2
-        ids = session.range(0, tried, 1, 1).select(functions.pmod(functions.hash("id"), functions.lit(tasks)), "id")
+        ids = session.range(0, tried, 1, 1).select(sf.pmod(sf.hash("id"), sf.lit(tasks)), "id")
         found = dict(map(tuple, reversed(ids.collect())))
     return np.array([found[task] for task in range(tasks)], dtype=np.int64)
 
@@ -260,3 +250,128 @@ def on_disks() -> StorageLevel:
     from pyspark import StorageLevel
 
     return StorageLevel.DISK_ONLY
+
+
+SCATTERED = "component int, bucket int, first long, cells binary"
+
+MOVED = f"target long, component int, offset int, {RECORD}"
+"""A record, or what comes into one; the target brings it to the partition that the record was in."""
+
+THE_RECORD = -1
+"""In the place of a component: the record itself, which comes before anything that goes into it."""
+
+GATHERED = 131_072
+"""Rows that are sorted into buckets at once, at least: a bucket should get more than a few values from them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Shuffles:
+    """Which columns are shuffled: a stream for each, and the number of buckets (0: few rows, a bucket by itself)."""
+
+    streams: Sequence[Stream]
+    buckets: int
+
+    def digits(self, component: int, rows: slice) -> NDArray[np.uint16]:
+        """The bucket of each row."""
+        if self.buckets == 0:
+            return np.zeros(rows.stop - rows.start, dtype=np.uint16)
+        return drawn_buckets(self.streams[component], self.buckets, rows)
+
+    def settled(self, component: int, bucket: int, values: Array) -> Array:
+        """A bucket in random order."""
+        if self.buckets == 0:
+            return shuffled(values, self.streams[component])
+        shuffle_bucket(values, self.streams[component].generator(FIRST_BUCKET + bucket))
+        return values
+
+
+def count_buckets(shuffles: Shuffles, count: int, batches: Batches) -> Batches:
+    """Sizes of the buckets of `count` rows, from blocks of them by number: they are drawn, whatever the rows are."""
+    sizes = np.zeros((len(shuffles.streams), max(shuffles.buckets, 1)), dtype=np.int64)
+    for batch in batches:
+        for block in batch.column(0).to_pylist():
+            rows = slice(block * ROWS_PER_BLOCK, min((block + 1) * ROWS_PER_BLOCK, count))
+            for component, own in enumerate(sizes):
+                own += np.bincount(shuffles.digits(component, rows), minlength=own.size)
+    yield batch_of([[0], [0], [packed([sizes])]], SUMMARY)
+
+
+def scatter_rows(layout: RecordLayout, made: Making, shuffles: Shuffles, batches: Batches) -> Batches:
+    """What is `made` of the rows of records, to buckets: for each component and bucket the values of a run of rows.
+
+    `batches` have the records' partition, place and cells. Values are in row order.
+    """
+    held: list[Array] = []
+    first = stop = 0
+    for piece in layout.pieces(batches):
+        if held and (piece.rows.start != stop or stop - first >= GATHERED):
+            yield from _scattered(shuffles, first, held)
+            held = []
+        first, stop = (first if held else piece.rows.start), piece.rows.stop
+        held.append(made.made(piece))
+    if held:
+        yield from _scattered(shuffles, first, held)
+
+
+def _scattered(shuffles: Shuffles, first: int, held: list[Array]) -> Iterator[pa.RecordBatch]:
+    values = np.concatenate(held, axis=1)
+    rows = slice(first, first + values.shape[1])
+    for component, own in enumerate(values):
+        digits = shuffles.digits(component, rows)
+        order = np.argsort(digits, kind="stable")
+        buckets, starts = np.unique(digits[order], return_index=True)
+        cells = _runs(own[order], [*starts.tolist(), own.size])
+        size = len(buckets)
+        columns = [np.full(size, component), buckets.astype(np.int32), np.full(size, first), cells]
+        yield batch_of(columns, SCATTERED)
+
+
+def _runs(values: Array, borders: Sequence[int]) -> pa.Array:
+    """Runs of values as an array of bytes, without copying them one by one."""
+    offsets = pa.py_buffer((np.asarray(borders) * 8).astype(np.int32))
+    return pa.BinaryArray.from_buffers(pa.binary(), len(borders) - 1, [None, offsets, pa.py_buffer(values)])
+
+
+def settle_buckets(
+    layout: RecordLayout,
+    shuffles: Shuffles,
+    starts: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    batches: Batches,
+) -> Batches:
+    """Buckets in random order, cut where records end: what goes into each record, and where.
+
+    `starts` has the row at which each bucket of each component begins, and `targets` the number that brings rows to
+    each partition. Batches are sorted by component, bucket and row.
+    """
+    by_row = layout.by_row
+    firsts = layout.first[by_row]
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for (component, bucket), members in groupby(rows, lambda row: (row["component"], row["bucket"])):
+        drawn = np.frombuffer(b"".join(row["cells"] for row in members)).copy()
+        values, start = shuffles.settled(component, bucket, drawn), int(starts[component, bucket])
+        begin = int(np.searchsorted(firsts, start, side="right")) - 1
+        end = int(np.searchsorted(firsts, start + values.size))
+        numbers, size = by_row[begin:end], end - begin
+        borders = np.clip(firsts[begin:end] - start, 0, None)
+        parts, nothing, empty = layout.part[numbers], np.zeros(size, dtype=np.int64), [b""] * size
+        head = [targets[parts], np.full(size, component), borders + start - firsts[begin:end]]
+        cells = _runs(values, [*borders.tolist(), values.size])
+        yield batch_of([*head, parts, layout.at[numbers], *[nothing] * 5, cells, empty], MOVED)
+
+
+def merge_columns(columns: int, batches: Batches) -> Batches:
+    """Records with so many further columns. Batches are sorted by record, and begin with it."""
+    names = [word.split()[0] for word in RECORD.split(", ")]
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for _, members in groupby(rows, lambda row: (row["part"], row["at"])):
+        record, *others = members
+        added, filled = np.empty((columns, record["rows"])), 0
+        for row in others:
+            values = np.frombuffer(row["cells"])
+            added[row["component"], row["offset"] : row["offset"] + values.size] = values
+            filled += values.size
+        if record["component"] != THE_RECORD or filled != added.size:
+            raise RuntimeError("a record has not got all its permuted values")
+        cells = record["cells"] + added.tobytes()
+        yield batch_of([[cells if name == "cells" else record[name]] for name in names], RECORD)

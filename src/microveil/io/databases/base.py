@@ -9,19 +9,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from microveil.core.errors import FileError, did_you_mean
-from microveil.io.files.formats import SourceFormat, needs
-from microveil.io.files.header_names import check_no_pattern
+from microveil.core.late import pa, pl
+from microveil.io.files.formats import SourceFormat, check_no_pattern, needs
 from microveil.io.files.numerals import Original, to_numbers, written_as
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -217,8 +213,6 @@ class ArrowEngine(Engine):
         """Send rows to the database as `STAGED`, from which the statement `insert` takes them."""
 
     def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableSource]:
-        import polars as pl
-
         source = self._table(place) if query is None else f"({query}) AS selected"
         kinds, declared = self._kinds(connection, source, place if query is None else None)
         check_shape(place, len(kinds))
@@ -237,8 +231,6 @@ class ArrowEngine(Engine):
     def _insert(
         self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
     ) -> None:
-        import polars as pl
-
         known = (source_format or TableSource()).columns
         found = [self._as_written(column, known.get(column.name)) for column in frame.get_columns()]
         cells = pl.DataFrame([column for column, _ in found])
@@ -253,8 +245,6 @@ class ArrowEngine(Engine):
 
     def _as_written(self, column: pl.Series, was: DatabaseColumn | None) -> tuple[pl.Series, str]:
         """A column for the way into the database, and the type it gets there: its own, if the values still fit it."""
-        import polars as pl
-
         if isinstance(column.dtype, pl.Enum | pl.Categorical):
             column = column.cast(pl.String)
         if column.dtype.is_float():
@@ -270,9 +260,6 @@ class ArrowEngine(Engine):
 
 def arrow_batches(cells: pl.DataFrame) -> pa.RecordBatchReader:
     """The rows as Arrow sends them, `ROWS` at a time."""
-    import polars as pl
-    import pyarrow as pa
-
     oldest = pl.CompatLevel.oldest()
     slices = (cells[start : start + ROWS].to_arrow(compat_level=oldest) for start in range(0, cells.height, ROWS))
     schema = cells.clear().to_arrow(compat_level=oldest).schema
@@ -281,8 +268,6 @@ def arrow_batches(cells: pl.DataFrame) -> pa.RecordBatchReader:
 
 def _fits(column: pl.Series, kind: str) -> bool:
     """Whether numbers have no more digits than a type such as numeric(10,2) keeps."""
-    import polars as pl
-
     found = _DECIMAL.search(kind)
     if found is None:
         return True

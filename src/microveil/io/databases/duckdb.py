@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from microveil.core.late import pa, pl
 from microveil.io.databases.base import STAGED, ArrowEngine, arrow_batches
 from microveil.io.locations import Database
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 _SAME: Final = {
     "Int8": "TINYINT",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from microveil.core.late import pa, pl
 from microveil.io.databases.base import STAGED, ArrowEngine, arrow_batches, quoted
 from microveil.io.locations import Database
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 _TYPES: Final = {
     "Int8": "smallint",
@@ -123,8 +120,6 @@ class PostgreSql(ArrowEngine):
 
     def _copy(self, connection: Any, cells: pl.DataFrame, insert: str) -> None:
         """By a temporary table, from which the server casts every column into its type."""
-        import polars as pl
-
         kinds = [_WIDER.get(str(column.dtype)) for column in cells.get_columns()]
         cells = cells.with_columns(
             column.cast(getattr(pl, kind)) for column, kind in zip(cells.get_columns(), kinds, strict=True) if kind
@@ -158,8 +153,6 @@ def _regclass(place: Database) -> str:
 
 def _typname(field: Any) -> str:
     """What the server calls a type: the driver says so where Arrow has no type for it."""
-    import pyarrow as pa
-
     noted = (field.metadata or {}).get(b"ADBC:postgresql:typname")
     if noted is not None:
         return str(noted.decode())

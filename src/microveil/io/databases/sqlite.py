@@ -8,18 +8,15 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
+from microveil.core.late import pl
 from microveil.io.databases.base import ROWS, Engine, quoted
-from microveil.io.files.formats import SourceFormat
-from microveil.io.files.header_names import check_no_pattern
+from microveil.io.files.formats import SourceFormat, check_no_pattern
 from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _TYPES: Final = {"Float32": "REAL", "Float64": "REAL", "Decimal": "REAL", "String": "TEXT", "Binary": "BLOB"}
 _WHOLE: Final = "INTEGER"
@@ -85,8 +82,6 @@ class Sqlite(Engine):
         self, connection: sqlite3.Connection, place: Database, query: str | None
     ) -> tuple[pl.DataFrame, SqliteSource]:
         """Rows in the order in which they are stored."""
-        import polars as pl
-
         statement = query or f"SELECT * FROM {self._table(place)}"  # noqa: S608 - names are quoted
         if query is not None:  # a connection that only reads can still copy the database, and make others
             connection.set_authorizer(_reading_only)

@@ -12,20 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import IO, Any, ClassVar, Final, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from microveil.core.errors import DataError, FileError, did_you_mean
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs
+from microveil.core.late import pl
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_names, check_table, needs
 from microveil.io.files.formula_injection import text_cells
-from microveil.io.files.header_names import check_names
 from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import MAX_CELLS, check_shape, limit_of
 from microveil.io.locations import Sheet
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 EXTRA: Final = "excel"
 ROWS: Final = 1_048_575
@@ -82,8 +79,6 @@ class Excel(Format):
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, SheetSource]:
         """The first sheet, or the one that is named; its first row has the names."""
-        import polars as pl
-
         sheets, headings, records, formats = _sheet(path, read_options.sheet)
         names = ["" if heading is None else str(heading) for heading in headings]
         check_names(names, path)
@@ -256,8 +251,6 @@ def _has_formulas(stream: IO[bytes]) -> bool:
 
 def _cells(column: pl.Series, was: MixedColumn | None) -> list[Any]:
     """The cells to write, text by way of the one place that all text passes."""
-    import polars as pl
-
     if isinstance(column.dtype, pl.Datetime):
         column = column.dt.replace_time_zone(None)  # Excel knows no zones
     cells = to_cells(column) if was is None else was.back(column)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.core.late import pa, pl
 from microveil.storage.atomic import shown
 
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
-
 RAW = "lists and bytes need a .parquet file"
+
+MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
+"""Cells that count as missing in a column of numbers, with or without spaces around."""
+
+_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,6 @@ def check_unique(names: Sequence[str], what: object) -> None:
 
 def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bool = False) -> None:
     """Refuse columns of a `frame` that hold lists, records or, unless `binary`, raw bytes; `hint` says what to do."""
-    import polars as pl
-
     refused = (pl.Object,) if binary else (pl.Object, pl.Binary)
     for name, kind in frame.schema.items():
         if kind.is_nested() or kind in refused:
@@ -145,3 +146,51 @@ def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bo
 def same_cells(column: pl.Series, other: pl.Series) -> bool:
     """Whether two columns have the same type and the same cells, so that the second can be written as it was read."""
     return column.dtype == other.dtype and column.equals(other, null_equal=True)
+
+
+def check_names(names: list[str], path: Path) -> None:
+    """Refuse a header with empty or repeated names, with one that cannot be worked with, or that is a record."""
+    if looks_like_record(names):
+        # Taken for names, the numbers of the first record would be released as they are.
+        raise DataError(f"{shown(path)} has numbers in place of column names", "add a first line with the names")
+    nameless = [position for position, name in enumerate(names, 1) if not name.strip()]
+    if nameless:
+        hint = "name it, or leave it out if it only numbers the rows"
+        raise DataError(f"{shown(path)} has no name for column {nameless[0]} of {len(names)}", hint)
+    positions: dict[str, list[int]] = {}
+    for position, name in enumerate(names, 1):
+        positions.setdefault(name, []).append(position)
+    repeated = {name: where for name, where in positions.items() if len(where) > 1}
+    if repeated:
+        raise DataError(f"{shown(path)} repeats column names: {_listed(repeated)}", "rename them apart")
+    check_no_pattern(names)
+
+
+def check_no_pattern(names: Iterable[str]) -> None:
+    """Refuse ^names$: polars works on a column by its name, takes these for patterns, and finds nothing or too much."""
+    for name in names:
+        if name.startswith("^") and name.endswith("$"):
+            raise DataError(f"column {shown(name)} has a name that polars takes for a pattern", "rename it")
+
+
+def looks_like_record(names: list[str]) -> bool:
+    """Whether names are numbers, other than the counting ones (0, 1, 2; 2019, 2020) that tools and people write."""
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    blanks = [name for name in names if name.strip() in MISSING]
+    if blanks and any(names) and len(numbers) + len(blanks) == len(names):
+        return True
+    if not numbers:
+        return False
+    if not all(re.fullmatch(r"\d{1,9}", name, re.ASCII) for name in numbers):
+        return True
+    counted = [int(name) for name in numbers]
+    return counted != list(range(counted[0], counted[0] + len(counted)))
+
+
+def _listed(repeated: Mapping[str, list[int]], limit: int = 5) -> str:
+    """`'x' (columns 1, 3)`, for each repeated name; what could be a record's value is told by its position alone."""
+    parts = []
+    for name, where in list(repeated.items())[:limit]:
+        columns = f"columns {', '.join(map(str, where))}"
+        parts.append(columns if _NUMBER.fullmatch(name) or len(name) > 60 else f"{shown(name)} ({columns})")
+    return "; ".join(parts) + ("; and others" if len(repeated) > limit else "")

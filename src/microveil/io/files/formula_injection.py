@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-if TYPE_CHECKING:
-    import polars as pl
+from microveil.core.late import pl
 
 T = TypeVar("T")
 
@@ -51,8 +50,6 @@ def formulas_counted() -> AbstractContextManager[list[int]]:
 
 def text_cells(column: pl.Series) -> pl.Series:
     """A column of text as it is written: with an apostrophe before what a spreadsheet would take for a formula."""
-    import polars as pl
-
     kept, tally = _kept.get(), _tally.get()
     if not _is_text(column) or (kept and tally is None):
         return column
@@ -67,15 +64,11 @@ def text_cells(column: pl.Series) -> pl.Series:
 
 def formula_cells(frame: pl.DataFrame) -> int:
     """How many cells of text a spreadsheet would take for formulas."""
-    import polars as pl
-
     texts = (column.cast(pl.String) for column in frame.get_columns() if _is_text(column))
     return sum(int(_formulas(text).sum()) for text in texts)
 
 
 def _is_text(column: pl.Series) -> bool:
-    import polars as pl
-
     return column.dtype == pl.String or isinstance(column.dtype, pl.Categorical | pl.Enum)
 
 

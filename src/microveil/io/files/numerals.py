@@ -11,20 +11,15 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from microveil.core.errors import DataError
+from microveil.core.late import pl
 from microveil.core.table import Matrix
 from microveil.io.dictionary import find_codes
-from microveil.io.files.formats import same_cells
+from microveil.io.files.formats import MISSING, same_cells
 from microveil.io.frames.number_types import LARGEST_WHOLE
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
-
-MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
-"""Cells that count as missing in a column of numbers, with or without spaces around."""
 
 SAMPLE: Final = 1000
 """Cells that settle the type of most columns of text."""
@@ -90,8 +85,6 @@ def to_numbers(text: pl.Series, decimal: str = ".") -> pl.Series | None:
 
     A column without a single value counts as numbers too: passing it on as text would hide that it is empty.
     """
-    import polars as pl
-
     # A sample rules out most columns of text, and whole numbers where there are fractions.
     sample = _parsed(text.head(SAMPLE), (pl.Int64, pl.Float64), decimal)
     if sample is None:
@@ -107,8 +100,6 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
     places; cells that were not missing before look as most of the column's missing cells do. How any other cell looks
     follows from its value alone: a text that only unchanged cells have would tell which ones are true.
     """
-    import polars as pl
-
     was = original.numbers
     if same_cells(column, was):
         return original.text
@@ -130,8 +121,6 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
 
 def _codes_in(numbers: pl.Series) -> tuple[float, ...]:
     """Special codes, whose cells stay as they are."""
-    import polars as pl
-
     low, high = numbers.min(), numbers.max()
     if not isinstance(low, int | float) or not isinstance(high, int | float):
         return ()
@@ -156,8 +145,6 @@ def least_decimals(text: pl.Series) -> int:
 
 def pad_decimals(column: pl.Series, least: int, decimal: str) -> pl.Series:
     """Numbers with so many decimals at least: as text, where polars would write others."""
-    import polars as pl
-
     if not column.dtype.is_float() or (least == 1 and decimal == "."):
         return column
     cells = with_decimals(column, decimal).cast(pl.String)
@@ -172,8 +159,6 @@ def pad_decimals(column: pl.Series, least: int, decimal: str) -> pl.Series:
 
 def with_decimals(column: pl.Series, decimal: str) -> pl.Series:
     """A column of fractions as text, where its decimals have commas; any other as it is."""
-    import polars as pl
-
     if decimal == "." or not (column.dtype.is_float() or column.dtype.is_decimal()):
         return column
     return column.cast(pl.String).str.replace(".", decimal, literal=True)
@@ -188,8 +173,6 @@ def _read_with(decimal: str, columns: Iterable[pl.Series]) -> dict[str, pl.Serie
 
 def _parsed(text: pl.Series, kinds: tuple[type[pl.Int64 | pl.Float64], ...], decimal: str) -> pl.Series | None:
     """The column as the first of `kinds` that takes all its cells."""
-    import polars as pl
-
     if text.str.contains(_LEADING_ZERO).any():
         return None
     if decimal == ",":

@@ -15,15 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from microveil.core.errors import FileError
+from microveil.core.late import pl
 from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs, same_cells
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 EXTRA: Final = "stat"
 WORDS: Final = "names are letters, digits and _, at most 32, not beginning with a digit"
@@ -45,8 +43,6 @@ class Clock:
 
     def dates(self, numbers: pl.Series) -> pl.Series:
         """Stored numbers as dates, times of a day and a date, or durations."""
-        import polars as pl
-
         moments = (numbers.cast(pl.Float64) * self.milliseconds).round().cast(pl.Int64, strict=False)
         if self.kind == "duration":
             return moments.cast(pl.Duration("ms"))
@@ -55,8 +51,6 @@ class Clock:
 
     def numbers(self, dates: pl.Series) -> pl.Series:
         """Dates as the numbers the file has for them."""
-        import polars as pl
-
         if self.kind == "duration":
             return dates.cast(pl.Int64) / self.milliseconds
         return (dates.cast(pl.Datetime("ms")).cast(pl.Int64) - self.start) / self.milliseconds
@@ -82,8 +76,6 @@ class Variable:
 
         In a changed column a missing cell is what it was where it was missing before: that very code.
         """
-        import polars as pl
-
         if same_cells(column, self.seen):
             return self.raw, self.letters
         if self.clock is not None and column.dtype == self.seen.dtype:
@@ -166,7 +158,6 @@ class StatFormat(Format):
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
         """The table as the methods see it: numbers as narrow as in the file, Float64 where there is no other."""
         needs("pyreadstat", EXTRA, path)
-        import polars as pl
         import pyreadstat
 
         reader, raw = getattr(pyreadstat, f"read_{self.functions}"), None
@@ -228,8 +219,6 @@ class StatFormat(Format):
 
 def _variable(name: str, cells: list[Any], meta: Any, clock: Clock | None) -> Variable:
     """A column of a file in its two shapes: of its raw `cells`, what the file's `meta` data say, and its `clock`."""
-    import polars as pl
-
     stored = meta.readstat_variable_types[name]
     ranges = meta.missing_ranges.get(name, [])
     if stored.startswith("string"):
@@ -268,8 +257,6 @@ def _stored_columns(
     frame: pl.DataFrame, source_format: StatSource, *, padded: bool
 ) -> tuple[pl.DataFrame, dict[str, pl.Series]]:
     """The table as a file stores it, and the letters of missing cells by column."""
-    import polars as pl
-
     columns: list[pl.Series] = []
     letters: dict[str, pl.Series] = {}
     for column in frame.get_columns():
@@ -289,8 +276,6 @@ def _stored_columns(
 
 def _plain(column: pl.Series) -> pl.Series:
     """Types of elsewhere in those that every package has: numbers, text, dates."""
-    import polars as pl
-
     kind = column.dtype
     if isinstance(kind, pl.Enum | pl.Categorical) or kind == pl.Null:
         return column.cast(pl.String)
@@ -307,8 +292,6 @@ def _plain(column: pl.Series) -> pl.Series:
 
 def _widened(text: pl.Series, width: int) -> pl.Series:
     """Text of which the first cell is filled up with spaces, if it is not wide enough."""
-    import polars as pl
-
     first = text[0] or ""
     filled = first + " " * (width - len(first.encode()))
     return text if filled == first else pl.concat([pl.Series(text.name, [filled]), text[1:]])

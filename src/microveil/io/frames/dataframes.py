@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
-from microveil.io.files.header_names import check_no_pattern
-from microveil.io.files.numerals import MISSING
+from microveil.io.files.formats import MISSING, check_no_pattern
 from microveil.io.frames.base import Frame, NumpyFrame, fits, same_numbers
 from microveil.io.frames.number_types import (
     arrow_type,

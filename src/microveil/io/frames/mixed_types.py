@@ -6,8 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from microveil.io.files.formats import same_cells
-from microveil.io.files.numerals import MISSING
+from microveil.io.files.formats import MISSING, same_cells
 
 LARGEST = 2**63
 """Whole numbers from here on have no type of their own."""

@@ -21,7 +21,7 @@ from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest_other
 from microveil.measures.risk.linkage import links_in_pieces, links_of
 from microveil.measures.risk.proportions import attack, sampled_rows, share_of
-from microveil.storage.remote_table import RemoteMatrix
+from microveil.storage.disk_columns import RemoteMatrix
 
 PERCENTS = tuple(range(1, 11))
 """Half-widths of the intervals, in per cent of the records (or of the standard deviation); the mean is taken."""

@@ -14,7 +14,7 @@ from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.core.tolerances import STATISTIC_ROUND_OFF
 from microveil.measures.base import scales
-from microveil.storage.remote_table import RemoteMatrix
+from microveil.storage.disk_columns import RemoteMatrix
 
 MOMENTS = ((0,), (2,), (3,), (4,), (5,), (6,), (8,), (0, 0), (1, 1), (2, 2), (3, 1))
 """Powers, and products of powers, of which measures need the sums; of rows on a disk, all are taken at once."""

@@ -8,8 +8,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.moments import moments
-from microveil.core.ranks import mid_ranks
-from microveil.core.sorted_columns import pieces_of
+from microveil.core.sorted_columns import mid_ranks, pieces_of
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised, varying
 from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_in, moments_of_both
