@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import ParameterError, one_of
 from microveil.core.tolerances import PROGRAM_ROUND_OFF
-from microveil.tables.bounds import extremes
-from microveil.tables.fill import Cell, is_whole, rows_of
-from microveil.tables.programs import CellBounds
+from microveil.tables.bounds import CellBounds, extremes
+from microveil.tables.fill import is_whole
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
-from microveil.tables.table import Table, frame_like
+from microveil.tables.table import Cell, Table, frame_like, rows_of
 
 EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
 

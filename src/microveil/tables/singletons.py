@@ -18,10 +18,9 @@ import numpy as np
 
 from microveil.core.arrays import Mask
 from microveil.core.tolerances import PROGRAM_ROUND_OFF
-from microveil.tables.contributors import largest, sole_contributors
-from microveil.tables.elimination import PRIMES, System
 from microveil.tables.hierarchy import Numbers
-from microveil.tables.relations import unknown_of_inner
+from microveil.tables.relations import PRIMES, System, unknown_of_inner
+from microveil.tables.rules import largest, sole_contributors
 from microveil.tables.table import Table
 
 if TYPE_CHECKING:

@@ -21,11 +21,10 @@ from microveil.io.tables import FileFormat, check_target, read_table, write_tabl
 from microveil.options import Options, option
 from microveil.storage.atomic import atomic_targets, check_place, shown
 from microveil.tables.audit import EXACT, NEAR, Intervals, intervals
-from microveil.tables.fill import Cell, Filled, fill, fitted
-from microveil.tables.pattern import from_frame
+from microveil.tables.fill import Filled, fill, fitted
 from microveil.tables.rules import Dominance, FewContributors, PPercent, Rule, SmallCount
-from microveil.tables.suppress import Suppressed, suppress
-from microveil.tables.table import Table, frame_like
+from microveil.tables.suppress import Suppressed, from_frame, suppress
+from microveil.tables.table import Cell, Table, frame_like
 
 if TYPE_CHECKING:
     from microveil.report import ReportedTable
