@@ -136,7 +136,7 @@ def pair_up(
     _check_values(names, before, after)
     moved = _differing(names, before, after)
     notes = [
-        *_about_sensitive(names, hidden),
+        *_about("risk is that of {} alone, all else that of all columns", [names[j] for j in hidden or ()]),
         *([] if chosen else _about_left_out(original, released)),
         *_about_codes(codes),
         *_about("the same in both files, cell by cell: {}", [name for name in names if name not in moved]),
@@ -222,13 +222,6 @@ def _places_of(sensitive: Choice, columns: Mapping[str, bool], names: Sequence[s
         if name not in names:
             raise ParameterError(f"sensitive: column '{name}' is not compared", "name columns that are confidential")
     return tuple(names.index(name) for name in chosen)
-
-
-def _about_sensitive(names: Sequence[str], sensitive: Sequence[int] | None) -> list[str]:
-    """What attacks are about, where it is not all columns."""
-    if sensitive is None:
-        return []
-    return [f"risk is that of {', '.join(names[j] for j in sensitive)} alone, all else that of all columns"]
 
 
 def _about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:

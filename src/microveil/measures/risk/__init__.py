@@ -25,6 +25,7 @@ from microveil.measures.risk.subspace import subspace_linkage
 
 # A new attack is a function with its story, and a line here.
 MEASURES = registry(
+    "risk",
     dbrl,
     mahalanobis_linkage,
     rank_linkage,

@@ -32,6 +32,7 @@ from microveil.measures.utility.spectrum import eigen_decay
 
 # A new measure is a function, and a line here.
 MEASURES = registry(
+    "utility",
     pil,
     pil7,
     propensity_2,
