@@ -25,8 +25,7 @@ from microveil.core.threads import in_threads
 from microveil.io.frames.dataframes import Frame, table_like
 from microveil.measures.base import HELD_COLUMNS, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
 from microveil.measures.risk import MEASURES as RISKS
-from microveil.measures.risk.matches import OWN_ROW
-from microveil.measures.risk.records import records_at_risk
+from microveil.measures.risk.matches import OWN_ROW, records_at_risk
 from microveil.measures.utility import MEASURES as UTILITIES
 from microveil.measures.utility import SCORES
 from microveil.storage.disk_columns import BYTES

@@ -87,7 +87,13 @@ def attribute_inference(
     check_sensitive(sensitive, original.shape[1])
     asked = [number for number in places if sensitive is None or number in sensitive]
     _check_enough(len(places) if asked else 0)
-    found = {number: _best_way(trial, places[number]) for number in asked}
+    found = {
+        number: _of_each_kind(
+            [trial.run(_secret(trial, places[number], guess)) for guess in (by_regression, by_vote(VOTERS))],
+            lambda tallies: max(tallies, key=lambda tally: tally.share),  # each by the way that is best for it
+        )
+        for number in asked
+    }
     worst = max(found, key=lambda number: found[number].beyond)
     note = joined(trial.sample, f"the worst is column {worst} (from 0)")
     shares = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
@@ -121,20 +127,11 @@ def _check_enough(columns: int) -> None:
         raise DataError("inference needs two columns that vary", "there must be one to know and one to guess")
 
 
-def _best_way(trial: Trial, column: int) -> AttackOutcome:
-    """Attack, control and luck, each by the way that is best for it."""
-    ways = [trial.run(_secret(trial, column, guess)) for guess in (by_regression, by_vote(VOTERS))]
-    return _of_each_kind(ways, lambda tallies: max(tallies, key=lambda tally: tally.share))
-
-
 def _of_each_kind(found: Sequence[AttackOutcome], summary: Callable[[list[Tally]], Tally]) -> AttackOutcome:
     """One outcome of many: their attacks, controls and lucks summed up."""
-    return AttackOutcome(
-        summary([outcome.attack for outcome in found]),
-        summary([outcome.control for outcome in found]),
-        summary([outcome.luck for outcome in found]),
-        paired=found[0].paired,
-    )
+    kinds = zip(*((outcome.attack, outcome.control, outcome.luck) for outcome in found), strict=True)
+    attack, control, luck = (summary(list(tallies)) for tallies in kinds)
+    return AttackOutcome(attack, control, luck, found[0].paired)
 
 
 def _mean(tallies: Sequence[Tally]) -> Tally:

@@ -70,8 +70,9 @@ def exact_matches(original: Matrix, released: Matrix) -> Estimate:
     present = np.zeros(count, dtype=bool)
     for number, (_, sd) in scales(original, needed=True).items():
         old, new = original.columns[number], released.columns[number]
-        codes = _codes(old, new, sd)
-        keys = _joined(keys, codes)
+        step, both = step_of(old), np.concatenate([old, new])  # missing cells are equal too
+        codes = np.unique(np.round(both / step), return_inverse=True)[1] if step else _runs(both, sd * LINKAGE_TIE)
+        keys = np.unique(keys * (codes.max() + 1) + codes, return_inverse=True)[1]  # equal numbers for equal pairs
         luck *= np.bincount(codes[count:], minlength=codes.max() + 1)[codes[:count]] / others
         present |= ~np.isnan(old)
     back = np.isin(keys[:count], keys[count:]) & present
@@ -79,13 +80,6 @@ def exact_matches(original: Matrix, released: Matrix) -> Estimate:
     accidents = float(abs(np.expm1(-luck[present]).sum()))
     strangers = float(twins.sum()) * min(others / count, 1.0)
     return share_of(float(back.sum()), count, chance=max(accidents, strangers) / count)
-
-
-def _codes(old: Array, new: Array, sd: float) -> Index:
-    """Equal numbers for equal values of both files, at the resolution of the first; missing cells are equal too."""
-    step = step_of(old)
-    both = np.concatenate([old, new])
-    return np.unique(np.round(both / step), return_inverse=True)[1] if step else _runs(both, sd * LINKAGE_TIE)
 
 
 def _runs(values: Array, apart: float) -> Index:
@@ -100,11 +94,6 @@ def _runs(values: Array, apart: float) -> Index:
     codes = np.empty(values.size, dtype=np.intp)
     codes[order] = np.concatenate([[0], np.cumsum(new)])
     return codes
-
-
-def _joined(keys: Index, codes: Index) -> Index:
-    """Equal numbers for equal pairs."""
-    return np.unique(keys * (codes.max() + 1) + codes, return_inverse=True)[1]
 
 
 def _middle(ordered: Array) -> float:

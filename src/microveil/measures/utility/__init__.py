@@ -11,8 +11,16 @@ from microveil.measures.utility.dependence import (
     rank_correlation_difference,
     within_correlation,
 )
-from microveil.measures.utility.distances import norm_frobenius, norm_max_row, norm_sum, vector_correlation
-from microveil.measures.utility.divergence import kl_gaussian, kl_ridge, wasserstein_gaussian
+from microveil.measures.utility.distances import (
+    kl_gaussian,
+    kl_ridge,
+    norm_frobenius,
+    norm_max_row,
+    norm_sum,
+    selectivity,
+    vector_correlation,
+    wasserstein_gaussian,
+)
 from microveil.measures.utility.image import psnr, ssim
 from microveil.measures.utility.information_loss import pil, pil7
 from microveil.measures.utility.moments import (
@@ -27,7 +35,6 @@ from microveil.measures.utility.moments import (
 from microveil.measures.utility.propensity import propensity_2, propensity_3
 from microveil.measures.utility.regression import ci_overlap, regression_fit
 from microveil.measures.utility.score import Score, overall, score_2, score_3, summary
-from microveil.measures.utility.selective import selectivity
 from microveil.measures.utility.spectrum import eigen_decay
 
 # A new measure is a function, and a line here.

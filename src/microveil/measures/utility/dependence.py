@@ -172,11 +172,9 @@ def _described(
 
 def _own_units(table: Matrix) -> dict[int, tuple[float, float]]:
     """A unit for each column. Constant ones count as columns without correlation, so that numbers stay the same."""
-    found = scales(table)
-    constant = {j: (_first_value(column), 1.0) for j, column in enumerate(table.columns) if j not in found}
-    return dict(sorted({**found, **constant}.items()))
-
-
-def _first_value(column: Array) -> float:
-    """The first cell that is there; 0 if none is."""
-    return next((float(there[0]) for piece in pieces_of(column) if (there := piece[~np.isnan(piece)]).size), 0.0)
+    units = scales(table)
+    for j, column in enumerate(table.columns):
+        if j not in units:  # the first cell that is there; 0 if none is
+            cells = (piece[~np.isnan(piece)] for piece in pieces_of(column))
+            units[j] = next((float(there[0]) for there in cells if there.size), 0.0), 1.0
+    return dict(sorted(units.items()))
