@@ -320,14 +320,12 @@ def _about(sentence: str, names: Sequence[str]) -> list[str]:
 
 def _differing(names: Sequence[str], before: Matrix, after: Matrix) -> list[str]:
     """Columns that are not the same in both files, cell by cell."""
-    return [
-        name for name, *columns in zip(names, before.columns, after.columns, strict=True) if not _are_same(*columns)
-    ]
-
-
-def _are_same(old: Array, new: Array) -> bool:
-    pieces = zip(pieces_of(old), pieces_of(new), strict=False)
-    return old.size == new.size and all(np.array_equal(first, second, equal_nan=True) for first, second in pieces)
+    differing = []
+    for name, old, new in zip(names, before.columns, after.columns, strict=True):
+        pieces = zip(pieces_of(old), pieces_of(new), strict=False)
+        if old.size != new.size or not all(np.array_equal(*both, equal_nan=True) for both in pieces):
+            differing.append(name)
+    return differing
 
 
 def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -97,17 +97,6 @@ class Verdict:
         return {"name": self.policy, "met": self.met, "lines": [line.to_dict() for line in self.lines]}
 
 
-class Assessed(Protocol):
-    """Measured figures, and why others were not measured: an `Assessment`."""
-
-    @property
-    def skipped(self) -> Mapping[str, str]:
-        """The reasons, by measure."""
-
-    def get(self, name: str, /) -> Measure | None:
-        """A figure, if it was measured."""
-
-
 @dataclass(frozen=True)
 class Policy:
     """Limits with a name; `read_policy` makes one from a file or a dict."""
@@ -120,19 +109,19 @@ class Policy:
         """The measures it is about."""
         return tuple(limit.measure for limit in self.limits)
 
-    def check(self, assessment: Assessed) -> Verdict:
-        """Hold the figures against the limits."""
-        return Verdict(self.name, tuple(_held(limit, assessment) for limit in self.limits))
-
-
-def _held(limit: Limit, assessment: Assessed) -> LimitCheck:
-    measured = assessment.get(limit.measure)
-    if measured is None:
-        reason = assessment.skipped.get(limit.measure, "it was not asked for")
-        return LimitCheck(limit, None, False, f"not measured: {reason}")
-    figure = float(getattr(measured, limit.use))
-    met = limit.holds(figure)
-    return LimitCheck(limit, figure, met, "" if met else f"{figure:.6g} is not {limit}")
+    def check(self, assessment: Any) -> Verdict:
+        """Hold the figures of an `Assessment` against the limits."""
+        lines = []
+        for limit in self.limits:
+            measured: Measure | None = assessment.get(limit.measure)
+            if measured is None:
+                reason = assessment.skipped.get(limit.measure, "it was not asked for")
+                lines.append(LimitCheck(limit, None, False, f"not measured: {reason}"))
+                continue
+            figure = float(getattr(measured, limit.use))
+            met = limit.holds(figure)
+            lines.append(LimitCheck(limit, figure, met, "" if met else f"{figure:.6g} is not {limit}"))
+        return Verdict(self.name, tuple(lines))
 
 
 class _PolicyHeader(Strict):

@@ -55,11 +55,15 @@ def screen(opinions: Array, names: Sequence[str]) -> Screening:
     agreement, comparable = agreements(opinions)
     rejected: dict[str, str] = {}
     for i, name in enumerate(names):
-        reasons = [_erratic(int(above[i]), int(below[i]), int(rated[i]))]
-        if comparable[i] >= FEWEST_STIMULI:
-            reasons.append(_disagreeing(float(agreement[i])))
-        if any(reasons):
-            rejected[name] = "; ".join(filter(None, reasons))
+        reasons, far = [], above[i] + below[i]
+        if far > OFTEN * rated[i] and abs(above[i] - below[i]) < BALANCED * far:
+            reasons.append(f"BT.500: {above[i]} of {rated[i]} ratings far above the panel and {below[i]} far below")
+        if comparable[i] >= FEWEST_STIMULI and np.isnan(agreement[i]):
+            reasons.append("the ratings are all the same")
+        elif comparable[i] >= FEWEST_STIMULI and agreement[i] < AGREEMENT:
+            reasons.append(f"correlation with the other observers {agreement[i]:.2f}, below {AGREEMENT}")
+        if reasons:
+            rejected[name] = "; ".join(reasons)
     notes = []
     if len(names) < ADVISED:
         notes.append(f"{len(names)} observers are few: BT.500 asks for at least {ADVISED}")
@@ -105,18 +109,3 @@ def agreements(opinions: Array) -> tuple[Array, NDArray[np.intp]]:
         if comparable[i] > 1 and np.ptp(mine) > 0 and np.ptp(others) > 0:
             found[i] = np.corrcoef(mine, others)[0, 1]
     return found, comparable
-
-
-def _erratic(above: int, below: int, rated: int) -> str:
-    far = above + below
-    if far <= OFTEN * rated or abs(above - below) >= BALANCED * far:
-        return ""
-    return f"BT.500: {above} of {rated} ratings far above the panel and {below} far below"
-
-
-def _disagreeing(agreement: float) -> str:
-    if np.isnan(agreement):
-        return "the ratings are all the same"
-    if agreement >= AGREEMENT:
-        return ""
-    return f"correlation with the other observers {agreement:.2f}, below {AGREEMENT}"

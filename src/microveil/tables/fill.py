@@ -283,7 +283,17 @@ def fitted_values(system: Reduced, values: Array, modulo: float | None = None) -
 
 def synthetic(system: Reduced, values: Array, size: ResidualSize, draw: Draw) -> Array:
     """Y* = Ŷ + Ê*: new residuals with the covariance of the old ones, scaled as it is wanted."""
-    check_freedom(system, fitted=size.residual_scale == 0)
+    if system.freedom == 0:
+        raise DataError(
+            "every suppressed cell follows from the published ones: the suppression has failed",
+            "suppress more cells; tables.audit names those that can be derived",
+        )
+    if system.freedom == 1 and size.residual_scale != 0:
+        raise DataError(
+            "the suppressed cells can move in one direction only, so that decimals of the same variance are the "
+            "original values or their mirror image",
+            "suppress another cell, or take tables.fitted",
+        )
     if size.residual_scale == 0:
         return fitted_values(system, values, size.modulo)
     base = deducted(values, size.modulo)
@@ -321,21 +331,6 @@ def required_scale(new: Array, deducted_part: Array, goal: Array) -> Array | Non
     larger = -(cross + np.where(cross < 0, -1.0, 1.0) * np.sqrt(root))
     scale: Array = np.divide(larger, squares, out=np.zeros_like(squares), where=squares > 0)
     return scale
-
-
-def check_freedom(system: Reduced, fitted: bool = False) -> None:
-    """Refuse systems in which nothing can move, or only to and fro; fitted values do not mind the latter."""
-    if system.freedom == 0:
-        raise DataError(
-            "every suppressed cell follows from the published ones: the suppression has failed",
-            "suppress more cells; tables.audit names those that can be derived",
-        )
-    if system.freedom == 1 and not fitted:
-        raise DataError(
-            "the suppressed cells can move in one direction only, so that decimals of the same variance are the "
-            "original values or their mirror image",
-            "suppress another cell, or take tables.fitted",
-        )
 
 
 def _with_loadings_of(system: Reduced, drawn: Array, old: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.tables.hierarchy import Hierarchy, Numbers
+from microveil.tables.hierarchy import Numbers
 from microveil.tables.table import Table
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def _steps_down(table: Table) -> tuple[Numbers, Numbers, Numbers]:
     sums, parts = [], []
     for dimension, hierarchy in enumerate(table.hierarchies):
         cells = np.flatnonzero(axis == dimension)
-        first, children = _children(hierarchy)
+        # The codes right below each code, without the total, which comes first; and where they start.
+        children = np.argsort(hierarchy.above, kind="stable")[1:]
+        first = np.cumsum([0, *np.bincount(hierarchy.above[1:], minlength=len(hierarchy.codes))])
         many = np.diff(first)[codes[cells, dimension]]
         owner = np.repeat(cells, many)
         within = np.arange(owner.size) - np.repeat(np.cumsum(many) - many, many)
@@ -82,13 +84,6 @@ def _summed_axis(table: Table, is_sum: Mask) -> Numbers:
         for dimension in np.flatnonzero(inside):
             axis[member & (axis < 0) & is_sum[:, dimension]] = dimension
     return axis
-
-
-def _children(hierarchy: Hierarchy) -> tuple[Numbers, Numbers]:
-    """The codes right below each code: where they start, and the codes themselves."""
-    below = np.argsort(hierarchy.above, kind="stable")[1:]  # without the total, which comes first
-    many = np.bincount(hierarchy.above[1:], minlength=len(hierarchy.codes))
-    return np.concatenate([[0], np.cumsum(many)]), below
 
 
 class System:
@@ -111,8 +106,16 @@ class System:
 
         A wrong answer needs a determinant that the prime divides, so the answer is checked in another field.
         """
+        from microveil.tables._elimination_kernels import greedy
+
+        equations = self.columns.shape[0]
+        length = np.diff(self.columns[:, : self.kept + equations].tocsr().indptr).astype(np.int64)
         for prime, other in zip(PRIMES, PRIMES[1:] + PRIMES[:1], strict=True):
-            marks, safe = self._greedy(prime)
+            draws = np.random.default_rng(prime).integers(1, prime, equations)
+            marks, safe = (
+                found != 0
+                for found in greedy(_arrays(self.columns, prime), length, self.primary, self.kept, draws, prime)
+            )
             marks[: self.kept] = True
             moves = self._moves(np.flatnonzero(marks), other, np.random.default_rng(other), 1)
             if (moves[: self.primary][safe, 0] != 0).all():
@@ -120,16 +123,6 @@ class System:
                 hidden[self.order[marks]] = True
                 return hidden, self.order[: self.primary][~safe]
         raise ArithmeticError("no two fields agree on what can be worked out from a table")
-
-    def _greedy(self, prime: int) -> tuple[Mask, Mask]:
-        from microveil.tables._elimination_kernels import greedy
-
-        equations = self.columns.shape[0]
-        looked_at = self.columns[:, : self.kept + equations].tocsr()
-        length = np.diff(looked_at.indptr).astype(np.int64)
-        draws = np.random.default_rng(prime).integers(1, prime, equations)
-        marks, safe = greedy(_arrays(self.columns, prime), length, self.primary, self.kept, draws, prime)
-        return marks != 0, safe != 0
 
     def moves(self, hidden: Mask, count: int, rng: np.random.Generator) -> Numbers:
         """Random movements of all cells while what is published stays: cells x count, in the first field."""

@@ -84,20 +84,12 @@ class Guard:
         inner = self.inner[hidden[self.unknown[self.inner]]]
         if not inner.size:
             return []
-        moves = system.moves(hidden, 1, rng)[:, 0]
-        return list(dict.fromkeys(self._in_sums(inner, moves)))
-
-    # Counts of one, or of zero.
-
-    def _in_sums(self, inner: Numbers, moves: Numbers) -> Iterator[Imagined]:
-        """Those within one published cell."""
-        within = self.table.matrix[:, inner].tocsr()
-        unknown = self.unknown[inner]
-        many = np.diff(within.indptr) > 1
-        still = (within @ moves[unknown]) % FIELD == 0
-        for row in np.flatnonzero(many & still):
-            parts = unknown[within.indices[within.indptr[row] : within.indptr[row + 1]]]
-            yield Imagined(tuple(sorted(parts.tolist())), (1,) * parts.size)
+        # Counts of one, or of zero, within one published cell.
+        within, unknown = self.table.matrix[:, inner].tocsr(), self.unknown[inner]
+        still = (within @ system.moves(hidden, 1, rng)[unknown, 0]) % FIELD == 0
+        rows = np.flatnonzero((np.diff(within.indptr) > 1) & still)
+        parts = (sorted(unknown[within.indices[slice(*within.indptr[row : row + 2])]].tolist()) for row in rows)
+        return list(dict.fromkeys(Imagined(tuple(cells), (1,) * len(cells)) for cells in parts))
 
     def more_to_hide(self, system: System, hidden: Mask) -> tuple[Numbers, bool]:
         """Cells to hide so that counts of one, or zero, can all grow at once; and whether that is enough.
