@@ -271,25 +271,14 @@ def over_rows(reference: Matrix, other: Matrix, of: Callable[[Array, Array], Ans
     return [answer for run in in_threads([partial(made, run) for run in runs]) for answer in run]
 
 
-def varying(reference: Matrix, other: Matrix) -> list[tuple[Array, Array]]:
-    """The columns of both files as they are, without those that are constant in the reference."""
-    return [(reference.columns[j], other.columns[j]) for j in scales(reference, needed=True)]
-
-
 def scales(table: Matrix, *, needed: bool = False) -> dict[int, tuple[float, float]]:
     """Mean and standard deviation (divisor n) of each column that is not constant, by its number."""
-    looks = table.remember(
-        "scales", lambda: in_threads([partial(scale_of, c) for c in table.columns], small=_few(table))
-    )
+    few = table.shape[0] * table.shape[1] < SMALL
+    looks = table.remember("scales", lambda: in_threads([partial(scale_of, c) for c in table.columns], small=few))
     found = {number: scale for number, scale in enumerate(looks) if scale is not None}
     if needed and not found:
         raise DataError("every column is constant", "there is nothing to measure; check the data")
     return found
-
-
-def _few(table: Matrix) -> bool:
-    """So few cells that threads are not worth their start."""
-    return table.shape[0] * table.shape[1] < SMALL
 
 
 def scale_of(column: Array) -> tuple[float, float] | None:

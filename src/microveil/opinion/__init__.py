@@ -1,10 +1,8 @@
 """Opinion: what people say of a release when they look at it, and what they would say by a link fitted to that."""
 
-from microveil.opinion.link import Link, fit_link, read_link
-from microveil.opinion.predicted import predicted_mos, prediction_notes
+from microveil.opinion.link import Link, fit_link, predicted_mos, prediction_notes, read_link
 from microveil.opinion.ratings import Kind, Ratings, ratings_from
-from microveil.opinion.score import Opinion, OpinionScores, score
-from microveil.opinion.screening import Screening, screen
+from microveil.opinion.score import Opinion, OpinionScores, Screening, score, screen
 from microveil.opinion.session import Observer, Session, Stimulus, make_session, read_session
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -62,9 +62,8 @@ class Reproduction:
 
     def to_frame(self) -> Any:
         """One row per figure (polars)."""
-        make = partial(table_like, open_frame(np.zeros((1, 1))))
-        names = FigureCheck.__dataclass_fields__
-        return make({name: [getattr(line, name) for line in self.lines] for name in names})
+        columns = {name: [getattr(line, name) for line in self.lines] for name in FigureCheck.__dataclass_fields__}
+        return table_like(open_frame(np.zeros((1, 1))), columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

@@ -167,7 +167,8 @@ def _propagated(known: CellBounds) -> tuple[Array, Array]:
         new_low, new_high = low.copy(), high.copy()
         np.maximum.at(new_low, cells, known.floor[rows] - others_high)
         np.minimum.at(new_high, cells, known.ceiling[rows] - others_low)
-        moved = max(_largest_move(low, new_low), _largest_move(high, new_high))
+        old, new = np.concatenate([low, high]), np.concatenate([new_low, new_high])
+        moved = float(np.abs(new[old != new] - old[old != new]).max(initial=0.0))
         low, high = new_low, new_high
         if moved <= TEXT_ROUND_OFF * max(1.0, float(np.abs(known.point).max(initial=0.0))):
             break
@@ -182,11 +183,6 @@ def _without_own(side: Array, rows: Indices, cells: Indices, count: int) -> Arra
     endless = np.bincount(rows, infinite[cells], count)[rows] - infinite[cells] > 0
     sign = np.inf if infinite.any() and side[infinite][0] > 0 else -np.inf
     return np.where(endless, sign, total)
-
-
-def _largest_move(old: Array, new: Array) -> float:
-    changed = old != new
-    return float(np.abs(new[changed] - old[changed]).max(initial=0.0))
 
 
 class Program(ABC):

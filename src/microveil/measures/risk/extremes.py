@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, standardised
@@ -93,20 +93,15 @@ def _given_away(true: Array, guesses: Array) -> Array:
     true, guesses = true[:count], guesses[:count]
     by_rank = np.zeros(count, dtype=bool)
     by_rank[: guesses.size] = np.abs(guesses - true[: guesses.size]) <= WITHIN * np.abs(true[: guesses.size])
-    by_sum, place = _by_sums(true, guesses), np.arange(count)
+    # The value of those follows from the sum of the first few, all others of which are known.
+    most = min(IN_SUMS, guesses.size, count)
+    errors, by_sum = np.abs(np.cumsum(guesses[:most]) - np.cumsum(true[:most])), np.zeros(count, dtype=bool)
+    for summed in range(2, most + 1):
+        by_sum[:summed] |= errors[summed - 1] <= WITHIN * np.abs(true[:summed])
+    place = np.arange(count)
     groups = (by_rank | by_sum, own), (by_rank, own & (place < FIRST)), (by_rank, own & (place >= FIRST))
     sums = (by_sum, own & (place < IN_SUMS))
     return np.array([[(hit & asked).sum(), asked.sum()] for hit, asked in (*groups, sums)], dtype=float).T
-
-
-def _by_sums(true: Array, guesses: Array) -> Mask:
-    """Those whose value follows from the sum of the first few, all others of which are known."""
-    most = min(IN_SUMS, guesses.size, true.size)
-    found = np.zeros(true.size, dtype=bool)
-    errors = np.abs(np.cumsum(guesses[:most]) - np.cumsum(true[:most]))
-    for count in range(2, most + 1):
-        found[:count] |= errors[count - 1] <= WITHIN * np.abs(true[:count])
-    return found
 
 
 def _by_strangers(true: Array, count: int, generator: np.random.Generator) -> Array:

@@ -11,7 +11,7 @@ from microveil.core.moments import moments
 from microveil.core.ranks import mid_ranks
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised, varying
+from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised
 from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_in, moments_of_both
 from microveil.measures.utility.moments import relative_bias
 
@@ -32,9 +32,10 @@ def pearson(original: Matrix, released: Matrix) -> tuple[Array, Array]:
 
 def spearman(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Rank correlations: Pearson's of the ranks; equal values share their mean rank."""
-    old, new = zip(*varying(original, released), strict=True)
-    check_pairs(len(old))
-    return _rank_correlation(old), _rank_correlation(new)
+    varying = list(scales(original, needed=True))
+    check_pairs(len(varying))
+    before, after = (_rank_correlation(table.select(varying).columns) for table in (original, released))
+    return before, after
 
 
 def _rank_correlation(columns: Sequence[Array]) -> Array:
