@@ -355,8 +355,8 @@ def combined(pairs: Sequence[Pair]) -> Pair:
     first, original = pairs[0], pairs[0].original
     releases = [pair.released for pair in pairs]
     disclosed = _differences(original, releases)
-    columns = [np.concatenate([table.columns[j] for table in releases]) for j in range(original.shape[1])]
-    union = Matrix([np.append(column, disclosed[:, j]) for j, column in enumerate(columns)])
+    by_column = list(zip(*(table.columns for table in releases), strict=True))
+    union = Matrix([np.concatenate([*cells, disclosed[:, j]]) for j, cells in enumerate(by_column)])
     alike = all(pair.rows[1] == first.rows[0] and not pair.reordered for pair in pairs)
     notes = [f"{len(pairs)} releases: attacks have all of them, what a release is good for is that of the first"]
     notes += [f"shared by releases: {_shared(releases):.1%} of the values of the first stand in another one too"]
@@ -368,13 +368,9 @@ def combined(pairs: Sequence[Pair]) -> Pair:
         first,
         notes=[*notes, *first.notes],
         union=union,
-        mean=_mean(releases) if alike else None,
+        mean=Matrix([np.mean(cells, axis=0) for cells in by_column]) if alike else None,
         order_known=all(pair.order_known for pair in pairs),
     )
-
-
-def _mean(releases: Sequence[Matrix]) -> Matrix:
-    return Matrix([np.mean(cells, axis=0) for cells in zip(*(table.columns for table in releases), strict=True)])
 
 
 def _shared(releases: Sequence[Matrix]) -> float:

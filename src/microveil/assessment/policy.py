@@ -149,20 +149,17 @@ def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, Meas
         first = error.errors(include_input=False, include_url=False)[0]
     else:
         return _checked(found, known)
-    raise _refusal(".".join(str(part) for part in first["loc"]), first["type"], first["msg"])
-
-
-def _refusal(where: str, kind: str, message: str) -> ParameterError:
-    """What is wrong with a key, in our words where pydantic has others."""
+    # What is wrong with a key, in our words where pydantic has others.
+    where, message = ".".join(str(part) for part in first["loc"]), first["msg"]
     section, _, key = where.rpartition(".")
-    if kind == "extra_forbidden":
-        known: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
-        return ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, known.model_fields))
-    if kind == "missing":
-        return ParameterError(f"policy: '{where}' is missing", EXAMPLE)
-    if where == "limits" and kind == "too_short":
-        return ParameterError("policy: it has no limits", EXAMPLE)
-    return ParameterError(f"policy: {where}: {message[:1].lower()}{message[1:]}", EXAMPLE)
+    if first["type"] == "extra_forbidden":
+        at: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
+        raise ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, at.model_fields))
+    if first["type"] == "missing":
+        raise ParameterError(f"policy: '{where}' is missing", EXAMPLE)
+    if where == "limits" and first["type"] == "too_short":
+        raise ParameterError("policy: it has no limits", EXAMPLE)
+    raise ParameterError(f"policy: {where}: {message[:1].lower()}{message[1:]}", EXAMPLE)
 
 
 def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:

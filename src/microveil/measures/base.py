@@ -147,19 +147,10 @@ class MeasureSpec(MeasureInfo):
         """Measure tables that were found comparable before."""
         with single_threaded_blas():  # figures must not depend on the number of threads
             found = self.function(original, released, **options)
-        low, high = (found.value if end is None else end for end in (found.low, found.high))
-        return Measure(
-            id=self.id,
-            value=self._inside(found.value),
-            low=self._inside(low),
-            high=self._inside(high),
-            chance=found.chance,
-            better=self.better,
-            range=self.range,
-            meaning=self.summary,
-            note=found.note,
-            parts=found.parts,
-        )
+        ends = (found.value if end is None else end for end in (found.value, found.low, found.high))
+        value, low, high = map(self._inside, ends)
+        known = found.chance, self.better, self.range, self.summary
+        return Measure(self.id, value, low, high, *known, note=found.note, parts=found.parts)
 
     def _inside(self, value: float) -> float:
         """Round-off may lead just out of the range; anything more is a fault, and stays to be seen."""

@@ -302,7 +302,12 @@ def synthetic(system: Reduced, values: Array, size: ResidualSize, draw: Draw) ->
     fit = secret - old + base
     if not size.keep_variance or size.modulo is None:
         new = _with_loadings_of(system, draw(0), old)
-        return fit + new * _scale(system, new, size)
+        if size.residual_sd is None:
+            return fit + new * size.residual_scale
+        # A standard deviation counts the directions in which cells can move.
+        length = np.sqrt(np.square(new).sum(axis=0) / system.freedom)
+        unit: Array = np.divide(size.residual_sd, length, out=np.zeros_like(length), where=length > 0)
+        return fit + new * unit
     deducted_part = system.residuals(base)
     goal = np.square(system.residuals(values)).sum(axis=0)
     for attempt in range(ATTEMPTS):
@@ -338,12 +343,3 @@ def _with_loadings_of(system: Reduced, drawn: Array, old: Array) -> Array:
     loadings = generalised_qr(old).loadings
     scores = generalised_qr(system.residuals(drawn)).scores[:, : loadings.shape[0]]
     return scores @ loadings
-
-
-def _scale(system: Reduced, new: Array, size: ResidualSize) -> float | Array:
-    """What the residuals are multiplied by; a standard deviation counts the directions in which cells can move."""
-    if size.residual_sd is None:
-        return size.residual_scale
-    length = np.sqrt(np.square(new).sum(axis=0) / system.freedom)
-    scale: Array = np.divide(size.residual_sd, length, out=np.zeros_like(length), where=length > 0)
-    return scale

@@ -14,7 +14,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.parameters import Step, parameters_of
 from microveil.core.tolerances import SUM_ROUND_OFF
 from microveil.tables.hierarchy import Numbers
-from microveil.tables.table import Contributions, Table, by_contributor
+from microveil.tables.table import Table, by_contributor
 
 
 class Rule(Step):
@@ -109,19 +109,14 @@ class Largest:
     in_all: Array
 
 
-def contributions_of(table: Table, why: str) -> Contributions:
-    """The contributions of a table that has them."""
-    if table.contributions is None:
+def largest(table: Table, most: int, why: str) -> Largest:
+    """The largest contributions to each published cell."""
+    given = table.contributions
+    if given is None:
         raise ParameterError(
             f"{why} must know who contributed, which a table made from cells does not say",
             "make the table from records, and say who contributed (contributors, --contributors)",
         )
-    return table.contributions
-
-
-def largest(table: Table, most: int, why: str) -> Largest:
-    """The largest contributions to each published cell."""
-    given = contributions_of(table, why)
     contributors = np.zeros(table.count, dtype=np.int64)
     sizes = np.zeros((table.count, most))
     in_all = np.zeros(table.count)

@@ -102,7 +102,7 @@ class Hiding:
         self.known = self.keep | (np.diff(table.matrix.indptr) == 0)
         zeros_shown = choices.zeros == "published"
         if zeros_shown:
-            self.known |= _empty(table)
+            self.known |= table.published_counts == 0
         self.guard = Guard(table, primary, not zeros_shown) if choices.singletons == "protected" else None
         self.imagined: list[Imagined] = []
         self.warnings: list[str] = []
@@ -218,16 +218,10 @@ def _primary(table: Table, rules: Sequence[Rule], choices: Choices) -> tuple[Mas
         reasons[found] = type(rule).__name__
         primary |= found
     if choices.zeros == "suppressed":
-        found = _empty(table) & (np.diff(table.matrix.indptr) > 0) & ~primary
+        found = (table.published_counts == 0) & (np.diff(table.matrix.indptr) > 0) & ~primary
         reasons[found] = "zero"
         primary |= found
     return primary, reasons
-
-
-def _empty(table: Table) -> Mask:
-    """Cells that nothing is in."""
-    empty: Mask = table.published_counts == 0
-    return empty
 
 
 # A suppression that was decided elsewhere, by hand or by other software: to be filled and audited like our own.

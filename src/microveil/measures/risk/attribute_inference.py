@@ -19,12 +19,12 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
-from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, check_sensitive, scales
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest
+from microveil.measures.nearest.standardisation import axes_of
 from microveil.measures.risk.control import AttackOutcome, Trial, best_by_luck
 from microveil.measures.risk.proportions import PAIRS, Tally, attack, joined
 
@@ -174,8 +174,7 @@ def by_regression(known: Array, secret: Array, needed: Array, own: Index | None)
     `known` (n x k) and `secret` (n) are the source's, `needed` (m x k) what is known of the targets, `own` as above.
     """
     centre, mean = known.mean(axis=0), secret.mean()
-    values, vectors = sorted_eigen((known - centre).T @ (known - centre))
-    axes = vectors[:, : rank_of(values)] / np.sqrt(values[: rank_of(values)])
+    axes = axes_of((known - centre).T @ (known - centre))
     scores = (known - centre) @ axes
     guesses: Array = mean + (needed - centre) @ (axes @ (scores.T @ (secret - mean)))
     if own is None:

@@ -145,8 +145,12 @@ def _fitted(design: Array, labels: Array) -> tuple[Array, bool, str]:
     """Maximum likelihood by damped Newton steps: the probabilities, whether they are final, and a sentence on it."""
     linear = np.zeros(labels.size)
     start = deviance = _deviance(linear, labels)
+    parts, few = segments(*design.shape), design.size < SMALL
     for number in range(1, ITERATIONS + 1):
-        slope, curvature = _derivatives(design, labels, linear)
+        # The slope of the log-likelihood and its curvature, turned around.
+        probability = _logistic(linear)
+        slope, roots = (labels - probability) @ design, np.sqrt(probability * (1 - probability))
+        curvature = np.sum(in_threads([partial(_curvature, design, roots, part) for part in parts], small=few), axis=0)
         # A trace of the diagonal keeps the step finite where all weights vanish; it does not move the maximum.
         curvature[np.diag_indices_from(curvature)] += 1e-10 * curvature.diagonal().max() + 1e-300
         step = np.linalg.solve(curvature, slope)
@@ -159,15 +163,6 @@ def _fitted(design: Array, labels: Array) -> tuple[Array, bool, str]:
         if change <= TOLERANCE * deviance:
             return _logistic(linear), True, f"converged in {number} steps"
     return _logistic(linear), False, f"not converged in {ITERATIONS} steps"
-
-
-def _derivatives(design: Array, labels: Array, linear: Array) -> tuple[Array, Array]:
-    """The slope of the log-likelihood and its curvature, turned around."""
-    probability = _logistic(linear)
-    slope: Array = (labels - probability) @ design
-    roots = np.sqrt(probability * (1 - probability))
-    tasks = [partial(_curvature, design, roots, part) for part in segments(*design.shape)]
-    return slope, np.sum(in_threads(tasks, small=design.size < SMALL), axis=0)
 
 
 def _curvature(design: Array, roots: Array, pieces: list[slice]) -> Array:

@@ -39,18 +39,10 @@ class Score(MeasureInfo):
             total = sum(weights[part] * float(getattr(measured[part], which)) for part in self.parts)
             return total / sum(weights.values())
 
-        return Measure(
-            id=self.id,
-            value=mean("value"),
-            low=mean("low"),
-            high=mean("high"),
-            chance=None,
-            better=self.better,
-            range=self.range,
-            meaning=self.summary,
-            note="; ".join(f"{part}: {measured[part].note}" for part in self.parts if measured[part].note),
-            parts={part: measured[part].value for part in self.parts},
-        )
+        value, low, high = map(mean, ("value", "low", "high"))
+        note = "; ".join(f"{part}: {measured[part].note}" for part in self.parts if measured[part].note)
+        parts = {part: measured[part].value for part in self.parts}
+        return Measure(self.id, value, low, high, None, self.better, self.range, self.summary, note, parts)
 
 
 score_2 = Score(
