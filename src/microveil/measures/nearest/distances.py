@@ -178,8 +178,7 @@ class DistanceBounds:
             products.min(axis=0, out=self.least[number, part])
 
     def _products(self, block: slice, rows: Index) -> Factors:
-        products: Factors = self.factors[rows] @ self.table.factors[block].T
-        return products
+        return self.factors[rows] @ self.table.factors[block].T
 
     def _limit(self, distance: Array) -> Factors:
         """Products above this tell that a record is farther than that."""

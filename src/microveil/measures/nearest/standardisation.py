@@ -106,8 +106,7 @@ def axes_of(covariance: Array) -> Array:
     """Axes on which columns with this covariance have unit variance and no correlation, without those of round-off."""
     variances, vectors = sorted_eigen(covariance)
     rank = rank_of(variances)
-    axes: Array = vectors[:, :rank] / np.sqrt(variances[:rank])
-    return axes
+    return vectors[:, :rank] / np.sqrt(variances[:rank])
 
 
 def relative_ranks(values: Array) -> Array:

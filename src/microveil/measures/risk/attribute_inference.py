@@ -118,8 +118,7 @@ class Ranks:
     def are_near(self, truth: Array, guesses: Array) -> Mask:
         """Are the guesses within 5 % of the records from the truth? One that is missing is not."""
         gap = np.abs(np.interp(guesses, self.values, self.places) - np.interp(truth, self.values, self.places))
-        near: Mask = gap <= WITHIN * self.count + 1e-6  # a rank is a number of records, up to round-off
-        return near
+        return gap <= WITHIN * self.count + 1e-6  # a rank is a number of records, up to round-off
 
 
 def _check_enough(columns: int) -> None:

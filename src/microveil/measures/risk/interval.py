@@ -168,8 +168,7 @@ def strangers(original: Matrix, released: Matrix) -> Matrix:
 
 def _filled(old: Array, new: Array) -> Array:
     """The first where the second has cells; what the first lacks is taken from the second."""
-    filled: Array = np.where(np.isnan(old) | np.isnan(new), new, old)
-    return filled
+    return np.where(np.isnan(old) | np.isnan(new), new, old)
 
 
 class _Filled:

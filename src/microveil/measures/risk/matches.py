@@ -203,8 +203,7 @@ def _first_claim(which: Index, distance: Array) -> Mask:
 
 def _ratio(distances: Sequence[Array] | Array, floor: float) -> Array:
     """Of the first to the second; 1 where there is no distance at all: what many share is nobody's."""
-    ratio: Array = (distances[0] + floor) / (distances[1] + floor)
-    return ratio
+    return (distances[0] + floor) / (distances[1] + floor)
 
 
 @attack(

@@ -122,8 +122,7 @@ class CentredRows:
 
     def sums(self, r: int, s: int | None = None) -> Array:
         """Sums of powers of each column, or of products of powers of all pairs of columns."""
-        total: Array = self._raised(r).sum(axis=0) if s is None else self._raised(r).T @ self._raised(s)
-        return total
+        return self._raised(r).sum(axis=0) if s is None else self._raised(r).T @ self._raised(s)
 
     def _raised(self, power: int) -> Array:
         return _raised(self.centred, power) if power else self.present
