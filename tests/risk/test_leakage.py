@@ -13,7 +13,7 @@ import pytest
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.errors import DataError, ParameterError
-from microveil.measures.risk.leakage import expected_near_returns, near_leakage
+from microveil.measures.risk.closest import expected_near_returns, near_leakage
 
 
 def enumerated(n: int, m: int) -> dict[int, Fraction]:

@@ -40,7 +40,7 @@ from microveil.engines.rows import (
     spread_out,
 )
 from microveil.engines.scores import ComponentTask, HeldScores, Scores
-from microveil.measures.risk.leakage import expected_near_returns
+from microveil.measures.risk.closest import expected_near_returns
 from microveil.methods import Plan
 from microveil.perturb import (
     CarryingPerturbation,

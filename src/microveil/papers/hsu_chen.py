@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.measures.risk.leakage import leakage_distribution
+from microveil.measures.risk.closest import leakage_distribution
 from microveil.papers.published import Found, NotRunError, Place, RunOptions
 from microveil.papers.runs import collect, measured, part_of, releases
 from microveil.papers.sources import boston, census, keel

@@ -2,10 +2,9 @@
 
 from microveil.measures.base import registry
 from microveil.measures.risk.attribute_inference import attribute_inference, inference
-from microveil.measures.risk.closest import dcr_ratio, exact_matches
+from microveil.measures.risk.closest import dcr_ratio, exact_matches, near_leakage
 from microveil.measures.risk.extremes import extreme_disclosure, outlier_risk
 from microveil.measures.risk.interval import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
-from microveil.measures.risk.leakage import near_leakage
 from microveil.measures.risk.linkability import linkability
 from microveil.measures.risk.linkage import (
     dbrl,

@@ -1,7 +1,6 @@
 """Utility: what a release is still good for, as pure functions of the original and the released table."""
 
 from microveil.measures.base import registry
-from microveil.measures.utility.classifier import classifier_auc
 from microveil.measures.utility.dependence import (
     between_correlation,
     correlation_bias,
@@ -32,7 +31,7 @@ from microveil.measures.utility.moments import (
     skewness_bias,
     variance_bias,
 )
-from microveil.measures.utility.propensity import propensity_2, propensity_3
+from microveil.measures.utility.propensity import classifier_auc, propensity_2, propensity_3
 from microveil.measures.utility.regression import ci_overlap, regression_fit
 from microveil.measures.utility.score import Score, overall, score_2, score_3, summary
 from microveil.measures.utility.spectrum import eigen_decay

@@ -12,8 +12,14 @@ from microveil.core.ranks import mid_ranks
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised
-from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_in, moments_of_both
-from microveil.measures.utility.moments import relative_bias
+from microveil.measures.utility.moments import (
+    ColumnMoments,
+    check_pairs,
+    gaps,
+    moments_in,
+    moments_of_both,
+    relative_bias,
+)
 
 MOST_BY_KENDALL = 400
 """Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""

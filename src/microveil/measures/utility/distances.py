@@ -14,7 +14,7 @@ from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import segments
 from microveil.measures.base import Estimate, check_sensitive, distance, gauge, over_rows, scales
-from microveil.measures.utility.central_moments import moments_of_both
+from microveil.measures.utility.moments import moments_of_both
 
 Over = Callable[[Callable[[Array, Array], Array]], list[Array]]
 """Calls a function with every piece of two files, and gives back what it said."""

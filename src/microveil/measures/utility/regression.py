@@ -12,7 +12,7 @@ from microveil.core.errors import DataError
 from microveil.core.linalg import independent_columns, rank_of, sorted_eigen
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, distance, gauge
-from microveil.measures.utility.central_moments import ColumnMoments, gaps, moments_of_both
+from microveil.measures.utility.moments import ColumnMoments, gaps, moments_of_both
 
 QUANTILE = 1.959964
 
