@@ -241,7 +241,7 @@ def _near_returns(plan: Plan, task: ColumnTask, scores: Array) -> float | None:
     swapped = plan.perturb.permutes and not plan.maps_values and len(task.selected) == task.axes.count
     if not (plan.decompose.reports_near_returns and swapped):
         return None
-    return expected_near_returns(scores.T, NEAR).expected
+    return float(expected_near_returns(scores.T, NEAR).sum())
 
 
 def _offer(

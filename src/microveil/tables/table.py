@@ -116,7 +116,11 @@ class Table:
         if self.from_records:
             who = np.arange(places.size)
             if isinstance(contributors, str):
-                who = _whole_labels(self.source, contributors)
+                nobody = self.source.missing(contributors)
+                if nobody:
+                    problem = f"column '{contributors}': {nobody} contributions are nobody's"
+                    raise DataError(problem, "give unknown contributors names")
+                who = self.source.labels(contributors).astype(np.int64)
             self.contributions = by_contributor(places, who, values[inner])
         else:
             self._check_cells(codes, values, ~inner)
@@ -338,15 +342,6 @@ def by_contributor(cells: Numbers, who: Numbers, amounts: Array) -> Contribution
         return Contributions(cells, who, amounts)
     starts = np.flatnonzero(np.r_[True, (np.diff(cells) != 0) | (np.diff(who) != 0)])
     return Contributions(cells[starts], who[starts], np.add.reduceat(amounts, starts))
-
-
-def _whole_labels(frame: Frame, name: str) -> Numbers:
-    """Contributors as whole numbers."""
-    if frame.missing(name):
-        raise DataError(
-            f"column '{name}': {frame.missing(name)} contributions are nobody's", "give unknown contributors names"
-        )
-    return frame.labels(name).astype(np.int64)
 
 
 def _refuse(rows: Mask, problem: str, hint: str) -> None:

@@ -184,33 +184,14 @@ def leakage_distribution(n: int, m: int) -> LeakageDistribution:
     return LeakageDistribution(n, m)
 
 
-@dataclass(frozen=True, repr=False)
-class NearReturns:
-    """How many released records are expected in a small box around each original, after every component was swapped.
-
-    `per_record` is λ_i; their sum `expected` is the exact mean number of (original, released) pairs that near.
-    """
-
-    per_record: Array
-
-    @property
-    def expected(self) -> float:
-        """Expected number of pairs of an original and a released record within each other's box."""
-        return float(self.per_record.sum())
-
-    @property
-    def risk(self) -> Array:
-        """For each original, the probability (nearly) that some released record comes that near: 1 - exp(-λ_i)."""
-        return -np.expm1(-self.per_record)
-
-
-def expected_near_returns(scores: Array, eps: float) -> NearReturns:
+def expected_near_returns(scores: Array, eps: float) -> Array:
     """Near leakage: the theorem counts records that come back whole; records that come back nearly tell as much.
 
     With the components swapped independently, a released record lies within ±eps (in standard deviations of each
     component) of original i with probability prod_c p_ic, where p_ic is the share of values of component c within eps
-    of i's own. So λ_i = n prod_c p_ic released records are expected there. For eps = 0 and distinct values the sum of
-    the λ_i is n^(2-m), the mean of Theorem 1.
+    of i's own. So λ_i = n prod_c p_ic released records are expected there, which is given back: their sum is the exact
+    mean number of pairs that near, and 1 - exp(-λ_i) nearly the probability that some record comes that near to i. For
+    eps = 0 and distinct values the sum is n^(2-m), the mean of Theorem 1.
 
     Args:
         scores: the components, records x components, without missing cells.
@@ -227,7 +208,7 @@ def expected_near_returns(scores: Array, eps: float) -> NearReturns:
         width = eps * column.std()
         near = np.searchsorted(ordered, column + width, "right") - np.searchsorted(ordered, column - width, "left")
         expected *= near / count
-    return NearReturns(expected)
+    return expected
 
 
 @attack("share of records with a released one within a tenth of a standard deviation in every principal component")
@@ -257,7 +238,7 @@ def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: 
         chance=chance,
         of=len(scores),
         parts={
-            "swapped components": float(expected_near_returns(scores, eps).risk.mean()),
+            "swapped components": float(-np.expm1(-expected_near_returns(scores, eps)).mean()),
             "standard error of chance": math.sqrt(2 * chance * (1 - chance) / tried.size),
         },
     )
