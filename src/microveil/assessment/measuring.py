@@ -161,7 +161,8 @@ def assess_pair(
 def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
     """The records at highest risk of those columns that attacks are about."""
     about = _sensitive_alone(both)
-    return records_at_risk(about.original, _known_of(about, "max_record_risk"), seed).to_dict(most)
+    found = records_at_risk(about.original, _known_of(about, "max_record_risk"), seed)
+    return {name: cells[:most] for name, cells in found.items()}
 
 
 def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:

@@ -224,33 +224,23 @@ def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = No
     `worst_attack`. In few columns of few whole numbers it is rather too high.
     """
     found = records_at_risk(original, released, seed)
-    if not found.row.size:
+    if not found["row"]:
         return Estimate(0.0, chance=0.0, note="there are too few records to tell what is usual")
-    sample = sample_note(found.row.size, original.shape[0])
-    parts = {f"records above {limit}": float((found.risk > limit).sum()) for limit in (0.95, 0.99)}
-    return Estimate(float(found.risk.max()), chance=0.5, note=sample, parts=parts)
+    sample, risks = sample_note(len(found["row"]), original.shape[0]), found["risk"]
+    parts = {f"records above {limit}": float(sum(risk > limit for risk in risks)) for limit in (0.95, 0.99)}
+    return Estimate(max(risks), chance=0.5, note=sample, parts=parts)
 
 
-@dataclass(frozen=True, repr=False)
-class RecordsAtRisk:
-    """Records from the one at highest risk on: numbers from 0, the risk, and the reason in words, without a value."""
+def records_at_risk(original: Matrix, released: Matrix, seed: int | None = None) -> dict[str, list[Any]]:
+    """Every record (of many a sample), the one at highest risk first; see `max_record_risk`.
 
-    row: Index
-    risk: Array
-    reason: list[str]
-
-    def to_dict(self, most: int) -> dict[str, list[Any]]:
-        """Columns by name, of the first few."""
-        return {"row": self.row[:most].tolist(), "risk": self.risk[:most].tolist(), "reason": self.reason[:most]}
-
-
-def records_at_risk(original: Matrix, released: Matrix, seed: int | None = None) -> RecordsAtRisk:
-    """Every record (of many a sample), the one at highest risk first; see `max_record_risk`."""
+    Columns by name: `row`, a number from 0, the `risk`, and the `reason` in words, without a value.
+    """
     steps = [(step_of(original.columns[j]) or 0.0) / sd for j, (_, sd) in scales(original, needed=True).items()]
     floor = max(float(np.sqrt(np.square(steps).sum())), LINKAGE_TIE)  # rounded data agree by luck
     found = search_matches(original, released, seed, PAIRS, floor)
     if found is None or found.rows.size < CROWD:
-        return RecordsAtRisk(np.arange(0), np.zeros(0), [])
+        return {"row": [], "risk": [], "reason": []}
     evidence = {way: one for way, one in found.evidence.items() if REMOTE_ALONE not in way}  # of every record
     rare = [rarity(one.ratio, one.usual) for one in evidence.values()]
     owned = [
@@ -268,7 +258,7 @@ def records_at_risk(original: Matrix, released: Matrix, seed: int | None = None)
         kind, _, view = ways[way % len(ways)].partition(" by ")
         own = ", in its own row" if way >= len(ways) else ""
         reasons.append(REASONS["nearly copied" if kind == "nearly copied" else "margin"].format(own=own, by=BY[view]))
-    return RecordsAtRisk(found.rows[order], risk[order], reasons)
+    return {"row": found.rows[order].tolist(), "risk": risk[order].tolist(), "reason": reasons}
 
 
 def rarity(ratio: Array, usual: Array) -> Array:
