@@ -20,7 +20,7 @@ from microveil.measures.base import Estimate, scale_of, scales, standardised
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest_other
 from microveil.measures.risk.linkage import links_in_pieces, links_of
-from microveil.measures.risk.proportions import attack, sampled_rows, share_of
+from microveil.measures.risk.proportions import attack, paired_attack, sampled_rows, share_of
 from microveil.storage.remote_table import RemoteMatrix
 
 PERCENTS = tuple(range(1, 11))
@@ -33,10 +33,8 @@ MOST_STRANGERS = 20_000
 """Originals tried on strangers at most, evenly spaced in the file: their share has a standard error below .004."""
 
 
-@attack(
+@paired_attack(
     "share of values that lie in a narrow rank interval around the nearest released record's, half-widths of 1 to 10 %",
-    paired=True,
-    default=True,
     on_disk="columns",
 )
 def interval_disclosure(
@@ -69,11 +67,9 @@ def interval_disclosure(
     return share_of(share * tried.size, tried.size, chance=chance, of=count)
 
 
-@attack(
+@paired_attack(
     "share of values that lie in a narrow rank interval around their own released value, half-widths of 1 to 10 %",
     cost="fast",
-    paired=True,
-    default=True,
     on_disk="columns",
 )
 def interval_disclosure_own(

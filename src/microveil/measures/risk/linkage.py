@@ -33,7 +33,7 @@ from microveil.measures.nearest.standardisation import (
     whitening_axes,
     whitening_axes_of,
 )
-from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, attack, sampled_rows, share_of
+from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, paired_attack, sampled_rows, share_of
 
 MOST_ASSIGNED = 2_000
 """Records matched one to one at most: the work grows with the cube."""
@@ -59,10 +59,8 @@ ICA_ROWS = 20_000
 ICA_ITERATIONS = 500
 
 
-@attack(
+@paired_attack(
     "share of records whose nearest released record is their own, for an intruder who knows all compared columns",
-    paired=True,
-    default=True,
     on_disk="passes",
 )
 def dbrl(
@@ -87,10 +85,8 @@ def dbrl(
     return _share_linked(_links_in(plain_view(original, released), tried), original)
 
 
-@attack(
+@paired_attack(
     "share of records whose nearest released record is their own, by distances that allow for the correlations",
-    paired=True,
-    default=True,
     on_disk="passes",
 )
 def mahalanobis_linkage(
@@ -109,11 +105,7 @@ def mahalanobis_linkage(
     return _share_linked(_links_in(whitened_view(original, released), tried), original)
 
 
-@attack(
-    "share of records whose nearest released record is their own, by the ranks of their values",
-    paired=True,
-    default=True,
-)
+@paired_attack("share of records whose nearest released record is their own, by the ranks of their values")
 def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by ranks (Muralidhar and Domingo-Ferrer 2016).
 
@@ -124,10 +116,8 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
     return _share_linked(_links_in(ranked_view(original, released), sampled_rows(original.shape[0], seed)), original)
 
 
-@attack(
+@paired_attack(
     "share of records that are matched to their own when all are matched one to one at the least total distance",
-    paired=True,
-    default=True,
     on_disk="passes",
 )
 def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
@@ -154,10 +144,8 @@ def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = No
     return share_of(hits, rows.size, chance=1 / rows.size, of=original.shape[0])
 
 
-@attack(
-    "share of records linked by an intruder who knows some of the columns, at the number of columns that tells most",
-    paired=True,
-    default=True,
+@paired_attack(
+    "share of records linked by an intruder who knows some of the columns, at the number of columns that tells most"
 )
 def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by some of the columns.
@@ -245,11 +233,9 @@ def _share_linked(links: Links, original: Matrix) -> Estimate:
     return share_of(links.hits, links.credit.size, chance=1 / count, of=count)
 
 
-@attack(
+@paired_attack(
     "share of records linked by an intruder who searches the release's principal and independent components for the "
-    "directions that link best",
-    paired=True,
-    default=True,
+    "directions that link best"
 )
 def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage in the best of many subspaces.

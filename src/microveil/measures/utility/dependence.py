@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from microveil.measures.utility.moments import (
 
 MOST_BY_KENDALL = 400
 """Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""
+
+cookbook = partial(gauge, better="neither", on_disk="passes")
+"""Declares an input of the cookbook of Calviño, Aldeguer and Domingo-Ferrer (2017), which is neither good nor bad."""
 
 
 def upper(matrix: Array) -> Array:
@@ -121,11 +125,7 @@ def rank_correlation_difference(original: Matrix, released: Matrix) -> Estimate:
     return _largest(*spearman(original, released))
 
 
-@gauge(
-    "mean absolute correlation of a sensitive column with the others, in the original",
-    better="neither",
-    on_disk="passes",
-)
+@cookbook("mean absolute correlation of a sensitive column with the others, in the original")
 def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Between-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 6), an input of their cookbook.
 
@@ -136,11 +136,7 @@ def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequen
     return _described(original, released, sensitive, between)
 
 
-@gauge(
-    "mean absolute correlation among the columns that are not sensitive, in the original",
-    better="neither",
-    on_disk="passes",
-)
+@cookbook("mean absolute correlation among the columns that are not sensitive, in the original")
 def within_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Within-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 7), an input of their cookbook.
 

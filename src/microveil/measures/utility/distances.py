@@ -130,9 +130,7 @@ def _normal(original: Matrix, released: Matrix) -> tuple[Array, Array, Array]:
     return old.product(), new.product(), new.mean - old.mean
 
 
-@distance(
-    "Kullback-Leibler divergence of two normal distributions with the files' means and covariances",
-)
+@distance("Kullback-Leibler divergence of two normal distributions with the files' means and covariances")
 def kl_gaussian(original: Matrix, released: Matrix) -> Estimate:
     """Kullback-Leibler divergence under normality (D'Acquisto and Naldi, eq. 8).
 
@@ -152,7 +150,7 @@ def kl_gaussian(original: Matrix, released: Matrix) -> Estimate:
 
 
 @distance(
-    "Kullback-Leibler divergence of two normal distributions, with a little added to all variances to keep it finite",
+    "Kullback-Leibler divergence of two normal distributions, with a little added to all variances to keep it finite"
 )
 def kl_ridge(original: Matrix, released: Matrix, *, ridge: float = RIDGE) -> Estimate:
     """`kl_gaussian` with `ridge` (in units of the original's variances) added to the diagonals of both covariances.
@@ -167,9 +165,7 @@ def kl_ridge(original: Matrix, released: Matrix, *, ridge: float = RIDGE) -> Est
     return Estimate(_divergence(before + extra, after + extra, shift))
 
 
-@distance(
-    "squared Wasserstein distance of two normal distributions with the files' means and covariances",
-)
+@distance("squared Wasserstein distance of two normal distributions with the files' means and covariances")
 def wasserstein_gaussian(original: Matrix, released: Matrix) -> Estimate:
     """|ā - b̄|² + tr(A + B - 2 (A^½ B A^½)^½), in variances of the original's columns (Dowson and Landau 1982).
 

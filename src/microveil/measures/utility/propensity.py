@@ -41,12 +41,12 @@ OF_FOLDS = 1.25
 """Standard deviation of the area for two samples of one population, over that of one whose scores are independent
 (Wilcoxon's): the folds learn from each other. Measured for 60 to 1,500 records in either file, 1.2 to 1.4."""
 
+told_apart = partial(gauge, cost="slow", default=True, on_disk="passes")
+"""Declares a figure of how well originals can be told from released records."""
 
-@gauge(
-    "how well a logistic regression with squares and products tells originals from released records (0: not at all)",
-    cost="slow",
-    default=True,
-    on_disk="passes",
+
+@told_apart(
+    "how well a logistic regression with squares and products tells originals from released records (0: not at all)"
 )
 def propensity_2(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Propensity score with second-degree terms, PS2 (Woo et al. 2009; Calviño 2017, §4.1): 4 mean((p - ½)²).
@@ -63,12 +63,9 @@ def propensity_2(original: Matrix, released: Matrix, *, seed: int | None = None)
     return _propensity(original, released, 2, seed)
 
 
-@gauge(
+@told_apart(
     "how well a logistic regression with squares, products and cubes tells originals from released records "
-    "(0: not at all)",
-    cost="slow",
-    default=True,
-    on_disk="passes",
+    "(0: not at all)"
 )
 def propensity_3(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Propensity score with cubes, PS3: as `propensity_2`, with x³ as further terms (and the same products)."""
@@ -198,12 +195,9 @@ def _step_length(direction: Array, linear: Array, labels: Array, deviance: float
     return 0.0, deviance
 
 
-@gauge(
+@told_apart(
     "probability that boosted trees rank a released record above an original one: .5 if they cannot tell them apart",
     range=(0.5, 1),
-    cost="slow",
-    default=True,
-    on_disk="passes",
 )
 def classifier_auc(
     original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None

@@ -61,9 +61,7 @@ def ci_overlap(original: Matrix, released: Matrix) -> Estimate:
     )
 
 
-@distance(
-    "change of regression coefficients in standard errors, each column on all others, mean over them",
-)
+@distance("change of regression coefficients in standard errors, each column on all others, mean over them")
 def regression_fit(original: Matrix, released: Matrix) -> Estimate:
     """Distance of the slopes of every column's regression on the others, |b' - b| / (standard error in the original).
 
