@@ -129,7 +129,12 @@ def reproduce(
     entry = published_items().get(table)
     if entry is None:
         raise ParameterError(f"there is no table '{table}'", did_you_mean(table, published_items()))
-    options = RunOptions(_repeats(entry, repeats), seed, workers, progress or (lambda *_: None))
+    least = entry.least_repeats
+    if repeats is not None and entry.draws and repeats < least:
+        why = ", whose spread it is judged by" if least > 1 else ""
+        raise ParameterError(f"repeats: {repeats} asked, {entry.id} needs at least {least}{why}", "ask for more")
+    count = (REPEATS if repeats is None else repeats) if entry.draws else 1
+    options = RunOptions(count, seed, workers, progress or (lambda *_: None))
     try:
         found = entry.run(options)
     except NotRunError as reason:
@@ -139,16 +144,6 @@ def reproduce(
         found = replace(found, values={**found.values, **shown})
     idle = [f"nothing is drawn for {entry.id}: it was made once"] if repeats is not None and not entry.draws else []
     return Reproduction(entry, [_line(figure, found) for figure in entry.printed], [*entry.notes, *idle])
-
-
-def _repeats(entry: PublishedItem, repeats: int | None) -> int:
-    least = entry.least_repeats
-    if not entry.draws:
-        return 1
-    if repeats is not None and repeats < least:
-        why = ", whose spread it is judged by" if least > 1 else ""
-        raise ParameterError(f"repeats: {repeats} asked, {entry.id} needs at least {least}{why}", "ask for more")
-    return REPEATS if repeats is None else repeats
 
 
 def _line(printed: Printed, found: Found) -> FigureCheck:

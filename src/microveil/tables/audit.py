@@ -59,7 +59,7 @@ class Intervals:
         table = self.suppressed.table
         codes = {name: column[self.rows] for name, column in table.labels.items()}
         found = {
-            table.value or "n": self.value,
+            table.variable: self.value,
             "primary": self.primary,
             "low": self.low,
             "high": self.high,

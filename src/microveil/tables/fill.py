@@ -94,10 +94,10 @@ class Filled:
         """The table as it can leave: codes, values or decimals, and which of them are decimals."""
         table = self.suppressed.table
         hidden = {"suppressed": self.suppressed.suppressed}
-        return frame_like(table.source, {**table.labels, **self._columns(_name(table)), **hidden})
+        return frame_like(table.source, {**table.labels, **self._columns(table.variable), **hidden})
 
     def _columns(self, first: str) -> dict[str, Array]:
-        others = (f"{_name(table)}_filled" if first == "filled" else _name(table) for table in self.tables[1:])
+        others = (f"{table.variable}_filled" if first == "filled" else table.variable for table in self.tables[1:])
         return {name: self.values_of(number) for number, name in enumerate([first, *others])}
 
     def sum_of(self, cells: Iterable[Cell]) -> CellSum:
@@ -185,13 +185,7 @@ def _filled(
         inner[system.unknown] = made(inner[system.unknown])
         moves[system.unknown] = system.residuals(_normal(streams, "second draw", (system.size, 2)))
     filled = Filled(s, tables, inner, moves)
-    filled.warnings.extend(_warnings(filled, modulo))
-    return filled
-
-
-def _warnings(filled: Filled, modulo: float | None) -> list[str]:
-    said = []
-    hidden, table = filled.suppressed.suppressed, filled.suppressed.table
+    said, hidden, table = filled.warnings, s.suppressed, s.table
     if filled.determined.any():
         rows = np.flatnonzero(filled.determined).tolist()
         named = ", ".join(map(table.name_of, rows[:SHOWN])) + (" and others" if len(rows) > SHOWN else "")
@@ -204,7 +198,7 @@ def _warnings(filled: Filled, modulo: float | None) -> list[str]:
         true = int((np.rint(filled.values[hidden]) == table.published_values[hidden]).sum())
         if is_whole(table) and true:
             said.append(f"modulo: rounded, {true} of {int(hidden.sum())} suppressed cells come out at their true value")
-    return said
+    return filled
 
 
 def is_whole(table: Table) -> bool:
@@ -221,14 +215,10 @@ def _same_cells(s: Suppressed, others: Sequence[Table]) -> tuple[Table, ...]:
         if not np.array_equal(other.inner_leaves, s.table.inner_leaves):
             raise ParameterError("others: a table has other inner cells", "make it from the same rows")
     tables = (s.table, *others)
-    names = [_name(table) for table in tables]
+    names = [table.variable for table in tables]
     if len(set(names)) < len(names):
         raise ParameterError("others: two tables have the same variable", "give each variable once")
     return tables
-
-
-def _name(table: Table) -> str:
-    return table.value or "n"
 
 
 def _streams(tables: Sequence[Table], seed: int | None) -> Streams:

@@ -220,6 +220,11 @@ class Table:
         return self._flat(self.codes)
 
     @property
+    def variable(self) -> str:
+        """What the values are called: `n`, if records are counted."""
+        return self.value or "n"
+
+    @property
     def count(self) -> int:
         """How many cells are published."""
         return len(self.codes)
@@ -273,8 +278,7 @@ class Table:
 
     def frame(self, **columns: Any) -> Any:
         """The published cells as a frame of the kind the table was made from: codes, value, and the columns given."""
-        value = {self.value or "n": self.published_values}
-        return frame_like(self.source, {**self.labels, **value, **columns})
+        return frame_like(self.source, {**self.labels, self.variable: self.published_values, **columns})
 
     def __repr__(self) -> str:
         return f"Table({' x '.join(self.dimensions)}: {self.count:,} cells, {self.inner_count:,} of them inner)"

@@ -288,7 +288,7 @@ def audit_file(options: AuditOptions, tell: Tell, shield: Shield | None = None) 
 
 def published(s: Suppressed) -> Any:
     """The table as it can leave: nothing in the place of hidden values, and not why they are hidden."""
-    table, name = s.table, s.table.value or "n"
+    table, name = s.table, s.table.variable
     values = np.where(s.suppressed, np.nan, table.published_values)
     frame = frame_like(table.source, {**table.labels, name: values, "suppressed": s.suppressed})
     frame = frame.with_columns(frame[name].fill_nan(None))
@@ -316,7 +316,7 @@ def report(
         for row, low, high, verdict in zip(found.rows, found.low, found.high, found.verdicts, strict=True):
             cells[row] |= {"low": float(low), "high": float(high), "verdict": str(verdict)}
     warnings = [*s.warnings, *([] if filled is None else filled.warnings)]
-    return ReportedTable(table.dimensions, table.value or "n", cells, options.reasons(), warnings)
+    return ReportedTable(table.dimensions, table.variable, cells, options.reasons(), warnings)
 
 
 def _dominance(text: str) -> Dominance:
