@@ -183,15 +183,13 @@ class Table:
         sizes = [len(each.codes) for each in self.hierarchies]
         if self.linked is None:
             return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
-        flat = [self._flat(np.stack([axis.ravel() for axis in self._grid(table)], axis=1)) for table in self.linked]
+        flat = []
+        for table in self.linked:  # all codes of its dimensions, crossed; the other dimensions are at their total
+            axes = [np.arange(len(h.codes) if h.name in table else 1) for h in self.hierarchies]
+            if math.prod(axis.size for axis in axes) > MOST_CELLS:
+                raise DataError(f"a linked table has more than {MOST_CELLS:,} cells", "leave a dimension out")
+            flat.append(np.ravel_multi_index(np.ix_(*axes), sizes).ravel())
         return np.stack(np.unravel_index(np.unique(np.concatenate(flat)), sizes), axis=1)
-
-    def _grid(self, table: Sequence[str]) -> list[Numbers]:
-        """All codes of the dimensions of a linked table, crossed; the other dimensions are at their total."""
-        axes = [np.arange(len(h.codes)) if h.name in table else np.zeros(1, np.int64) for h in self.hierarchies]
-        if math.prod(axis.size for axis in axes) > MOST_CELLS:
-            raise DataError(f"a linked table has more than {MOST_CELLS:,} cells", "leave a dimension out")
-        return list(np.meshgrid(*axes, indexing="ij"))
 
     def _flat(self, codes: Numbers) -> Numbers:
         """One number for each combination of codes."""

@@ -58,28 +58,22 @@ def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None =
     stream = Streams.from_seed(seed).stream("strangers")
     total, lucky = np.zeros((2, 4)), np.zeros((2, 4))
     for j in range(original.shape[1]):
-        for end, (true, guesses) in enumerate(_ends(original, released, j)):
-            total += _given_away(true[: _count(original, j) + 1], guesses)
-            lucky += _by_strangers(true, _count(original, j), stream.generator(2 * j + end))
+        true, guesses = original.in_order(j), released.in_order(j)
+        count = min(AT_EACH_END, true.size // 2)  # of a short column no more than half
+        for end, (first, told) in enumerate(_ends(true, guesses, count) if count else ()):
+            total += _given_away(first[: count + 1], told)
+            lucky += _by_strangers(first, count, stream.generator(2 * j + end))
     note = "" if total[1, 0] else "every extreme value is shared by several records"
     shares, chances = (hits / np.maximum(tries, 1.0) for hits, tries in (total, lucky))
     parts = dict(zip(("ranks 1-5", "ranks 6-25", "sums"), map(float, shares[1:]), strict=True))
     return share_of(float(total[0, 0]), int(total[1, 0]), chance=float(chances[0]), note=note, parts=parts)
 
 
-def _ends(original: Matrix, released: Matrix, column: int) -> Iterator[tuple[Array, Array]]:
+def _ends(true: Array, guesses: Array, count: int) -> Iterator[tuple[Array, Array]]:
     """The first values from either end, more of the true ones; smallest values with their sign turned around."""
-    true, guesses = original.in_order(column), released.in_order(column)
-    count = _count(original, column)
-    if count:
-        deep = min(4 * AT_EACH_END, true.size - true.size // 2 + 1)
-        yield true[true.size - deep : true.size][::-1], guesses[max(guesses.size - count, 0) : guesses.size][::-1]
-        yield -true[:deep], -guesses[:count]
-
-
-def _count(original: Matrix, column: int) -> int:
-    """Values at an end: of a short column no more than half."""
-    return min(AT_EACH_END, original.in_order(column).size // 2)
+    deep = min(4 * AT_EACH_END, true.size - true.size // 2 + 1)
+    yield true[true.size - deep : true.size][::-1], guesses[max(guesses.size - count, 0) : guesses.size][::-1]
+    yield -true[:deep], -guesses[:count]
 
 
 def _given_away(true: Array, guesses: Array) -> Array:
