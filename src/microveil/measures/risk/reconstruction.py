@@ -113,16 +113,16 @@ def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) ->
     filled = np.nan_to_num(after)
     axes = sorted_eigen(filled.T @ filled / len(filled))[1]
     directions = [axes[:, chosen] for _, chosen in selections(width, "principal") if chosen != slice(0, width)]
+    truth = before[own]
     found: dict[int, float] = {}
     luck: dict[int, float] = {}
     for size in sorted({round(step) for step in np.linspace(1, width - 1, min(width - 1, MOST_SIZES))}):
         generator = streams.stream("known columns").generator(size)
         draws = [generator.permutation(width)[:size] for _ in range(DRAWS_PER_SIZE)]
-        for shares, records in ((found, own), (luck, strangers)):
+        for shares, release in ((found, after[own]), (luck, after[strangers])):
             # In those of the directions in which most cells are computed.
             shares[size] = max(
-                float(np.mean([_computed(before[own], after[records], changed, known) for known in draws]))
-                for changed in directions
+                float(np.mean([_computed(truth, release, changed, known) for known in draws])) for changed in directions
             )
     return Curve(width, found, luck)
 
