@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from microveil.assessment.assessment import Assessment, Sanity
     from microveil.assessment.policy import Policy, Verdict
     from microveil.catalogue import describe, example_file, measures, methods
-    from microveil.measures.risk.leakage import leakage_distribution
+    from microveil.measures.risk.closest import leakage_distribution
     from microveil.papers.reproduce import reproduce
     from microveil.protection.in_memory import protect
     from microveil.protection.on_spark import protect_spark
@@ -31,7 +31,7 @@ _HOMES = {
     "microveil.assessment.assessment": "Assessment Sanity",
     "microveil.assessment.policy": "Policy Verdict",
     "microveil.catalogue": "describe example_file measures methods",
-    "microveil.measures.risk.leakage": "leakage_distribution",
+    "microveil.measures.risk.closest": "leakage_distribution",
     "microveil.papers.reproduce": "reproduce",
     "microveil.protection.in_memory": "protect",
     "microveil.protection.on_spark": "protect_spark",

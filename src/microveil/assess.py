@@ -11,10 +11,9 @@ from typing import Any
 
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
-from microveil.assessment.pairing import FileColumns, Pair, pair_up
+from microveil.assessment.pairing import FileColumns, Pair, combined, pair_up
 from microveil.assessment.policy import Policy
 from microveil.assessment.policy import read_policy as policy_from
-from microveil.assessment.several_releases import combined
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.core.threads import single_threaded_blas

@@ -10,7 +10,7 @@ from microveil.assessment import measuring
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.intake.describe import Description, describe_table
 from microveil.io.frames.dataframes import open_frame
-from microveil.measures.base import plain
+from microveil.measures.base import MeasureInfo, plain
 from microveil.methods import METHODS, method_named
 
 
@@ -53,7 +53,7 @@ def measure_details(name: str) -> dict[str, Any]:
     known = measuring.entries()
     if name not in known:
         raise ParameterError(f"there is no measure '{name}'", did_you_mean(name, known))
-    return {key: plain(value) for key, value in dataclasses.asdict(known[name]).items()}
+    return {field.name: plain(getattr(known[name], field.name)) for field in dataclasses.fields(MeasureInfo)}
 
 
 def example_file() -> Path:

@@ -16,7 +16,8 @@ from microveil.assessment import mos
 from microveil.core.table import Matrix
 from microveil.errors import DataError, FileError, ParameterError
 from microveil.measures.utility import MEASURES
-from microveil.opinion import Opinion, OpinionScores, Stimulus
+from microveil.opinion.score import Opinion, OpinionScores
+from microveil.opinion.session import Stimulus
 
 Array = NDArray[np.float64]
 GRID = np.linspace(0.2, 0.95, 40)

@@ -10,7 +10,7 @@ from scipy.stats import kurtosis
 
 from microveil.assessment import mos
 from microveil.errors import DataError
-from microveil.opinion.screening import ADVISED, FEWEST, FEWEST_STIMULI, agreements, outlying, screen
+from microveil.opinion.score import ADVISED, FEWEST, FEWEST_STIMULI, agreements, outlying, screen
 
 Array = NDArray[np.float64]
 

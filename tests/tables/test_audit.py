@@ -15,7 +15,7 @@ from test_fill import GOLDEN, cell, paper, random_table, table_1
 
 from microveil import tables
 from microveil.core.errors import DataError, ParameterError
-from microveil.tables import bounds, programs
+from microveil.tables import bounds
 from microveil.tables.audit import EXACT, NEAR, SAFE
 
 SQUARE = [cell(i, j) for i in (1, 2) for j in (1, 2)]
@@ -24,7 +24,7 @@ SQUARE = [cell(i, j) for i in (1, 2) for j in (1, 2)]
 @pytest.fixture(params=["kept", "repeated"])
 def either_program(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of solving must give the same."""
-    kind = programs.KeptProgram if request.param == "kept" else programs.RepeatedProgram
+    kind = bounds.KeptProgram if request.param == "kept" else bounds.RepeatedProgram
     if request.param == "kept":
         pytest.importorskip("highspy", reason="highspy is not installed")
     monkeypatch.setattr(bounds, "program", kind)
@@ -215,16 +215,16 @@ def test_large_amounts_do_not_lose_their_digits(either_program: str) -> None:
 
 
 def test_without_highspy_scipy_solves(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = programs.CellBounds(
+    known = bounds.CellBounds(
         np.zeros(1), np.ones(1), csr_array((0, 1)), np.zeros(0), np.zeros(0), np.ones(1), np.zeros(0, dtype=bool)
     )
 
     def absent(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(programs.importlib, "import_module", absent)
-    solver = programs.program(known)
-    assert isinstance(solver, programs.RepeatedProgram)
+    monkeypatch.setattr(bounds.importlib, "import_module", absent)
+    solver = bounds.program(known)
+    assert isinstance(solver, bounds.RepeatedProgram)
     found = solver.least(np.array([0]), -1.0)
     assert found is not None
     assert found.tolist() == [1.0]
@@ -238,7 +238,7 @@ def test_progress_is_told() -> None:
 
 def test_a_program_without_an_answer_is_an_error_without_values() -> None:
     one, five = paper().table.matrix[:1, :1].astype(float), np.array([5.0])
-    known = programs.CellBounds(np.zeros(1), np.ones(1), one, five, five, np.ones(1), np.ones(1, dtype=bool))
-    for kind in (programs.KeptProgram, programs.RepeatedProgram):
+    known = bounds.CellBounds(np.zeros(1), np.ones(1), one, five, five, np.ones(1), np.ones(1, dtype=bool))
+    for kind in (bounds.KeptProgram, bounds.RepeatedProgram):
         with pytest.raises(DataError, match="the interval of a cell was not found"):
             kind(known).least(np.array([0]), 1.0)

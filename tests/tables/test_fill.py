@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from microveil import tables
 from microveil.core.errors import DataError, ParameterError
-from microveil.tables.decimals import ResidualSize, required_scale, synthetic
+from microveil.tables.fill import ResidualSize, required_scale, synthetic
 from microveil.tables.reduced import Reduced, pieces, reduced
 
 Array = NDArray[np.float64]

@@ -79,7 +79,7 @@ class Assessment(Mapping[str, Measure]):
     def __repr__(self) -> str:
         """A summary without a data value: this ends up in notebooks and logs."""
         worst = self.worst_attack
-        attack = "" if worst is None else f", worst attack {worst.id} {worst.value:.4g} (chance {_chance(worst)})"
+        attack = "" if worst is None else f", worst attack {worst.id} {worst.value:.4g} (chance {worst.chance:.4g})"
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
         policy = "" if self.met is None else f", policy {'met' if self.met else 'not met'}"
         return (
@@ -212,7 +212,3 @@ def _attacks(risks: Iterable[Measure]) -> list[Measure]:
 
 def _beyond(value: float, chance: float) -> float:
     return (value - chance) / (1 - chance) if chance < 1 else 0.0
-
-
-def _chance(measure: Measure) -> str:
-    return "not known" if measure.chance is None else f"{measure.chance:.4g}"

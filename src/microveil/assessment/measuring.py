@@ -15,23 +15,19 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
 from microveil.assessment.pairing import Pair
-from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.io.frames.dataframes import Frame, table_like
-from microveil.measures.base import HELD_COLUMNS, Kind, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
+from microveil.measures.base import HELD_COLUMNS, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
 from microveil.measures.risk import MEASURES as RISKS
-from microveil.measures.risk.matches import OWN_ROW
-from microveil.measures.risk.records import records_at_risk
+from microveil.measures.risk.matches import OWN_ROW, records_at_risk
 from microveil.measures.utility import MEASURES as UTILITIES
 from microveil.measures.utility import SCORES
-from microveil.measures.utility.score import Score
 from microveil.storage.disk_columns import BYTES
 
 SANITY_ROWS = 1_000
@@ -83,24 +79,9 @@ class DiskLimits:
 
 def entries() -> dict[str, MeasureInfo]:
     """Every measure and score by its id: risks, utilities, scores."""
-    kinds: dict[Kind, Mapping[str, MeasureSpec]] = {"risk": RISKS, "utility": UTILITIES}
-    found = {name: _entry(gauge, kind) for kind, gauges in kinds.items() for name, gauge in gauges.items()}
-    found |= {name: _score_entry(score, found) for name, score in SCORES.items()}
     story = inspect.cleandoc(worst_of.__doc__ or "")
-    return found | {WORST: MeasureInfo(WORST, "risk", WORST_MEANING, "low", (0.0, 1.0), "slow", False, story)}
-
-
-def _entry(gauge: MeasureSpec, kind: Kind) -> MeasureInfo:
-    story = inspect.cleandoc(gauge.function.__doc__ or "")
-    return MeasureInfo(gauge.id, kind, gauge.summary, gauge.better, gauge.range, gauge.cost, gauge.paired, story)
-
-
-def _score_entry(score: Score, known: Mapping[str, MeasureInfo]) -> MeasureInfo:
-    parts = [known[part] for part in score.parts]
-    slow, paired = any(part.cost == "slow" for part in parts), any(part.paired for part in parts)
-    return MeasureInfo(
-        score.id, "score", score.summary, "low", (0.0, 1.0), "slow" if slow else "fast", paired, parts=score.parts
-    )
+    worst = MeasureInfo(WORST, "risk", WORST_MEANING, "low", (0.0, 1.0), "slow", False, story)
+    return {**GAUGES, **SCORES, WORST: worst}
 
 
 def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]:
@@ -128,15 +109,12 @@ def for_report(cells: int, *, public_only: bool) -> tuple[list[str], str]:
     public report shows utility alone.
     """
     known, small = entries(), cells <= REPORT_CELLS
-    ids = [*DEFAULT, "outlier_risk"] if small else [name for name in DEFAULT if _affordable(known[name])]
+    cheap = [name for name in DEFAULT if name == "dbrl" or known[name].cost == "fast"]
+    ids = [*DEFAULT, "outlier_risk"] if small else cheap
     if public_only:
         ids = [name for name in ids if known[name].kind == "utility"]
     word = "" if small else f"The file has more than {REPORT_CELLS} cells, so only what is fast was measured; "
     return ids, word and f"{word}`microveil assess` measures the rest."
-
-
-def _affordable(entry: MeasureInfo) -> bool:
-    return entry.id == "dbrl" or entry.cost == "fast"
 
 
 def assess_pair(
@@ -183,37 +161,30 @@ def assess_pair(
 def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
     """The records at highest risk of those columns that attacks are about."""
     about = _sensitive_alone(both)
-    return records_at_risk(about.original, _known_of(about, "max_record_risk"), seed).to_dict(most)
+    found = records_at_risk(about.original, _known_of(about, "max_record_risk"), seed)
+    return {name: cells[:most] for name, cells in found.items()}
 
 
 def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
     """For the scale: the figures `ids` of some of the originals themselves and of a shuffle of them."""
-    rows = _some_rows(both.rows[0], streams)
+    count, generator = both.rows[0], streams.stream("sanity rows").generator()
+    # Numbers of all rows would take more room than anything else, were there many.
+    many = count > MANY_ROWS
+    rows = generator.choice(count, SANITY_ROWS, replace=False) if many else generator.permutation(count)[:SANITY_ROWS]
     sample = both.original.take(np.sort(rows))
-    shuffled = Matrix([_shuffled(column, streams, number) for number, column in enumerate(sample.columns)])
+    orders = [streams.stream("sanity shuffle", number).generator() for number in range(sample.shape[1])]
+    shuffled = Matrix([order.permutation(column) for order, column in zip(orders, sample.columns, strict=True)])
     start, share = 1.0 - SANITY_SHARE, SANITY_SHARE / 2
     few = replace(both, original=sample, reordered="", union=None, mean=None)
     same, other = (replace(few, released=released) for released in (sample, shuffled))
     identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share))
     shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share))
-    return Sanity(identity, shuffle, rows.size, both.rows[0])
-
-
-def _some_rows(count: int, streams: Streams) -> NDArray[np.intp]:
-    """Rows for the sanity lines; numbers of all rows would take more room than anything else, were there many."""
-    generator = streams.stream("sanity rows").generator()
-    if count > MANY_ROWS:
-        return generator.choice(count, SANITY_ROWS, replace=False)
-    return generator.permutation(count)[:SANITY_ROWS]
+    return Sanity(identity, shuffle, rows.size, count)
 
 
 def _part_of(tell: Tell, of: str, start: float, share: float) -> Tell:
     """Tells of measures (`of` what) whose work begins at `start` and is a `share` of all."""
     return lambda name, done: tell(f"measuring {name}{of}", start + share * done)
-
-
-def _shuffled(column: Array, streams: Streams, number: int) -> Array:
-    return streams.stream("sanity shuffle", number).generator().permutation(column)
 
 
 def take(
@@ -293,11 +264,8 @@ def _known_of(both: Pair, name: str) -> Matrix:
 
 def parts_of(ids: Iterable[str]) -> list[str]:
     """What is measured, each once, so that these are known: scores are made of other measures."""
-    return list(dict.fromkeys(part for name in ids for part in _parts(name)))
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    return SCORES[name].parts if name in SCORES else () if name == WORST else (name,)
+    parts = (SCORES[name].parts if name in SCORES else (name,) for name in ids if name != WORST)
+    return list(dict.fromkeys(part for each in parts for part in each))
 
 
 def with_scores(

@@ -24,22 +24,10 @@ from microveil.io.frames.dataframes import open_frame
 from microveil.io.tables import read_table
 from microveil.measures.base import Measure
 from microveil.measures.utility.image import psnr, ssim
-from microveil.opinion import (
-    Link,
-    Opinion,
-    OpinionScores,
-    Ratings,
-    Session,
-    Stimulus,
-    fit_link,
-    make_session,
-    predicted_mos,
-    ratings_from,
-    read_link,
-    read_session,
-    score,
-    screen,
-)
+from microveil.opinion.link import Link, fit_link, predicted_mos, read_link
+from microveil.opinion.ratings import Ratings, ratings_from
+from microveil.opinion.score import Opinion, OpinionScores, score, screen
+from microveil.opinion.session import Session, Stimulus, make_session, read_session
 from microveil.options import Assess
 from microveil.storage.atomic import atomic_target
 

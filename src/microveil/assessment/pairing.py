@@ -2,6 +2,10 @@
 
 Columns are matched by their names (by their numbers in arrays), rows by their places. Files may be in memory, or larger
 than it: then the columns of both go onto a disk.
+
+Of several releases of one file an intruder has all who kept them. Attacks that need no pairs search all released
+records at once; attacks on pairs go by the mean of a record's releases, in which independent errors cancel out; and
+sums that were kept exactly tell, by their difference, the record that is in one file and not in the other.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import cast
 
 import numpy as np
@@ -39,6 +44,9 @@ SHARE = 32
 
 FEWEST_ROWS, MOST_ROWS = 2**12, 2**18
 """Rows of a batch; fewer rows than the most are not worth a thread."""
+
+EXACT = 1e-6
+"""Standard deviations within which the difference of two sums is a record of the original."""
 
 
 class FileColumns:
@@ -135,7 +143,7 @@ def pair_up(
     _check_values(names, before, after)
     moved = _differing(names, before, after)
     notes = [
-        *_about_sensitive(names, hidden),
+        *_about("risk is that of {} alone, all else that of all columns", [names[j] for j in hidden or ()]),
         *([] if chosen else _about_left_out(original, released)),
         *_about_codes(codes),
         *_about("the same in both files, cell by cell: {}", [name for name in names if name not in moved]),
@@ -221,13 +229,6 @@ def _places_of(sensitive: Choice, columns: Mapping[str, bool], names: Sequence[s
         if name not in names:
             raise ParameterError(f"sensitive: column '{name}' is not compared", "name columns that are confidential")
     return tuple(names.index(name) for name in chosen)
-
-
-def _about_sensitive(names: Sequence[str], sensitive: Sequence[int] | None) -> list[str]:
-    """What attacks are about, where it is not all columns."""
-    if sensitive is None:
-        return []
-    return [f"risk is that of {', '.join(names[j] for j in sensitive)} alone, all else that of all columns"]
 
 
 def _about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:
@@ -326,14 +327,12 @@ def _about(sentence: str, names: Sequence[str]) -> list[str]:
 
 def _differing(names: Sequence[str], before: Matrix, after: Matrix) -> list[str]:
     """Columns that are not the same in both files, cell by cell."""
-    return [
-        name for name, *columns in zip(names, before.columns, after.columns, strict=True) if not _are_same(*columns)
-    ]
-
-
-def _are_same(old: Array, new: Array) -> bool:
-    pieces = zip(pieces_of(old), pieces_of(new), strict=False)
-    return old.size == new.size and all(np.array_equal(first, second, equal_nan=True) for first, second in pieces)
+    differing = []
+    for name, old, new in zip(names, before.columns, after.columns, strict=True):
+        pieces = zip(pieces_of(old), pieces_of(new), strict=False)
+        if old.size != new.size or not all(np.array_equal(*both, equal_nan=True) for both in pieces):
+            differing.append(name)
+    return differing
 
 
 def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:
@@ -348,3 +347,49 @@ def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:
     old, new = (pl.DataFrame({str(j): cells for j, cells in enumerate(those)}).hash_rows() for those in (before, after))
     elsewhere = (new != old) & new.is_in(old.filter(old.is_unique()).implode())
     return REORDERED if 2 * int(elsewhere.sum()) >= new.len() else ""
+
+
+def combined(pairs: Sequence[Pair]) -> Pair:
+    """The original beside all its releases: the first for itself, all records together, and the mean of each record."""
+    first, original = pairs[0], pairs[0].original
+    releases = [pair.released for pair in pairs]
+    disclosed = _differences(original, releases)
+    by_column = list(zip(*(table.columns for table in releases), strict=True))
+    union = Matrix([np.concatenate([*cells, disclosed[:, j]]) for j, cells in enumerate(by_column)])
+    alike = all(pair.rows[1] == first.rows[0] and not pair.reordered for pair in pairs)
+    notes = [f"{len(pairs)} releases: attacks have all of them, what a release is good for is that of the first"]
+    notes += [f"shared by releases: {_shared(releases):.1%} of the values of the first stand in another one too"]
+    if len(disclosed):
+        notes.append(
+            f"sums of two releases differ by a record of the original, which is given away: {len(disclosed)} of them"
+        )
+    return replace(
+        first,
+        notes=[*notes, *first.notes],
+        union=union,
+        mean=Matrix([np.mean(cells, axis=0) for cells in by_column]) if alike else None,
+        order_known=all(pair.order_known for pair in pairs),
+    )
+
+
+def _shared(releases: Sequence[Matrix]) -> float:
+    """The share of values of the first release that stand in another one too."""
+    hits = [
+        np.isin(column[~np.isnan(column)], np.concatenate([other.columns[j] for other in releases[1:]]))
+        for j, column in enumerate(releases[0].columns)
+    ]
+    return float(np.concatenate(hits).mean()) if hits else 0.0
+
+
+def _differences(original: Matrix, releases: Sequence[Matrix]) -> Array:
+    """Records of the original that are the difference of the sums of two releases, whose rows differ by one."""
+    found = scales(original)
+    records = np.column_stack(original.columns)
+    found_records = []
+    for pair in combinations(releases, 2):
+        small, large = sorted(pair, key=lambda table: table.shape[0])
+        if large.shape[0] - small.shape[0] == 1:
+            gap = np.array([new.sum() - old.sum() for new, old in zip(large.columns, small.columns, strict=True)])
+            near = [np.abs(records[:, j] - gap[j]) <= EXACT * sd * len(records) for j, (_, sd) in found.items()]
+            found_records += [gap] if near and np.all(near, axis=0).any() else []
+    return np.array(found_records).reshape(len(found_records), original.shape[1])

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -97,17 +97,6 @@ class Verdict:
         return {"name": self.policy, "met": self.met, "lines": [line.to_dict() for line in self.lines]}
 
 
-class Assessed(Protocol):
-    """Measured figures, and why others were not measured: an `Assessment`."""
-
-    @property
-    def skipped(self) -> Mapping[str, str]:
-        """The reasons, by measure."""
-
-    def get(self, name: str, /) -> Measure | None:
-        """A figure, if it was measured."""
-
-
 @dataclass(frozen=True)
 class Policy:
     """Limits with a name; `read_policy` makes one from a file or a dict."""
@@ -120,19 +109,19 @@ class Policy:
         """The measures it is about."""
         return tuple(limit.measure for limit in self.limits)
 
-    def check(self, assessment: Assessed) -> Verdict:
-        """Hold the figures against the limits."""
-        return Verdict(self.name, tuple(_held(limit, assessment) for limit in self.limits))
-
-
-def _held(limit: Limit, assessment: Assessed) -> LimitCheck:
-    measured = assessment.get(limit.measure)
-    if measured is None:
-        reason = assessment.skipped.get(limit.measure, "it was not asked for")
-        return LimitCheck(limit, None, False, f"not measured: {reason}")
-    figure = float(getattr(measured, limit.use))
-    met = limit.holds(figure)
-    return LimitCheck(limit, figure, met, "" if met else f"{figure:.6g} is not {limit}")
+    def check(self, assessment: Any) -> Verdict:
+        """Hold the figures of an `Assessment` against the limits."""
+        lines = []
+        for limit in self.limits:
+            measured: Measure | None = assessment.get(limit.measure)
+            if measured is None:
+                reason = assessment.skipped.get(limit.measure, "it was not asked for")
+                lines.append(LimitCheck(limit, None, False, f"not measured: {reason}"))
+                continue
+            figure = float(getattr(measured, limit.use))
+            met = limit.holds(figure)
+            lines.append(LimitCheck(limit, figure, met, "" if met else f"{figure:.6g} is not {limit}"))
+        return Verdict(self.name, tuple(lines))
 
 
 class _PolicyHeader(Strict):
@@ -160,20 +149,17 @@ def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, Meas
         first = error.errors(include_input=False, include_url=False)[0]
     else:
         return _checked(found, known)
-    raise _refusal(".".join(str(part) for part in first["loc"]), first["type"], first["msg"])
-
-
-def _refusal(where: str, kind: str, message: str) -> ParameterError:
-    """What is wrong with a key, in our words where pydantic has others."""
+    # What is wrong with a key, in our words where pydantic has others.
+    where, message = ".".join(str(part) for part in first["loc"]), first["msg"]
     section, _, key = where.rpartition(".")
-    if kind == "extra_forbidden":
-        known: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
-        return ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, known.model_fields))
-    if kind == "missing":
-        return ParameterError(f"policy: '{where}' is missing", EXAMPLE)
-    if where == "limits" and kind == "too_short":
-        return ParameterError("policy: it has no limits", EXAMPLE)
-    return ParameterError(f"policy: {where}: {message[:1].lower()}{message[1:]}", EXAMPLE)
+    if first["type"] == "extra_forbidden":
+        at: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
+        raise ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, at.model_fields))
+    if first["type"] == "missing":
+        raise ParameterError(f"policy: '{where}' is missing", EXAMPLE)
+    if where == "limits" and first["type"] == "too_short":
+        raise ParameterError("policy: it has no limits", EXAMPLE)
+    raise ParameterError(f"policy: {where}: {message[:1].lower()}{message[1:]}", EXAMPLE)
 
 
 def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:

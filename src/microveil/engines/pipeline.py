@@ -36,7 +36,7 @@ from microveil.engines.rows import (
     spread_out,
 )
 from microveil.engines.scores import HeldScores, RebuildMap, Scores, blended, other_scores
-from microveil.measures.risk.leakage import expected_near_returns
+from microveil.measures.risk.closest import expected_near_returns
 from microveil.methods import Plan
 from microveil.perturb import (
     CarryingPerturbation,
@@ -231,7 +231,7 @@ def _near_returns(plan: Plan, task: ColumnTask, scores: Array) -> float | None:
     swapped = plan.perturb.permutes and not plan.maps_values and len(task.selected) == task.axes.count
     if not (plan.decompose.reports_near_returns and swapped):
         return None
-    return expected_near_returns(scores.T, NEAR).expected
+    return float(expected_near_returns(scores.T, NEAR).sum())
 
 
 def _offer(

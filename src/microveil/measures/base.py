@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -48,6 +48,7 @@ SMALL = 1_000_000
 """Cells that are not worth a thread."""
 
 Answer = TypeVar("Answer")
+Rows = NDArray[np.intp] | slice
 
 
 @dataclass(frozen=True)
@@ -92,20 +93,32 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class MeasureSpec:
-    """A measure as it is declared: the function with what is to be known about it. Calling it measures.
+class MeasureInfo:
+    """A measure as people choose it: what is known of it before it is taken.
 
-    `paired` measures compare each record with its own release, and need as many rows in both files, in one order;
-    `default` ones have something to say about any file, and are taken if nobody names others.
+    `paired` measures compare each record with its own release, and need as many rows in both files, in one order.
+    `story` is the whole of it, in the words of the function that measures; `parts` are the measures a score is made of.
     """
 
     id: str
-    function: Callable[..., Estimate]
+    kind: Kind
     summary: str
     better: Better
     range: tuple[float, float]
     cost: Cost
     paired: bool
+    story: str = ""
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureSpec(MeasureInfo):
+    """A measure as it is declared: the function with what is to be known about it. Calling it measures.
+
+    `default` ones have something to say about any file, and are taken if nobody names others.
+    """
+
+    function: Callable[..., Estimate]
     default: bool
     on_disk: OnDisk
 
@@ -134,42 +147,15 @@ class MeasureSpec:
         """Measure tables that were found comparable before."""
         with single_threaded_blas():  # figures must not depend on the number of threads
             found = self.function(original, released, **options)
-        low, high = (found.value if end is None else end for end in (found.low, found.high))
-        return Measure(
-            id=self.id,
-            value=self._inside(found.value),
-            low=self._inside(low),
-            high=self._inside(high),
-            chance=found.chance,
-            better=self.better,
-            range=self.range,
-            meaning=self.summary,
-            note=found.note,
-            parts=found.parts,
-        )
+        ends = (found.value if end is None else end for end in (found.value, found.low, found.high))
+        value, low, high = map(self._inside, ends)
+        known = found.chance, self.better, self.range, self.summary
+        return Measure(self.id, value, low, high, *known, note=found.note, parts=found.parts)
 
     def _inside(self, value: float) -> float:
         """Round-off may lead just out of the range; anything more is a fault, and stays to be seen."""
         inside = min(max(value, self.range[0]), self.range[1])
         return float(inside if abs(inside - value) <= RANGE_ROUND_OFF else value)
-
-
-@dataclass(frozen=True)
-class MeasureInfo:
-    """A measure as people choose it: what is known of it before it is taken.
-
-    `story` is the whole of it, in the words of the function that measures; `parts` are the measures a score is made of.
-    """
-
-    id: str
-    kind: Kind
-    summary: str
-    better: Better
-    range: tuple[float, float]
-    cost: Cost
-    paired: bool
-    story: str = ""
-    parts: tuple[str, ...] = ()
 
 
 def gauge(
@@ -182,11 +168,15 @@ def gauge(
     default: bool = False,
     on_disk: OnDisk = "no",
 ) -> Callable[[Callable[..., Estimate]], MeasureSpec]:
-    """Declare a measure; its id is the name of the function. `MeasureSpec` says what the others mean."""
+    """Declare a measure; its id is the name of the function. `MeasureSpec` says what the others mean.
+
+    It is one of utility, unless `registry` says otherwise.
+    """
 
     def declared(function: Callable[..., Estimate]) -> MeasureSpec:
-        ends = float(range[0]), float(range[1])
-        return MeasureSpec(function.__name__, function, summary, better, ends, cost, paired, default, on_disk)
+        ends, story = (float(range[0]), float(range[1])), inspect.cleandoc(function.__doc__ or "")
+        kept: dict[str, Any] = {"function": function, "default": default, "on_disk": on_disk}
+        return MeasureSpec(function.__name__, "utility", summary, better, ends, cost, paired, story, **kept)
 
     return declared
 
@@ -195,9 +185,9 @@ distance = partial(gauge, range=(0.0, math.inf), on_disk="passes")
 """Declares a distance: 0 if nothing has changed, and taken in passes over the rows."""
 
 
-def registry(*gauges: MeasureSpec) -> dict[str, MeasureSpec]:
-    """Measures by their id."""
-    return {entry.id: entry for entry in gauges}
+def registry(kind: Kind, *gauges: MeasureSpec) -> dict[str, MeasureSpec]:
+    """Measures of one kind by their id."""
+    return {entry.id: replace(entry, kind=kind) for entry in gauges}
 
 
 def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> None:
@@ -237,7 +227,10 @@ def drawn_rows(count: int, most: int, stream: Stream) -> NDArray[np.intp]:
 
 
 def standardised(
-    reference: Matrix, other: Matrix, rows: NDArray[np.intp] | None = None, others: NDArray[np.intp] | None = None
+    reference: Matrix,
+    other: Matrix,
+    rows: NDArray[np.intp] | slice = slice(None),
+    others: NDArray[np.intp] | None = None,
 ) -> tuple[Array, Array]:
     """Both files in standard deviations (divisor n) of the reference from its mean; missing cells stay NaN.
 
@@ -247,14 +240,10 @@ def standardised(
     found = scales(reference, needed=True)
     asked = ((reference, rows), (other, rows if others is None else others))
     first, second = (
-        np.column_stack([(_some(table, j, some) - mean) / sd for j, (mean, sd) in found.items()])
+        np.column_stack([(table.columns[j][some] - mean) / sd for j, (mean, sd) in found.items()])
         for table, some in asked
     )
     return first, second
-
-
-def _some(table: Matrix, column: int, rows: NDArray[np.intp] | None) -> Array:
-    return table.columns[column] if rows is None else table.columns[column][rows]
 
 
 def over_rows(reference: Matrix, other: Matrix, of: Callable[[Array, Array], Answer]) -> list[Answer]:
@@ -273,25 +262,14 @@ def over_rows(reference: Matrix, other: Matrix, of: Callable[[Array, Array], Ans
     return [answer for run in in_threads([partial(made, run) for run in runs]) for answer in run]
 
 
-def varying(reference: Matrix, other: Matrix) -> list[tuple[Array, Array]]:
-    """The columns of both files as they are, without those that are constant in the reference."""
-    return [(reference.columns[j], other.columns[j]) for j in scales(reference, needed=True)]
-
-
 def scales(table: Matrix, *, needed: bool = False) -> dict[int, tuple[float, float]]:
     """Mean and standard deviation (divisor n) of each column that is not constant, by its number."""
-    looks = table.remember(
-        "scales", lambda: in_threads([partial(scale_of, c) for c in table.columns], small=_few(table))
-    )
+    few = table.shape[0] * table.shape[1] < SMALL
+    looks = table.remember("scales", lambda: in_threads([partial(scale_of, c) for c in table.columns], small=few))
     found = {number: scale for number, scale in enumerate(looks) if scale is not None}
     if needed and not found:
         raise DataError("every column is constant", "there is nothing to measure; check the data")
     return found
-
-
-def _few(table: Matrix) -> bool:
-    """So few cells that threads are not worth their start."""
-    return table.shape[0] * table.shape[1] < SMALL
 
 
 def scale_of(column: Array) -> tuple[float, float] | None:

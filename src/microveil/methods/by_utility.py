@@ -12,7 +12,7 @@ from microveil.core.table import Matrix
 from microveil.decompose import Offer, Selection
 from microveil.measures.base import Measure, MeasureSpec
 from microveil.measures.utility import MEASURES
-from microveil.opinion import Link, predicted_mos, prediction_notes, read_link
+from microveil.opinion.link import Link, predicted_mos, prediction_notes, read_link
 
 USABLE: dict[str, MeasureSpec] = {
     name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither" and not gauge.takes("sensitive")

@@ -8,7 +8,7 @@ It is fitted to the stimuli of a session, and holds for stimuli like these: what
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -18,8 +18,11 @@ from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, one_of
+from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.io.config_files import Strict, checked, read_strictly
+from microveil.measures.base import Estimate, Measure, MeasureSpec, gauge
+from microveil.measures.utility.image import psnr, ssim
 from microveil.opinion.ratings import SCALE, Kind
 from microveil.opinion.score import CONFIDENCE, Opinion, OpinionScores
 from microveil.opinion.session import panel
@@ -40,6 +43,8 @@ LOW, HIGH = np.array([0.0, 0.0, -1.0, 0.1]), np.array([SCALE, 1.0, 2.0, 100.0])
 
 AT_BOUND = 1e-3
 """A parameter so near to a bound, in widths of its range, was stopped by it."""
+
+MEASURED: dict[str, MeasureSpec] = {"ssim": ssim, "psnr": psnr}
 
 
 class Link(Strict):
@@ -196,3 +201,45 @@ def _points(opinions: tuple[Opinion, ...], predictor: str) -> tuple[Array, Array
         what = predictor if np.ptp(x) == 0 else "mean opinion score"
         raise DataError(f"every stimulus has the same {what}", "a link needs stimuli that differ")
     return x, y
+
+
+def predicted_mos(link: Link) -> MeasureSpec:
+    """The measure `mos_predicted`, by this link."""
+
+    @gauge(
+        f"mean opinion score (0 to 100) predicted from {link.predictor}, not measured: nobody was asked",
+        better="high",
+        range=(0, 100),
+        cost="fast",
+        paired=True,
+    )
+    def mos_predicted(original: Matrix, released: Matrix) -> Estimate:
+        """What observers would say of the release as a picture, by a link from a measure of pictures.
+
+        The interval is where the score of one more stimulus would lie, by the residuals of the link.
+        """
+        value = MEASURED[link.predictor](original, released).value
+        low, high = link.interval(value)
+        notes = [f"predicted by a link fitted to {link.source}", *link.caveats]
+        if not link.covers(value):
+            notes.append(f"{link.predictor} is outside of the range that the link was fitted on")
+        return Estimate(link.predict(value), low, high, note="; ".join(notes), parts={link.predictor: value})
+
+    return mos_predicted
+
+
+def prediction_notes(link: Link, decisive: Sequence[Measure]) -> list[str]:
+    """What the owner of a release must know that was decided by predictions, those in `decisive`."""
+    notes = [
+        f"the mean opinion scores are predicted from {link.predictor}, by a link fitted to {link.source} (R² "
+        f"{link.r2:.2f}, residual standard deviation {link.residual_sd:.1f}); they are not measured: nobody has rated "
+        "this release",
+        *link.caveats,
+    ]
+    outside = [found for found in decisive if not link.covers(found.parts[link.predictor])]
+    if outside:
+        notes.append(
+            f"{len(outside)} of the {len(decisive)} predictions that decided how many components are removed have a "
+            f"{link.predictor} outside of the range that the link was fitted on: there it is a guess"
+        )
+    return notes

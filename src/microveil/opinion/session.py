@@ -175,7 +175,9 @@ def make_session(
     given = [dict(entry) if isinstance(entry, Mapping) else entry for entry in stimuli]
     if isinstance(observers, bool) or (isinstance(observers, int) and not 1 <= observers <= MOST):
         raise ParameterError("observers: must be names, or how many there are", "15 is the least that BT.500 advises")
-    people = _numbered(observers) if isinstance(observers, int) else list(observers)
+    if isinstance(observers, int):
+        observers = [f"observer-{number:0{len(str(observers))}}" for number in range(1, observers + 1)]
+    people = list(observers)
     if len(people) * len(given) > MOST:
         raise ParameterError(f"there are more than {MOST} pairs to be shown", "split the session")
     # Checked twice: the hidden references need stimuli that are in order, and the whole needs its own rules.
@@ -230,11 +232,6 @@ def balanced_sides(stimuli: int, observers: int, rng: np.random.Generator) -> Ma
 
 class _Listed(Strict):
     stimuli: Annotated[tuple[Stimulus, ...], Field(strict=False, min_length=1)]
-
-
-def _numbered(count: int) -> list[str]:
-    width = len(str(count))
-    return [f"observer-{number:0{width}}" for number in range(1, count + 1)]
 
 
 def _hidden_references(stimuli: Sequence[Stimulus]) -> list[Stimulus]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 
-from microveil.papers import calvino, calvino_factor, calvino_selective, dacquisto, hsu_chen, langsrud
+from microveil.papers import calvino, calvino_factor, dacquisto, hsu_chen, langsrud
 from microveil.papers.published import Found, PublishedItem, read_items
 from microveil.papers.runs import measured
 from microveil.papers.sources import PRINTED
@@ -16,9 +16,9 @@ RUNS: dict[str, Callable[..., Found]] = {
     "factor_choice": calvino_factor.factor_choice,
     "methods_by_correlation": calvino_factor.methods_by_correlation,
     "best_configurations": calvino_factor.best_configurations,
-    "selective_pair": calvino_selective.selective_pair,
-    "selective_grid": calvino_selective.selective_grid,
-    "selective_tarragona": calvino_selective.selective_tarragona,
+    "selective_pair": calvino_factor.selective_pair,
+    "selective_grid": calvino_factor.selective_grid,
+    "selective_tarragona": calvino_factor.selective_tarragona,
     "picture_quality": dacquisto.picture_quality,
     "picture_eigenvalues": dacquisto.picture_eigenvalues,
     "independent_sources": hsu_chen.independent_sources,

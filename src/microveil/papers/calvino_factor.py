@@ -1,23 +1,38 @@
-"""Calviño, Aldeguer and Domingo-Ferrer (2017), general protection: Figs. 2 to 4, which have no numbers."""
+"""Calviño, Aldeguer and Domingo-Ferrer (2017): Figs. 2 to 6, which have no numbers.
+
+General protection first, then (§IV) that of one column that is sensitive.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from microveil.assess import assess
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError
+from microveil.core.errors import DataError, MicroveilError
 from microveil.papers.published import Found, Place, RunOptions
-from microveil.papers.runs import measured, part_of, releases
+from microveil.papers.runs import in_processes, measured, once, part_of, releases
 from microveil.papers.sources import tarragona
+from microveil.release.release import Release
+from microveil.studies.columns import correlation_structure
 from microveil.studies.compare import Methods
 
 RECORDS = 500
 CORRELATIONS = (0.05, 0.2, 0.5, 0.8, 0.95)
 SUMMARY = {"summary": "summary"}
 FACTORS: dict[str, Any] = {"rest": "keep", "exact": False}
+
+FAMILIES = ("PCA", "FA", "M-AGG")
+Families = Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]
+"""Methods with their parameters, by family."""
+
+GROUPS = "microaggregate_noise"
+
+# --- The score `overall`, and the best of several configurations by it
 
 
 def pair(correlation: float) -> Array:
@@ -141,3 +156,205 @@ def claims_of_best(best: Mapping[str, Array]) -> list[bool]:
         bool(high["PCA"] < low["FA"]),
         bool(high["FA"] < low["M-AGG"]),
     ]
+
+
+class ScoredConfiguration(NamedTuple):
+    """A configuration to score on a table of which one column is sensitive."""
+
+    data: Array
+    column: int
+    method: str
+    parameters: Mapping[str, Any]
+    repeats: int
+    seed: int | None
+
+
+def _overall(data: Array, column: int, released: Array, kept: Array) -> float:
+    """Expression (4): the four parts of `summary`, and twice the selectivity, from the correlations that were kept.
+
+    `data` and `released` are records x columns, `kept` has a correlation for each column.
+    """
+    summary = assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)["summary"].value
+    indices = 1 - kept
+    indices[column] = kept[column]
+    return (4 * summary + 2 * float(indices.mean())) / 6
+
+
+def _selected(task: ScoredConfiguration, release: Release) -> tuple[Array, Array]:
+    """The released table, and |correlations| of its columns with the original's; a dose is one minus that.
+
+    Of microaggregation, only the sensitive column is taken over, also where groups are made of all columns.
+    """
+    columns = [task.column] if task.method == GROUPS else [int(name) for name in release.dose]
+    released, kept = task.data.copy(), np.ones(task.data.shape[1])
+    for column in columns:
+        released[:, column] = release.data[:, column]
+        kept[column] = abs(1 - release.dose[str(column)].achieved)
+    return released, kept
+
+
+def _scored(task: ScoredConfiguration) -> list[float]:
+    """The score of every release; none where the configuration has nothing to alter."""
+    options = replace(once(task.seed), repeats=task.repeats)
+    try:
+        made = list(releases(task.data, task.method, options, **task.parameters))
+    except MicroveilError:
+        return []
+    return [_overall(task.data, task.column, *_selected(task, one)) for one in made]
+
+
+def _best(tables: Mapping[str, tuple[Array, int, Families]], options: RunOptions) -> dict[Place, list[float]]:
+    """By table and family the scores of the configuration that is best on average.
+
+    `tables` has the data (records x columns), the sensitive column and the families to try, by row.
+    """
+    places, tasks = [], []
+    for row, (data, column, families) in tables.items():
+        for family, configurations in families.items():
+            places += [(row, family)] * len(configurations)
+            tasks += [ScoredConfiguration(data, column, *one, options.repeats, options.seed) for one in configurations]
+    best: dict[Place, list[float]] = {}
+    for place, scores in zip(places, in_processes(_scored, tasks, options), strict=True):
+        if scores and (place not in best or np.mean(scores) < np.mean(best[place])):
+            best[place] = scores
+    for row, family in set(places) - set(best):  # where no configuration alters anything, the release is the original
+        data, column, _ = tables[row]
+        best[row, family] = [_overall(data, column, data, np.ones(data.shape[1]))]
+    return best
+
+
+def _families(data: Array, column: int, most: int, extractions: Sequence[Mapping[str, str]] = ({},)) -> Families:
+    """What is tried where one column of the data (records x columns) is sensitive.
+
+    PCA: the components on which the column weighs most, the one, two, ... `most` largest, as a falling threshold takes
+    them. FA: both of the paper's rotations with its three criteria, by each extraction. M-AGG: small groups, as the
+    paper has them, of records that are near in the sensitive column, or in all of them.
+    """
+    (release,) = releases(data, "pca", once())
+    order = np.argsort(-np.abs(release.components.weights[column]), kind="stable").tolist()
+    chosen = [sorted(order[:count]) for count in range(1, most + 1)]
+    factors = [
+        {"rotation": rotation, "select": select, "sensitive": [column], **FACTORS, **extraction}
+        for extraction in extractions
+        for rotation in ("sensitive_first", "public_first")
+        for select in ("loads_on_sensitive", "not_on_public", "more_sensitive_than_public")
+    ]
+    groups = [{"group_size": size, **near} for size in (3, 5) for near in ({"confidential": [column]}, {})]
+    return {
+        "PCA": [("pca", {"components": components, "exact": False}) for components in chosen],
+        "FA": [("factor", parameters) for parameters in factors],
+        "M-AGG": [(GROUPS, parameters) for parameters in groups],
+    }
+
+
+# --- Fig. 5: two columns, one of them sensitive
+
+
+def selective_pair(options: RunOptions) -> Found:
+    """Scores by the correlation of two columns."""
+    data = {row_of(correlation): pair(correlation) for correlation in CORRELATIONS}
+    extractions: list[dict[str, str]] = [{}, {"extraction": "ml"}]
+    values = _best({row: (table, 0, _families(table, 0, 2, extractions)) for row, table in data.items()}, options)
+    curves = {name: np.array([np.mean(values[row, name]) for row in data]) for name in FAMILIES}
+    return Found(values, claims=claims_of_pair(curves))
+
+
+def claims_of_pair(curves: Mapping[str, Array]) -> list[bool]:
+    """Curves have a mean for each correlation. Less affected: the mean moves less than half as much."""
+    pca, fa, groups = (curves[name] for name in FAMILIES)
+    medium = np.array(CORRELATIONS) >= 0.5
+    return [
+        bool(np.ptp(groups) < np.ptp(fa) / 2),
+        bool(np.ptp(pca) < np.ptp(fa) / 2),
+        bool((fa < pca)[medium].all()),
+    ]
+
+
+# --- Fig. 6: one of five columns, by the correlations within and between
+
+WITHIN = (0.1, 0.4, 0.7, 0.9)
+BETWEEN = (0.1, 0.3, 0.5, 0.7)
+GRID_RECORDS, COLUMNS = 300, 5
+LEAST_EIGENVALUE = 0.01
+GridCell = tuple[float, float]
+
+
+def _structure(within: float, between: float) -> Array:
+    """Expression (5): the first column is the sensitive one."""
+    matrix = np.full((COLUMNS, COLUMNS), within)
+    matrix[0], matrix[:, 0] = between, between
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+CELLS: tuple[GridCell, ...] = tuple(
+    (within, between)
+    for within in WITHIN
+    for between in BETWEEN
+    if np.linalg.eigvalsh(_structure(within, between))[0] > LEAST_EIGENVALUE
+)
+"""Within and between, as far as there are such correlations."""
+
+LOW_WITHIN, LOW_BETWEEN = WITHIN[:2], BETWEEN[:2]
+"""The lower half of either scale is low."""
+
+
+def _simulated(within: float, between: float) -> Array:
+    """Normal columns with exactly these correlations."""
+    drawn = np.random.default_rng(1).standard_normal((GRID_RECORDS, COLUMNS))
+    basis, _ = np.linalg.qr(drawn - drawn.mean(axis=0))
+    columns: Array = basis @ np.linalg.cholesky(_structure(within, between)).T
+    return columns
+
+
+def selective_grid(options: RunOptions) -> Found:
+    """Scores by the correlations within and between."""
+    rows = {cell: f"within {cell[0]:g}, between {cell[1]:g}" for cell in CELLS}
+    data = {row: _simulated(*cell) for cell, row in rows.items()}
+    values = _best({row: (table, 0, _families(table, 0, COLUMNS)) for row, table in data.items()}, options)
+    grids = {name: {cell: float(np.mean(values[row, name])) for cell, row in rows.items()} for name in FAMILIES}
+    return Found(values, claims=claims_of_grid(grids))
+
+
+def claims_of_grid(grids: Mapping[str, Mapping[GridCell, float]]) -> list[bool]:
+    """A method is best where its own mean is lowest, and wins where it is lower than that of the others."""
+
+    def at(low_within: bool, low_between: bool) -> list[GridCell]:
+        return [c for c in CELLS if (c[0] in LOW_WITHIN) == low_within and (c[1] in LOW_BETWEEN) == low_between]
+
+    def wins(name: str, cells: list[GridCell]) -> bool:
+        return all(min(FAMILIES, key=lambda other: grids[other][cell]) == name for cell in cells)
+
+    best = {name: min(CELLS, key=lambda cell: grids[name][cell]) for name in FAMILIES}
+    return [
+        best["PCA"] in at(False, True),
+        best["M-AGG"] in at(False, True),
+        best["FA"] in at(True, False),
+        wins("PCA", at(False, True)),
+        wins("FA", at(True, False)),
+        wins("M-AGG", at(True, True)),
+    ]
+
+
+# --- Fig. 6, the symbols: Tarragona, one column after the other sensitive
+
+
+def selective_tarragona(options: RunOptions, *, most_components: int) -> Found:
+    """Scores with each column of Tarragona as the sensitive one, and its correlations."""
+    data = tarragona()
+    rows = [f"V{number}" for number in range(1, data.shape[1] + 1)]
+    structure = [correlation_structure(data, [column]) for column in range(len(rows))]
+    values = _best(
+        {row: (data, column, _families(data, column, most_components)) for column, row in enumerate(rows)}, options
+    )
+    winners = [min(FAMILIES, key=lambda name: float(np.mean(values[row, name]))) for row in rows]
+    for row, (between, within) in zip(rows, structure, strict=True):
+        values |= {(row, "between"): [between], (row, "within"): [within]}
+    return Found(values, claims=claims_of_tarragona(winners, [between for between, _ in structure]))
+
+
+def claims_of_tarragona(winners: Sequence[str], between: Sequence[float]) -> list[bool]:
+    """Is microaggregation the winner of some columns, and where it is, are between-correlations lower?"""
+    groups = [value for name, value in zip(winners, between, strict=True) if name == "M-AGG"]
+    others = [value for name, value in zip(winners, between, strict=True) if name != "M-AGG"]
+    return [bool(groups), bool(groups and others and np.mean(groups) < np.mean(others))]

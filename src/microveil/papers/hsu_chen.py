@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.measures.risk.leakage import leakage_distribution
+from microveil.measures.risk.closest import leakage_distribution
 from microveil.papers.published import Found, NotRunError, Place, RunOptions
 from microveil.papers.runs import collect, measured, part_of, releases
 from microveil.papers.sources import boston, census, keel
-from microveil.release.release import Release
 
 # --- Tables 6 to 10: relative biases of correlations of twelve sets, as far as packages carry them
 
@@ -88,12 +87,18 @@ def mixed() -> Array:
 
 def independent_sources(options: RunOptions) -> Found:
     """Are the attributes dependent, and the sources that are found of them independent and uniform?"""
+    from scipy.stats import kstest
+
     data = mixed()
     (release,) = releases(data, "primp", options)
-    sources = _sources(data, release)
+    # The sources behind a release are the standardised data without the mixing, in standard deviations.
+    found = np.linalg.solve(release.components.weights, ((data - data.mean(axis=0)) / data.std(axis=0)).T).T
+    sources = found / found.std(axis=0)
     truth = np.linalg.solve(MIXING, data.T)
     alike = np.abs(np.corrcoef(sources.T, truth)[:2, 2:])
-    dependence, independence, uniformity = _crossed(data), _crossed(sources), min(_square(sources))
+    # Each source is held against the uniform distribution of its mean and variance.
+    uniformity = min(float(kstest(source, "uniform", args=(-HALF, 2 * HALF)).pvalue) for source in sources.T)
+    dependence, independence = _crossed(data), _crossed(sources)
     values = {
         ("attributes", "p of independence"): [dependence],
         ("sources", "p of independence"): [independence],
@@ -112,44 +117,28 @@ def _crossed(table: Array) -> float:
     return float(chi2_contingency(counts).pvalue)
 
 
-def _square(sources: Array) -> list[float]:
-    """P-values of Kolmogorov-Smirnov tests of each source against the uniform distribution of its mean and variance."""
-    from scipy.stats import kstest
-
-    return [float(kstest(source, "uniform", args=(-HALF, 2 * HALF)).pvalue) for source in sources.T]
-
-
-def _sources(data: Array, release: Release) -> Array:
-    """The sources behind a release, in standard deviations: the standardised data without the mixing."""
-    standard = (data - data.mean(axis=0)) / data.std(axis=0)
-    found = np.linalg.solve(release.components.weights, standard.T).T
-    scaled: Array = found / found.std(axis=0)
-    return scaled
-
-
 # --- Examples 2 and 3, Figs. 7 and 10: does a release lie where the data lie?
 
 
 def joint_distribution(options: RunOptions, *, methods: Mapping[str, str], keeping: Sequence[str]) -> Found:
     """How many records a method misplaces; of those in `keeping` the text says that they keep the distribution."""
     data = mixed()
-    limit = float(np.quantile(_by_chance(), 0.99))
+    fresh = np.random.default_rng(2).multinomial(RECORDS, np.full(CELLS**2, CELLS**-2), size=10_000)
+    limit = float(np.quantile(_misplaced(fresh / RECORDS), 0.99))
     values: dict[Place, Sequence[float]] = {("fresh samples", "99 % have at most"): [limit]}
-    claims = []
+    claims, spread = [], np.cov(data.T)
     for number, (row, method) in enumerate(methods.items()):
         made = releases(data, method, part_of(options, number, len(methods)))
-        values |= collect(_placement(data, row, release) for release in made)
+        values |= collect(
+            {
+                (row, "misplaced records"): _places(release.data),
+                (row, "largest relative change of a covariance"): np.abs(np.cov(release.data.T) / spread - 1).max(),
+            }
+            for release in made
+        )
         near = bool(np.mean(values[row, "misplaced records"]) <= limit)
         claims.append(near == (row in keeping))
     return Found(values, claims=claims)
-
-
-def _placement(data: Array, row: str, release: Release) -> dict[Place, float]:
-    change = np.abs(np.cov(release.data.T) / np.cov(data.T) - 1).max()
-    return {
-        (row, "misplaced records"): _places(release.data),
-        (row, "largest relative change of a covariance"): float(change),
-    }
 
 
 def _misplaced(shares: Array) -> Array:
@@ -165,12 +154,6 @@ def _places(released: Array) -> float:
     edges = np.linspace(-HALF, HALF, CELLS + 1)
     counts = np.histogram2d(one, other, bins=[edges, edges])[0]
     return float(_misplaced(counts.ravel() / len(released)))
-
-
-def _by_chance() -> Array:
-    """The misplaced share of fresh samples of the same distribution."""
-    draws = np.random.default_rng(2).multinomial(RECORDS, np.full(CELLS**2, CELLS**-2), size=10_000)
-    return _misplaced(draws / RECORDS)
 
 
 # --- Fig. 8 and Theorems 1 and 2: leakage; nothing is drawn
@@ -191,19 +174,13 @@ def leakage(options: RunOptions) -> Found:
             values |= {(row, "expected"): [found.mean], (row, "risk"): [found.risk]}
     whole = leakage_distribution(5, 3)
     values["m = 3, n = 5", "sum of the probabilities"] = [sum(whole.pmf(k) for k in range(6))]
+    risk = {(n, m): leakage_distribution(n, m).risk for m in SOURCES for n in (2, 3, 4, *SIZES)}
+    falls = {m: bool((np.diff([risk[n, m] for n in (2, 3, 4, *SIZES)]) < 0).all()) for m in SOURCES}
     claims = [
-        all((np.diff([_risk(n, m) for m in SOURCES]) < 0).all() for n in SIZES),
-        _falls(SOURCES[1:]),
-        _falls(SOURCES[:1]),
-        all(_risk(n, 3) <= ALMOST for n in SIZES[1:]),
-        all(_risk(n, m) <= ALMOST for n in SIZES for m in SOURCES[2:]),
+        all((np.diff([risk[n, m] for m in SOURCES]) < 0).all() for n in SIZES),
+        all(falls[m] for m in SOURCES[1:]),
+        falls[SOURCES[0]],
+        all(risk[n, 3] <= ALMOST for n in SIZES[1:]),
+        all(risk[n, m] <= ALMOST for n in SIZES for m in SOURCES[2:]),
     ]
     return Found(values, claims=claims)
-
-
-def _risk(n: int, m: int) -> float:
-    return leakage_distribution(n, m).risk
-
-
-def _falls(sources: Sequence[int]) -> bool:
-    return all((np.diff([_risk(n, m) for n in (2, 3, 4, *SIZES)]) < 0).all() for m in sources)

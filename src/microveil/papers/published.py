@@ -154,17 +154,6 @@ def read_items(path: Path, runs: Mapping[str, Callable[..., Found]]) -> Iterator
         yield PublishedItem(paper=content["paper"], printed=list(figures.values()), run=run, notes=notes, **item)
 
 
-def rounding(decimals: int) -> Tolerance:
-    """Nothing but the rounding of what is printed."""
-    return Tolerance(f"half a unit of the last printed decimal ({decimals})", 0.5000001 * 10.0**-decimals)
-
-
-def percentiles(of: int) -> Tolerance:
-    """An end of a printed interval, which is a percentile of so many releases."""
-    reason = f"what percentiles scatter by, ours of as many releases as asked for and the paper's of {of:,}, at 99.7 %"
-    return Tolerance(f"{reason}, if releases were normal", 0.00005, percentile_of=of)
-
-
 def interval_end(column: str) -> tuple[str, float | None]:
     """The figure whose releases a column is taken from, and the percentile of them if it is an end of an interval."""
     figure, _, word = column.rpartition(", ")
@@ -172,9 +161,15 @@ def interval_end(column: str) -> tuple[str, float | None]:
 
 
 def _tolerance(given: Mapping[str, Any]) -> Tolerance:
+    """As given; or the rounding of so many printed decimals, or the scatter of percentiles of so many releases."""
+    if "reason" in given:
+        return Tolerance(**given)
     if "decimals" in given:
-        return rounding(**given)
-    return Tolerance(**given) if "reason" in given else percentiles(given["percentile_of"])
+        decimals = given["decimals"]
+        return Tolerance(f"half a unit of the last printed decimal ({decimals})", 0.5000001 * 10.0**-decimals)
+    of = given["percentile_of"]
+    reason = f"what percentiles scatter by, ours of as many releases as asked for and the paper's of {of:,}, at 99.7 %"
+    return Tolerance(f"{reason}, if releases were normal", 0.00005, percentile_of=of)
 
 
 def _block(

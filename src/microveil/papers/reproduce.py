@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -62,9 +62,8 @@ class Reproduction:
 
     def to_frame(self) -> Any:
         """One row per figure (polars)."""
-        make = partial(table_like, open_frame(np.zeros((1, 1))))
-        names = FigureCheck.__dataclass_fields__
-        return make({name: [getattr(line, name) for line in self.lines] for name in names})
+        columns = {name: [getattr(line, name) for line in self.lines] for name in FigureCheck.__dataclass_fields__}
+        return table_like(open_frame(np.zeros((1, 1))), columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -130,7 +129,12 @@ def reproduce(
     entry = published_items().get(table)
     if entry is None:
         raise ParameterError(f"there is no table '{table}'", did_you_mean(table, published_items()))
-    options = RunOptions(_repeats(entry, repeats), seed, workers, progress or (lambda *_: None))
+    least = entry.least_repeats
+    if repeats is not None and entry.draws and repeats < least:
+        why = ", whose spread it is judged by" if least > 1 else ""
+        raise ParameterError(f"repeats: {repeats} asked, {entry.id} needs at least {least}{why}", "ask for more")
+    count = (REPEATS if repeats is None else repeats) if entry.draws else 1
+    options = RunOptions(count, seed, workers, progress or (lambda *_: None))
     try:
         found = entry.run(options)
     except NotRunError as reason:
@@ -140,16 +144,6 @@ def reproduce(
         found = replace(found, values={**found.values, **shown})
     idle = [f"nothing is drawn for {entry.id}: it was made once"] if repeats is not None and not entry.draws else []
     return Reproduction(entry, [_line(figure, found) for figure in entry.printed], [*entry.notes, *idle])
-
-
-def _repeats(entry: PublishedItem, repeats: int | None) -> int:
-    least = entry.least_repeats
-    if not entry.draws:
-        return 1
-    if repeats is not None and repeats < least:
-        why = ", whose spread it is judged by" if least > 1 else ""
-        raise ParameterError(f"repeats: {repeats} asked, {entry.id} needs at least {least}{why}", "ask for more")
-    return REPEATS if repeats is None else repeats
 
 
 def _line(printed: Printed, found: Found) -> FigureCheck:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -99,9 +100,5 @@ def in_processes(work: Callable[[Item], Made], items: Sequence[Item], options: R
         found[number] = made
         options.progress("protecting and measuring", len(found) / len(items))
 
-    run_tasks(_apply, work, items, options.workers or worker_count(), finished)
+    run_tasks(operator.call, work, items, options.workers or worker_count(), finished)
     return [found[number] for number in range(len(items))]
-
-
-def _apply(work: Callable[[Item], Made], item: Item) -> Made:
-    return work(item)

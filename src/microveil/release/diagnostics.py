@@ -14,7 +14,7 @@ from microveil.engines.release_check import Evidence, covariance_error_within, m
 from microveil.intake.intake import Intake
 from microveil.intake.roles import Roles
 from microveil.io.frames.dataframes import Frame
-from microveil.measures.risk.leakage import leakage_distribution
+from microveil.measures.risk.closest import leakage_distribution
 from microveil.measures.utility.dependence import rank_correlation_difference
 from microveil.measures.utility.moments import ks
 from microveil.methods import Plan

@@ -2,9 +2,8 @@
 
 from microveil.tables.audit import Intervals, audit, intervals
 from microveil.tables.fill import CellSum, Filled, fill, fitted
-from microveil.tables.pattern import as_suppressed
 from microveil.tables.rules import Dominance, FewContributors, PPercent, SmallCount
-from microveil.tables.suppress import Suppressed, suppress
+from microveil.tables.suppress import Suppressed, as_suppressed, suppress
 from microveil.tables.table import Table
 
 __all__ = [

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import ParameterError, one_of
 from microveil.core.tolerances import PROGRAM_ROUND_OFF
-from microveil.tables.bounds import extremes
-from microveil.tables.fill import Cell, is_whole, rows_of
-from microveil.tables.programs import CellBounds
+from microveil.tables.bounds import CellBounds, extremes
+from microveil.tables.fill import is_whole
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
-from microveil.tables.table import Table, frame_like
+from microveil.tables.table import Cell, Table, frame_like, rows_of
 
 EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
 
@@ -60,7 +59,7 @@ class Intervals:
         table = self.suppressed.table
         codes = {name: column[self.rows] for name, column in table.labels.items()}
         found = {
-            table.value or "n": self.value,
+            table.variable: self.value,
             "primary": self.primary,
             "low": self.low,
             "high": self.high,
@@ -122,7 +121,12 @@ def intervals(
         low, high = (_without_round_off(side) for side in (low, high))
     if whole:
         low, high = np.ceil(low), np.floor(high)
-    return Intervals(s, rows, low, high, _verdicts(table.published_values[rows], low, high, protection / 100, sides))
+    value = table.published_values[rows]
+    needed = protection / 100 * np.abs(value)
+    gaps = (high - low,) if sides == "sliding" else (value - low, high - value)
+    exact = high - low <= PROGRAM_ROUND_OFF * np.maximum(1.0, np.abs(value))
+    near = np.any([gap < needed for gap in gaps], axis=0)
+    return Intervals(s, rows, low, high, np.where(exact, EXACT, np.where(near, NEAR, SAFE)))
 
 
 def _ends(
@@ -155,6 +159,8 @@ def _knowledge(
     within_percent: float | None,
 ) -> CellBounds:
     """The conditions of the linear programs; what the intruder takes for granted must be true."""
+    from scipy.sparse import csr_array, vstack
+
     point = table.inner_values[system.unknown]
     if nonnegative and (point < 0).any():
         raise ParameterError("nonnegative: some inner cells are negative", "say nonnegative=False (--allow-negative)")
@@ -186,13 +192,8 @@ def _knowledge(
         floor.append(bound if below else -endless)
         ceiling.append(endless if below else bound)
     ends = np.concatenate(floor), np.concatenate(ceiling)
-    return CellBounds(low, high, _stacked(sums), *ends, point, np.concatenate(needed))
-
-
-def _stacked(sums: list[Any]) -> Any:
-    from scipy.sparse import csr_array, vstack
-
-    return csr_array(vstack(sums)) if len(sums) > 1 else sums[0]
+    stacked = csr_array(vstack(sums)) if len(sums) > 1 else sums[0]
+    return CellBounds(low, high, stacked, *ends, point, np.concatenate(needed))
 
 
 def _check_true(value: Array, bound: float | Array, side: str) -> None:
@@ -205,13 +206,3 @@ def _without_round_off(side: Array) -> Array:
     nearest, distance = np.rint(side), np.zeros_like(side)
     np.subtract(side, nearest, out=distance, where=np.isfinite(side))
     return np.where(np.abs(distance) <= PROGRAM_ROUND_OFF * np.maximum(1.0, np.abs(nearest)), nearest, side)
-
-
-def _verdicts(value: Array, low: Array, high: Array, share: float, sides: str) -> NDArray[np.str_]:
-    size = np.abs(value)
-    if sides == "sliding":
-        narrow = high - low < share * size
-    else:
-        narrow = (value - low < share * size) | (high - value < share * size)
-    exact = high - low <= PROGRAM_ROUND_OFF * np.maximum(1.0, size)
-    return np.where(exact, EXACT, np.where(narrow, NEAR, SAFE))

@@ -1,9 +1,12 @@
-"""Decimals in the place of suppressed cells, which add up to everything that is published (Langsrud 2019, §7)."""
+"""Decimals in the place of suppressed cells, which add up to everything that is published (Langsrud 2019, §7).
+
+First come tables, then plain matrices of unknown cells × variables: fitted values plus new residuals.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.factor import generalised_qr, without_round_off
 from microveil.core.rng import Streams
 from microveil.core.tolerances import TEXT_ROUND_OFF
-from microveil.tables.decimals import ResidualSize, fitted_values, synthetic
-from microveil.tables.reduced import Indices, Reduced, reduced
+from microveil.tables.reduced import Reduced, reduced
 from microveil.tables.suppress import Suppressed
-from microveil.tables.table import Table, frame_like
+from microveil.tables.table import Cell, Table, frame_like, rows_of
 
 SHOWN = 5
 """Cells that a warning names."""
@@ -27,8 +30,11 @@ MODULO = (
     "the truth; the method has not been studied thoroughly (Langsrud 2019, section 7)"
 )
 
-Cell = Sequence[str] | Mapping[str, str]
-"""A published cell: its codes in the order of the dimensions, or by dimension; without one it is at its total."""
+Draw = Callable[[int], Array]
+"""Standard normal deviates of the attempt of this number: a row for each unknown cell, a column for each variable."""
+
+ATTEMPTS = 200
+"""Draws that are tried for a variance that not every draw allows: of those in the paper's example, 83 % do."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,10 @@ class Filled:
     @cached_property
     def determined(self) -> Mask:
         """Suppressed cells that come out the same in two draws: they follow from the published ones."""
-        return self.suppressed.suppressed & ~_moving(self.suppressed.table, self.moves)
+        matrix = self.suppressed.table.matrix
+        size = np.sqrt(np.maximum(1.0, np.diff(matrix.indptr)))
+        moving: Mask = (np.abs(matrix.astype(np.float64) @ self.moves) > TEXT_ROUND_OFF * size[:, None]).any(axis=1)
+        return self.suppressed.suppressed & ~moving
 
     @property
     def cells(self) -> Any:
@@ -85,10 +94,10 @@ class Filled:
         """The table as it can leave: codes, values or decimals, and which of them are decimals."""
         table = self.suppressed.table
         hidden = {"suppressed": self.suppressed.suppressed}
-        return frame_like(table.source, {**table.labels, **self._columns(_name(table)), **hidden})
+        return frame_like(table.source, {**table.labels, **self._columns(table.variable), **hidden})
 
     def _columns(self, first: str) -> dict[str, Array]:
-        others = (f"{_name(table)}_filled" if first == "filled" else _name(table) for table in self.tables[1:])
+        others = (f"{table.variable}_filled" if first == "filled" else table.variable for table in self.tables[1:])
         return {name: self.values_of(number) for number, name in enumerate([first, *others])}
 
     def sum_of(self, cells: Iterable[Cell]) -> CellSum:
@@ -176,77 +185,25 @@ def _filled(
         inner[system.unknown] = made(inner[system.unknown])
         moves[system.unknown] = system.residuals(_normal(streams, "second draw", (system.size, 2)))
     filled = Filled(s, tables, inner, moves)
-    filled.warnings.extend(_warnings(filled, modulo))
-    return filled
-
-
-def _warnings(filled: Filled, modulo: float | None) -> list[str]:
-    said = []
-    hidden, table = filled.suppressed.suppressed, filled.suppressed.table
+    said, hidden, table = filled.warnings, s.suppressed, s.table
     if filled.determined.any():
-        named = names_of(table, np.flatnonzero(filled.determined))
+        rows = np.flatnonzero(filled.determined).tolist()
+        named = ", ".join(map(table.name_of, rows[:SHOWN])) + (" and others" if len(rows) > SHOWN else "")
         said.append(
-            f"the suppression has failed: of the suppressed cells {int(filled.determined.sum())} can be derived from "
-            f"the published ones, and come out as they are in every draw: {named}"
+            f"the suppression has failed: of the suppressed cells {len(rows)} can be derived from the published ones, "
+            f"and come out as they are in every draw: {named}"
         )
     if modulo is not None and hidden.any():
         said.append(MODULO)
         true = int((np.rint(filled.values[hidden]) == table.published_values[hidden]).sum())
         if is_whole(table) and true:
             said.append(f"modulo: rounded, {true} of {int(hidden.sum())} suppressed cells come out at their true value")
-    return said
+    return filled
 
 
 def is_whole(table: Table) -> bool:
     """Whether every inner cell is a whole number, as counts are."""
     return bool((table.inner_values == np.rint(table.inner_values)).all())
-
-
-def names_of(table: Table, rows: Indices) -> str:
-    """The first of some cells in words."""
-    named = ", ".join(table.name_of(int(row)) for row in rows[:SHOWN])
-    return f"{named} and others" if rows.size > SHOWN else named
-
-
-def rows_of(table: Table, cells: Iterable[Cell]) -> Indices:
-    """The places of cells among the published ones."""
-    codes = [_codes(table, cell) for cell in cells]
-    if not codes:
-        return np.empty(0, dtype=np.intp)
-    rows = table.row_of(np.array(codes, dtype=np.int64))
-    if (rows < 0).any():
-        raise ParameterError("a cell is not among those that are published", "linked tables show some sums only")
-    return np.asarray(rows, dtype=np.intp)
-
-
-def _codes(table: Table, cell: Cell) -> list[int]:
-    named = dict(cell) if isinstance(cell, Mapping) else None
-    if named is None:
-        if isinstance(cell, str) or len(cell) != len(table.dimensions):
-            raise ParameterError(
-                f"a cell has a code for each of the dimensions {', '.join(table.dimensions)}", "give one for each"
-            )
-        named = dict(zip(table.dimensions, cell, strict=True))
-    for name in named:
-        if name not in table.dimensions:
-            raise ParameterError(f"a cell: '{name}' is not among the dimensions", did_you_mean(name, table.dimensions))
-    numbers = []
-    for hierarchy in table.hierarchies:
-        code = str(named.get(hierarchy.name, hierarchy.codes[0]))
-        if code not in hierarchy.number:
-            raise ParameterError(
-                f"a cell: dimension '{hierarchy.name}' has no such code", "write codes as they are in the table"
-            )
-        numbers.append(hierarchy.number[code])
-    return numbers
-
-
-def _moving(table: Table, moves: Array) -> Mask:
-    """Published cells that move in one of the draws."""
-    sums = table.matrix.astype(np.float64) @ moves
-    size = np.sqrt(np.maximum(1.0, np.diff(table.matrix.indptr)))
-    moving: Mask = (np.abs(sums) > TEXT_ROUND_OFF * size[:, None]).any(axis=1)
-    return moving
 
 
 def _same_cells(s: Suppressed, others: Sequence[Table]) -> tuple[Table, ...]:
@@ -258,14 +215,10 @@ def _same_cells(s: Suppressed, others: Sequence[Table]) -> tuple[Table, ...]:
         if not np.array_equal(other.inner_leaves, s.table.inner_leaves):
             raise ParameterError("others: a table has other inner cells", "make it from the same rows")
     tables = (s.table, *others)
-    names = [_name(table) for table in tables]
+    names = [table.variable for table in tables]
     if len(set(names)) < len(names):
         raise ParameterError("others: two tables have the same variable", "give each variable once")
     return tables
-
-
-def _name(table: Table) -> str:
-    return table.value or "n"
 
 
 def _streams(tables: Sequence[Table], seed: int | None) -> Streams:
@@ -281,3 +234,102 @@ def _streams(tables: Sequence[Table], seed: int | None) -> Streams:
 def _normal(streams: Streams, name: str, shape: tuple[int, int]) -> Array:
     columns = [streams.stream(name, column).normal(shape[0]) for column in range(shape[1])]
     return np.column_stack(columns)
+
+
+@dataclass(frozen=True)
+class ResidualSize:
+    """How large the new residuals are to be; `fill` says what its options mean. Refuses what does not go together."""
+
+    modulo: float | None = None
+    residual_scale: float = 1.0
+    residual_sd: float | None = None
+    keep_variance: bool = False
+
+    def __post_init__(self) -> None:
+        if self.modulo is not None and not (np.isfinite(self.modulo) and self.modulo > 0):
+            raise ParameterError("modulo must be above 0", "10 takes the last digit of a count to be the secret")
+        if not (np.isfinite(self.residual_scale) and self.residual_scale >= 0):
+            raise ParameterError("residual_scale must not be negative", "1 keeps the variance, 0.1 is a tenth of it")
+        if self.residual_sd is not None and not (np.isfinite(self.residual_sd) and self.residual_sd > 0):
+            raise ParameterError("residual_sd must be above 0", "it is in the unit of the cells")
+        chosen = (self.residual_scale != 1, self.residual_sd is not None, self.keep_variance)
+        if sum(chosen) > 1:
+            raise ParameterError(
+                "residual_scale, residual_sd and keep_variance exclude each other", "choose one size of the residuals"
+            )
+
+
+def deducted(values: Array, modulo: float | None) -> Array:
+    """What the modulo method takes to be no secret: all but the remainder."""
+    return np.zeros_like(values) if modulo is None else modulo * np.floor(values / modulo)
+
+
+def fitted_values(system: Reduced, values: Array, modulo: float | None = None) -> Array:
+    """Ŷ of eq. 21, of what the modulo method leaves."""
+    base = deducted(values, modulo)
+    secret = values - base
+    return secret - system.residuals(secret) + base
+
+
+def synthetic(system: Reduced, values: Array, size: ResidualSize, draw: Draw) -> Array:
+    """Y* = Ŷ + Ê*: new residuals with the covariance of the old ones, scaled as it is wanted."""
+    if system.freedom == 0:
+        raise DataError(
+            "every suppressed cell follows from the published ones: the suppression has failed",
+            "suppress more cells; tables.audit names those that can be derived",
+        )
+    if system.freedom == 1 and size.residual_scale != 0:
+        raise DataError(
+            "the suppressed cells can move in one direction only, so that decimals of the same variance are the "
+            "original values or their mirror image",
+            "suppress another cell, or take tables.fitted",
+        )
+    if size.residual_scale == 0:
+        return fitted_values(system, values, size.modulo)
+    base = deducted(values, size.modulo)
+    secret = values - base
+    old = without_round_off(system.residuals(secret), values)
+    fit = secret - old + base
+    if not size.keep_variance or size.modulo is None:
+        new = _with_loadings_of(system, draw(0), old)
+        if size.residual_sd is None:
+            return fit + new * size.residual_scale
+        # A standard deviation counts the directions in which cells can move.
+        length = np.sqrt(np.square(new).sum(axis=0) / system.freedom)
+        unit: Array = np.divide(size.residual_sd, length, out=np.zeros_like(length), where=length > 0)
+        return fit + new * unit
+    deducted_part = system.residuals(base)
+    goal = np.square(system.residuals(values)).sum(axis=0)
+    for attempt in range(ATTEMPTS):
+        new = _with_loadings_of(system, draw(attempt), old)
+        scale = required_scale(new, deducted_part, goal)
+        if scale is not None:
+            return fit + new * scale
+    raise DataError(
+        "no draw gives the decimals the variance of the original values under this modulo",
+        "choose another modulo, or do without keep_variance",
+    )
+
+
+def required_scale(new: Array, deducted_part: Array, goal: Array) -> Array | None:
+    """C with |c Ê* + (I - P) d|² = the goal, for each variable; None where a draw allows none.
+
+    A quadratic equation: the residuals of what was deducted, d, are not orthogonal to the new ones. Of its two
+    solutions the larger one is taken, which moves the cells more.
+    """
+    squares = np.square(new).sum(axis=0)
+    cross = (new * deducted_part).sum(axis=0)
+    rest = np.square(deducted_part).sum(axis=0) - goal
+    root = np.square(cross) - squares * rest
+    if (root < 0).any():
+        return None
+    larger = -(cross + np.where(cross < 0, -1.0, 1.0) * np.sqrt(root))
+    scale: Array = np.divide(larger, squares, out=np.zeros_like(squares), where=squares > 0)
+    return scale
+
+
+def _with_loadings_of(system: Reduced, drawn: Array, old: Array) -> Array:
+    """Drawn residuals with the covariance of the old ones: scores of the one, loadings of the other (eq. 4)."""
+    loadings = generalised_qr(old).loadings
+    scores = generalised_qr(system.residuals(drawn)).scores[:, : loadings.shape[0]]
+    return scores @ loadings

@@ -111,17 +111,12 @@ def reduced(matrix: Any, suppressed: Mask) -> Reduced:
         unknown[given] = False
     inner, kept = np.flatnonzero(unknown), np.flatnonzero(left > 0)
     sums = csr_array(sums[kept][:, inner], dtype=np.float64)
-    once = _first_of_equals(sums)
-    return Reduced(inner, public[kept[once]], sums[once])
-
-
-def _first_of_equals(sums: Any) -> Indices:
-    """Rows that repeat none before them."""
     sums.sort_indices()
-    seen: dict[bytes, int] = {}
+    first: dict[bytes, int] = {}  # rows that repeat none before them
     for row in range(sums.shape[0]):
-        seen.setdefault(sums.indices[sums.indptr[row] : sums.indptr[row + 1]].tobytes(), row)
-    return np.fromiter(seen.values(), dtype=np.intp, count=len(seen))
+        first.setdefault(sums.indices[sums.indptr[row] : sums.indptr[row + 1]].tobytes(), row)
+    once = np.fromiter(first.values(), dtype=np.intp)
+    return Reduced(inner, public[kept[once]], sums[once])
 
 
 def pieces(sums: Any) -> Sequence[tuple[Indices, Indices]]:

@@ -18,10 +18,9 @@ import numpy as np
 
 from microveil.core.arrays import Mask
 from microveil.core.tolerances import PROGRAM_ROUND_OFF
-from microveil.tables.contributors import largest, sole_contributors
-from microveil.tables.elimination import PRIMES, System
 from microveil.tables.hierarchy import Numbers
-from microveil.tables.relations import unknown_of_inner
+from microveil.tables.relations import PRIMES, System, unknown_of_inner
+from microveil.tables.rules import largest, sole_contributors
 from microveil.tables.table import Table
 
 if TYPE_CHECKING:
@@ -85,20 +84,12 @@ class Guard:
         inner = self.inner[hidden[self.unknown[self.inner]]]
         if not inner.size:
             return []
-        moves = system.moves(hidden, 1, rng)[:, 0]
-        return list(dict.fromkeys(self._in_sums(inner, moves)))
-
-    # Counts of one, or of zero.
-
-    def _in_sums(self, inner: Numbers, moves: Numbers) -> Iterator[Imagined]:
-        """Those within one published cell."""
-        within = self.table.matrix[:, inner].tocsr()
-        unknown = self.unknown[inner]
-        many = np.diff(within.indptr) > 1
-        still = (within @ moves[unknown]) % FIELD == 0
-        for row in np.flatnonzero(many & still):
-            parts = unknown[within.indices[within.indptr[row] : within.indptr[row + 1]]]
-            yield Imagined(tuple(sorted(parts.tolist())), (1,) * parts.size)
+        # Counts of one, or of zero, within one published cell.
+        within, unknown = self.table.matrix[:, inner].tocsr(), self.unknown[inner]
+        still = (within @ system.moves(hidden, 1, rng)[unknown, 0]) % FIELD == 0
+        rows = np.flatnonzero((np.diff(within.indptr) > 1) & still)
+        parts = (sorted(unknown[within.indices[slice(*within.indptr[row : row + 2])]].tolist()) for row in rows)
+        return list(dict.fromkeys(Imagined(tuple(cells), (1,) * len(cells)) for cells in parts))
 
     def more_to_hide(self, system: System, hidden: Mask) -> tuple[Numbers, bool]:
         """Cells to hide so that counts of one, or zero, can all grow at once; and whether that is enough.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,15 +14,18 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.parameters import Step, validated
 from microveil.io.frames.dataframes import open_frame
-from microveil.tables.elimination import System
-from microveil.tables.relations import relations
+from microveil.tables.relations import System, relations
 from microveil.tables.rules import Rule
 from microveil.tables.singletons import Guard, Imagined, with_imagined
-from microveil.tables.table import Table
+from microveil.tables.table import Cell, Table, rows_of
 
 Zeros = Literal["published", "candidates", "suppressed"]
 Singletons = Literal["protected", "ignored"]
 Negatives = Literal["absolute", "refused"]
+
+GIVEN = "given"
+TRUE = frozenset({"true", "yes", "t", "1", "1.0"})
+FALSE = frozenset({"false", "no", "f", "0", "0.0", ""})
 
 
 class Choices(Step):
@@ -99,7 +102,7 @@ class Hiding:
         self.known = self.keep | (np.diff(table.matrix.indptr) == 0)
         zeros_shown = choices.zeros == "published"
         if zeros_shown:
-            self.known |= _empty(table)
+            self.known |= table.published_counts == 0
         self.guard = Guard(table, primary, not zeros_shown) if choices.singletons == "protected" else None
         self.imagined: list[Imagined] = []
         self.warnings: list[str] = []
@@ -115,7 +118,10 @@ class Hiding:
         while True:
             system = self._system()
             hidden, exposed = system.hidden()
-            self._refuse(exposed[exposed < self.table.count])
+            lost = np.count_nonzero(exposed < self.table.count)
+            if lost:
+                problem = f"{lost} sensitive cells follow from cells that are shown in any case"
+                raise ParameterError(problem, "give fewer cells the priority infinity")
             found = self.guard.given_away(system, hidden) if self.guard else []
             new = [cell for cell in found if cell not in self.imagined]
             if not new:
@@ -133,7 +139,8 @@ class Hiding:
         secret = np.arange(unknowns) >= self.equations.shape[1]
         secret[: self.table.count] = self.primary
         free = np.arange(unknowns) >= self.table.count
-        known, worths = _extended(self.known, unknowns), _extended(self.worth, unknowns)
+        beyond = (0, unknowns - self.table.count)
+        known, worths = np.pad(self.known, beyond), np.pad(self.worth, beyond)
         return System(with_imagined(self.equations, self.imagined), secret, free, known, worths)
 
     def _grown(self, system: System, hidden: Mask) -> Mask:
@@ -149,13 +156,6 @@ class Hiding:
             if not enough or not more.size:
                 break
         return hidden
-
-    def _refuse(self, exposed: NDArray[np.int64]) -> None:
-        if exposed.size:
-            raise ParameterError(
-                f"{exposed.size} sensitive cells follow from cells that are shown in any case",
-                "give fewer cells the priority infinity",
-            )
 
 
 def worth(table: Table, priority: Array) -> Array:
@@ -184,7 +184,11 @@ def _priorities(table: Table, given: Any) -> Array:
         if values.shape != (table.count,):
             raise ParameterError(f"priority: {values.size} numbers for {table.count} cells", "give one for each")
     else:
-        frame = open_frame(_as_frame(given))
+        if isinstance(given, Mapping):
+            import polars as pl
+
+            given = pl.DataFrame(given)
+        frame = open_frame(given)
         for name in table.dimensions:
             _column(frame.names, name)
         rows, values = table.rows_of(frame), frame.numbers(_column(frame.names, "priority"))
@@ -192,15 +196,6 @@ def _priorities(table: Table, given: Any) -> Array:
         raise ParameterError("priority: some are missing or negative", "give numbers from zero on, or infinity")
     priority[rows] = values
     return priority
-
-
-def _as_frame(given: Any) -> Any:
-    """Columns by name as a frame; frames as they are."""
-    if not isinstance(given, Mapping):
-        return given
-    import polars as pl
-
-    return pl.DataFrame(given)
 
 
 def _column(names: Sequence[str], name: str) -> str:
@@ -223,18 +218,47 @@ def _primary(table: Table, rules: Sequence[Rule], choices: Choices) -> tuple[Mas
         reasons[found] = type(rule).__name__
         primary |= found
     if choices.zeros == "suppressed":
-        found = _empty(table) & (np.diff(table.matrix.indptr) > 0) & ~primary
+        found = (table.published_counts == 0) & (np.diff(table.matrix.indptr) > 0) & ~primary
         reasons[found] = "zero"
         primary |= found
     return primary, reasons
 
 
-def _empty(table: Table) -> Mask:
-    """Cells that nothing is in."""
-    empty: Mask = table.published_counts == 0
-    return empty
+# A suppression that was decided elsewhere, by hand or by other software: to be filled and audited like our own.
 
 
-def _extended(column: NDArray[Any], size: int) -> NDArray[Any]:
-    """A column of the published cells, with nothing for what comes after them."""
-    return np.concatenate([column, np.zeros(size - column.size, dtype=column.dtype)])
+def as_suppressed(table: Table, cells: Iterable[Cell], primary: Iterable[Cell] = ()) -> Suppressed:
+    """A table of which these cells are hidden, the `primary` ones among them for their own sake."""
+    first, hidden = np.zeros(table.count, dtype=bool), np.zeros(table.count, dtype=bool)
+    first[rows_of(table, primary)] = True
+    hidden[rows_of(table, cells)] = True
+    return _given(table, first, hidden | first)
+
+
+def from_frame(table: Table, frame: Any) -> Suppressed:
+    """A table hidden as a frame of its cells says: the dimensions, `suppressed` and, if it is there, `primary`.
+
+    Cells that the frame does not have are published.
+    """
+    source = open_frame(frame)
+    for name in (*table.dimensions, "suppressed"):
+        if name not in source.names:
+            raise ParameterError(f"pattern: no column '{name}'", did_you_mean(name, source.names))
+    place = table.rows_of(source)
+    marks = {}
+    for name in ("suppressed", "primary"):
+        marks[name] = np.zeros(table.count, dtype=bool)
+        if name in source.names:
+            texts = [word.strip().lower() for word in source.words(name, np.arange(source.count))]
+            if not set(texts) <= TRUE | FALSE:
+                problem = f"pattern: column '{name}' holds neither true nor false in every row"
+                raise DataError(problem, "write true or false")
+            marks[name][place] = [text in TRUE for text in texts]
+    return _given(table, marks["primary"], marks["suppressed"] | marks["primary"])
+
+
+def _given(table: Table, primary: Mask, hidden: Mask) -> Suppressed:
+    reasons = np.full(table.count, "", dtype=object)
+    reasons[hidden] = "secondary"
+    reasons[primary] = GIVEN
+    return Suppressed(table, primary, hidden, reasons)

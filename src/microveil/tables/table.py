@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 20_000_000
 """Cells, shown or inner, that a table may have."""
+
+Cell = Sequence[str] | Mapping[str, str]
+"""A published cell: its codes in the order of the dimensions, or by dimension; without one it is at its total."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,8 +70,20 @@ class Table:
         self.dimensions = _dimensions(dimensions, self.source)
         self.value = value
         self.linked = _linked(linked, self.dimensions)
-        _check_columns(self.source, value, contributors, counts, hierarchies, self.dimensions)
+        for option, name in (("value", value), ("contributors", contributors), ("counts", counts)):
+            if isinstance(name, str) and name not in self.source.names:
+                raise ParameterError(f"{option}: no column '{name}'", did_you_mean(name, self.source.names))
+            if isinstance(name, str) and name in self.dimensions:
+                raise ParameterError(f"{option}: '{name}' is a dimension already", "name another column")
+        if contributors is False:
+            raise ParameterError("contributors: false says nothing", "leave it out, or give True or a column")
+        if counts is not None and (contributors is not None or value is None):
+            raise ParameterError(
+                "counts: records are counted here", "leave it out; it is for tables that come as cells"
+            )
         given = hierarchies or {}
+        for name in given:
+            _check_dimension("hierarchies", name, self.dimensions)
         self.hierarchies = tuple(hierarchy_of(name, given.get(name), self.source, total) for name in self.dimensions)
         self.from_records = value is None or contributors is not None
         self.is_magnitude = (value is not None and contributors is not None) or counts is not None
@@ -81,22 +96,34 @@ class Table:
         values = np.ones(self.source.count) if self.value is None else self._numbers(self.value)
         behind = values if counts is None else self._numbers(counts, least=0.0)
         if not self.is_magnitude:
-            _refuse_negative(values)
+            _refuse(
+                values < 0,
+                f"{np.count_nonzero(values < 0)} counts are negative",
+                "for amounts, which may be negative, say who contributed (contributors, --contributors) or how "
+                "many (counts, --counts)",
+            )
         inner = np.ones(len(codes), dtype=bool)
         for column, each in zip(codes.T, self.hierarchies, strict=True):
             inner &= each.leaf_of[column] >= 0
-        if self.from_records and not inner.all():
-            raise DataError(
-                f"{np.count_nonzero(~inner)} records have the code of a sum{_first(~inner)}",
-                "records belong to codes that nothing lies below",
-            )
+        if self.from_records:
+            problem = f"{np.count_nonzero(~inner)} records have the code of a sum"
+            _refuse(~inner, problem, "records belong to codes that nothing lies below")
         places = self._places(codes[inner])
-        if not self.from_records:
-            _refuse_twice(codes)
         self.inner_values = _summed(places, values[inner], self.inner_count)
-        self.inner_counts = self._counted(places, behind[inner], contributors)
-        self.contributions = self._contributions(places, values[inner], contributors)
-        self._check_sums(codes, values, ~inner)
+        counted = np.ones(places.size) if contributors is not None else behind[inner]
+        self.inner_counts = _summed(places, counted, self.inner_count)
+        self.contributions: Contributions | None = None
+        if self.from_records:
+            who = np.arange(places.size)
+            if isinstance(contributors, str):
+                nobody = self.source.missing(contributors)
+                if nobody:
+                    problem = f"column '{contributors}': {nobody} contributions are nobody's"
+                    raise DataError(problem, "give unknown contributors names")
+                who = self.source.labels(contributors).astype(np.int64)
+            self.contributions = by_contributor(places, who, values[inner])
+        else:
+            self._check_cells(codes, values, ~inner)
 
     def _numbers(self, name: str, least: float = -math.inf) -> Array:
         """A column of numbers without gaps."""
@@ -105,11 +132,8 @@ class Table:
         values = self.source.numbers(name)
         faults = {"missing": np.isnan(values), "infinite": np.isinf(values), "negative": values < least}
         for what, wrong in faults.items():
-            if wrong.any():
-                raise DataError(
-                    f"column '{name}': {what} in {np.count_nonzero(wrong)} rows{_first(wrong)}",
-                    "give every cell a finite number; a cell that nothing is in has zero",
-                )
+            problem = f"column '{name}': {what} in {np.count_nonzero(wrong)} rows"
+            _refuse(wrong, problem, "give every cell a finite number; a cell that nothing is in has zero")
         return values
 
     def _places(self, codes: Numbers) -> Numbers:
@@ -131,38 +155,25 @@ class Table:
         """How many inner cells there are."""
         return len(self.inner_leaves)
 
-    def _counted(self, places: Numbers, behind: Array, contributors: str | bool | None) -> Array:
-        """How many records lie behind each inner cell."""
-        if contributors is not None:
-            return np.bincount(places, minlength=self.inner_count).astype(np.float64)
-        return _summed(places, behind, self.inner_count)
-
-    def _contributions(self, places: Numbers, values: Array, contributors: str | bool | None) -> Contributions | None:
-        if not self.from_records:
-            return None
-        who = np.arange(places.size)
-        if isinstance(contributors, str):
-            who = _whole_labels(self.source, contributors)
-        return by_contributor(places, who, values)
-
-    def _check_sums(self, codes: Numbers, values: Array, sums: Mask) -> None:
-        """Sums that came with the cells must be those of the cells."""
+    def _check_cells(self, codes: Numbers, values: Array, sums: Mask) -> None:
+        """Each cell comes once, and sums that came with the cells must be those of the cells."""
+        _, cells, times = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+        _refuse(
+            times[cells.ravel()] > 1,
+            f"{np.count_nonzero(times > 1)} cells occur more than once",
+            "give each cell one row; for records, say who contributed (contributors, --contributors), or give no value "
+            "to count them (value=None, without --value)",
+        )
         if not sums.any():
             return
         rows = self.row_of(codes)
         absent = sums & (rows < 0)
-        if absent.any():
-            raise DataError(
-                f"{np.count_nonzero(absent)} cells are sums that none of the linked tables shows{_first(absent)}",
-                "leave them out",
-            )
+        problem = f"{np.count_nonzero(absent)} cells are sums that none of the linked tables shows"
+        _refuse(absent, problem, "leave them out")
         size = abs(self.matrix) @ np.abs(self.inner_values)
         wrong = sums & (np.abs(self.published_values[rows] - values) > TEXT_ROUND_OFF * np.maximum(size[rows], 1.0))
-        if wrong.any():
-            raise DataError(
-                f"{np.count_nonzero(wrong)} sums are not those of their parts{_first(wrong)}",
-                "correct them or the cells below them, or leave the sums out: they are made here",
-            )
+        problem = f"{np.count_nonzero(wrong)} sums are not those of their parts"
+        _refuse(wrong, problem, "correct them or the cells below them, or leave the sums out: they are made here")
 
     # Published cells.
 
@@ -172,15 +183,13 @@ class Table:
         sizes = [len(each.codes) for each in self.hierarchies]
         if self.linked is None:
             return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
-        flat = [self._flat(np.stack([axis.ravel() for axis in self._grid(table)], axis=1)) for table in self.linked]
+        flat = []
+        for table in self.linked:  # all codes of its dimensions, crossed; the other dimensions are at their total
+            axes = [np.arange(len(h.codes) if h.name in table else 1) for h in self.hierarchies]
+            if math.prod(axis.size for axis in axes) > MOST_CELLS:
+                raise DataError(f"a linked table has more than {MOST_CELLS:,} cells", "leave a dimension out")
+            flat.append(np.ravel_multi_index(np.ix_(*axes), sizes).ravel())
         return np.stack(np.unravel_index(np.unique(np.concatenate(flat)), sizes), axis=1)
-
-    def _grid(self, table: Sequence[str]) -> list[Numbers]:
-        """All codes of the dimensions of a linked table, crossed; the other dimensions are at their total."""
-        axes = [np.arange(len(h.codes)) if h.name in table else np.zeros(1, np.int64) for h in self.hierarchies]
-        if math.prod(axis.size for axis in axes) > MOST_CELLS:
-            raise DataError(f"a linked table has more than {MOST_CELLS:,} cells", "leave a dimension out")
-        return list(np.meshgrid(*axes, indexing="ij"))
 
     def _flat(self, codes: Numbers) -> Numbers:
         """One number for each combination of codes."""
@@ -200,15 +209,18 @@ class Table:
         """The published cell of each row of a frame that has the dimensions."""
         codes = np.stack([_numbered(frame, each) for each in self.hierarchies], axis=1)
         rows = self.row_of(codes)
-        if (rows < 0).any():
-            absent = rows < 0
-            problem = f"{np.count_nonzero(absent)} rows are of no cell of the table{_first(absent)}"
-            raise DataError(problem, "leave them out; linked tables show some sums only")
+        problem = f"{np.count_nonzero(rows < 0)} rows are of no cell of the table"
+        _refuse(rows < 0, problem, "leave them out; linked tables show some sums only")
         return rows
 
     @cached_property
     def _keys(self) -> Numbers:
         return self._flat(self.codes)
+
+    @property
+    def variable(self) -> str:
+        """What the values are called: `n`, if records are counted."""
+        return self.value or "n"
 
     @property
     def count(self) -> int:
@@ -264,11 +276,42 @@ class Table:
 
     def frame(self, **columns: Any) -> Any:
         """The published cells as a frame of the kind the table was made from: codes, value, and the columns given."""
-        value = {self.value or "n": self.published_values}
-        return frame_like(self.source, {**self.labels, **value, **columns})
+        return frame_like(self.source, {**self.labels, self.variable: self.published_values, **columns})
 
     def __repr__(self) -> str:
         return f"Table({' x '.join(self.dimensions)}: {self.count:,} cells, {self.inner_count:,} of them inner)"
+
+
+def rows_of(table: Table, cells: Iterable[Cell]) -> NDArray[np.intp]:
+    """The places of cells among the published ones."""
+    codes = [_codes(table, cell) for cell in cells]
+    if not codes:
+        return np.empty(0, dtype=np.intp)
+    rows = table.row_of(np.array(codes, dtype=np.int64))
+    if (rows < 0).any():
+        raise ParameterError("a cell is not among those that are published", "linked tables show some sums only")
+    return np.asarray(rows, dtype=np.intp)
+
+
+def _codes(table: Table, cell: Cell) -> list[int]:
+    named = dict(cell) if isinstance(cell, Mapping) else None
+    if named is None:
+        if isinstance(cell, str) or len(cell) != len(table.dimensions):
+            raise ParameterError(
+                f"a cell has a code for each of the dimensions {', '.join(table.dimensions)}", "give one for each"
+            )
+        named = dict(zip(table.dimensions, cell, strict=True))
+    for name in named:
+        _check_dimension("a cell", name, table.dimensions)
+    numbers = []
+    for hierarchy in table.hierarchies:
+        code = str(named.get(hierarchy.name, hierarchy.codes[0]))
+        if code not in hierarchy.number:
+            raise ParameterError(
+                f"a cell: dimension '{hierarchy.name}' has no such code", "write codes as they are in the table"
+            )
+        numbers.append(hierarchy.number[code])
+    return numbers
 
 
 def frame_like(source: Frame, columns: Mapping[str, Any]) -> Any:
@@ -280,16 +323,11 @@ def frame_like(source: Frame, columns: Mapping[str, Any]) -> Any:
     series, schema = {}, {}
     for name, column in columns.items():
         cells = np.asarray(column)
-        if cells.dtype.kind == "f" and _all_whole(cells):
+        if cells.dtype.kind == "f" and (np.abs(cells) < 2**53).all() and (cells == np.round(cells)).all():
             cells = cells.astype(np.int64)
         series[name] = cells.tolist()
         schema[name] = kinds.get(cells.dtype.kind, nw.String())
     return nw.from_dict(series, schema, backend=backend).to_native()
-
-
-def _all_whole(values: Array) -> bool:
-    finite = np.isfinite(values).all() and np.abs(values).max(initial=0.0) < 2**53
-    return bool(finite and (values == np.round(values)).all())
 
 
 def _summed(places: Numbers, values: Array, size: int) -> Array:
@@ -308,50 +346,18 @@ def by_contributor(cells: Numbers, who: Numbers, amounts: Array) -> Contribution
     return Contributions(cells[starts], who[starts], np.add.reduceat(amounts, starts))
 
 
-def _whole_labels(frame: Frame, name: str) -> Numbers:
-    """Contributors as whole numbers."""
-    if frame.missing(name):
-        raise DataError(
-            f"column '{name}': {frame.missing(name)} contributions are nobody's", "give unknown contributors names"
-        )
-    return frame.labels(name).astype(np.int64)
-
-
-def _first(rows: Mask) -> str:
-    """Where the first of some rows is. Codes are cells: no error names one."""
-    return f" (the first in row {int(np.flatnonzero(rows)[0]) + 1:,})"
-
-
-def _refuse_negative(values: Array) -> None:
-    negative = values < 0
-    if negative.any():
-        raise DataError(
-            f"{np.count_nonzero(negative)} counts are negative{_first(negative)}",
-            "for amounts, which may be negative, say who contributed (contributors, --contributors) or how "
-            "many (counts, --counts)",
-        )
-
-
-def _refuse_twice(codes: Numbers) -> None:
-    _, cells, times = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
-    if (times > 1).any():
-        raise DataError(
-            f"{np.count_nonzero(times > 1)} cells occur more than once{_first(times[cells.ravel()] > 1)}",
-            "give each cell one row; for records, say who contributed (contributors, --contributors), or give no value "
-            "to count them (value=None, without --value)",
-        )
+def _refuse(rows: Mask, problem: str, hint: str) -> None:
+    """Raise an error if there are such rows, which says where the first is. Codes are cells: no error names one."""
+    if rows.any():
+        raise DataError(f"{problem} (the first in row {int(np.flatnonzero(rows)[0]) + 1:,})", hint)
 
 
 def _numbered(frame: Frame, hierarchy: Hierarchy) -> Numbers:
     """For each row the number of its code in the hierarchy."""
     texts, rows = codes_of(frame, hierarchy.name)
     numbers = np.array([hierarchy.number.get(text, -1) for text in texts], dtype=np.int64)
-    if (numbers < 0).any():
-        raise DataError(
-            f"dimension '{hierarchy.name}': {np.count_nonzero(numbers < 0)} codes are not in its hierarchy"
-            f"{_first((numbers < 0)[rows])}",
-            "put them below others there, or correct them",
-        )
+    problem = f"dimension '{hierarchy.name}': {np.count_nonzero(numbers < 0)} codes are not in its hierarchy"
+    _refuse((numbers < 0)[rows], problem, "put them below others there, or correct them")
     return numbers[rows]
 
 
@@ -373,8 +379,7 @@ def _linked(tables: Sequence[Sequence[str]] | None, dimensions: tuple[str, ...])
         return None
     for table in tables:
         for name in [table] if isinstance(table, str) else table:
-            if name not in dimensions:
-                raise ParameterError(f"linked: '{name}' is not among the dimensions", did_you_mean(name, dimensions))
+            _check_dimension("linked", name, dimensions)
     unused = set(dimensions) - {name for table in tables for name in table}
     if unused:
         raise ParameterError(
@@ -383,23 +388,6 @@ def _linked(tables: Sequence[Sequence[str]] | None, dimensions: tuple[str, ...])
     return tuple(tuple(table) for table in tables)
 
 
-def _check_columns(
-    frame: Frame,
-    value: str | None,
-    contributors: str | bool | None,
-    counts: str | None,
-    hierarchies: Mapping[str, Any] | None,
-    dimensions: tuple[str, ...],
-) -> None:
-    for option, name in (("value", value), ("contributors", contributors), ("counts", counts)):
-        if isinstance(name, str) and name not in frame.names:
-            raise ParameterError(f"{option}: no column '{name}'", did_you_mean(name, frame.names))
-        if isinstance(name, str) and name in dimensions:
-            raise ParameterError(f"{option}: '{name}' is a dimension already", "name another column")
-    if contributors is False:
-        raise ParameterError("contributors: false says nothing", "leave it out, or give True or a column")
-    if counts is not None and (contributors is not None or value is None):
-        raise ParameterError("counts: records are counted here", "leave it out; it is for tables that come as cells")
-    for name in hierarchies or {}:
-        if name not in dimensions:
-            raise ParameterError(f"hierarchies: '{name}' is not among the dimensions", did_you_mean(name, dimensions))
+def _check_dimension(option: str, name: str, dimensions: Sequence[str]) -> None:
+    if name not in dimensions:
+        raise ParameterError(f"{option}: '{name}' is not among the dimensions", did_you_mean(name, dimensions))

@@ -21,11 +21,10 @@ from microveil.io.tables import FileFormat, check_target, read_table, write_tabl
 from microveil.options import Options, option
 from microveil.storage.atomic import atomic_targets, check_place, shown
 from microveil.tables.audit import EXACT, NEAR, Intervals, intervals
-from microveil.tables.fill import Cell, Filled, fill, fitted
-from microveil.tables.pattern import from_frame
+from microveil.tables.fill import Filled, fill, fitted
 from microveil.tables.rules import Dominance, FewContributors, PPercent, Rule, SmallCount
-from microveil.tables.suppress import Suppressed, suppress
-from microveil.tables.table import Table, frame_like
+from microveil.tables.suppress import Suppressed, from_frame, suppress
+from microveil.tables.table import Cell, Table, frame_like
 
 if TYPE_CHECKING:
     from microveil.report import ReportedTable
@@ -289,7 +288,7 @@ def audit_file(options: AuditOptions, tell: Tell, shield: Shield | None = None) 
 
 def published(s: Suppressed) -> Any:
     """The table as it can leave: nothing in the place of hidden values, and not why they are hidden."""
-    table, name = s.table, s.table.value or "n"
+    table, name = s.table, s.table.variable
     values = np.where(s.suppressed, np.nan, table.published_values)
     frame = frame_like(table.source, {**table.labels, name: values, "suppressed": s.suppressed})
     frame = frame.with_columns(frame[name].fill_nan(None))
@@ -317,7 +316,7 @@ def report(
         for row, low, high, verdict in zip(found.rows, found.low, found.high, found.verdicts, strict=True):
             cells[row] |= {"low": float(low), "high": float(high), "verdict": str(verdict)}
     warnings = [*s.warnings, *([] if filled is None else filled.warnings)]
-    return ReportedTable(table.dimensions, table.value or "n", cells, options.reasons(), warnings)
+    return ReportedTable(table.dimensions, table.variable, cells, options.reasons(), warnings)
 
 
 def _dominance(text: str) -> Dominance:

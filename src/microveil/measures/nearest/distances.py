@@ -59,15 +59,6 @@ def blocks_of(count: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def centre_of(records: Array) -> Array:
-    """A point to measure from: products have no digits to spare for an offset.
-
-    Any will do, but a few records far out must not lead it astray. So it is a median, and that of some records.
-    """
-    centre: Array = np.median(records[:: -(-len(records) // CENTRE_ROWS)], axis=0)
-    return centre
-
-
 @dataclass(frozen=True, repr=False)
 class PreparedRecords:
     """Records, moved to a centre and ready to be multiplied.
@@ -87,7 +78,9 @@ class PreparedRecords:
     def of(cls, records: Array, queries: Array) -> PreparedRecords:
         """Choose the centre, the precision (for these queries, too) and the blocks."""
         count, columns = records.shape
-        centre = centre_of(records)
+        # Products have no digits to spare for an offset. Any centre will do, but a few records far out must not lead it
+        # astray: so it is a median, and that of some records.
+        centre = np.median(records[:: -(-count // CENTRE_ROWS)], axis=0)
         centred = records - centre
         squares = np.square(centred).sum(axis=1)
         largest = max(squares.max(), np.square(queries - centre).sum(axis=1).max(initial=0.0))
@@ -185,8 +178,7 @@ class DistanceBounds:
             products.min(axis=0, out=self.least[number, part])
 
     def _products(self, block: slice, rows: Index) -> Factors:
-        products: Factors = self.factors[rows] @ self.table.factors[block].T
-        return products
+        return self.factors[rows] @ self.table.factors[block].T
 
     def _limit(self, distance: Array) -> Factors:
         """Products above this tell that a record is farther than that."""

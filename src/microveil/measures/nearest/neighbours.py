@@ -2,7 +2,7 @@
 
 The search is exact, and goes one of two ways. A tree finds a neighbour that is near in microseconds; where the nearest
 is about as far as all others (strong masking), or long tails crowd most records into one corner, it has to look at
-nearly everything, one by one. Matrix products look at everything, too, but at many at once (`products`). Which way is
+nearly everything, one by one. Matrix products look at everything, too, but at many at once (`distances`). Which way is
 faster cannot be told from the shape of the data: a few queries are tried both ways. Both find the same, so that nothing
 but the time depends on the choice.
 """

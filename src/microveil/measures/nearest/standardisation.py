@@ -94,19 +94,19 @@ def whitening_axes_of(table: Matrix) -> Array:
         return filled @ filled.T
 
     total: Array = np.sum(over_rows(table, table, products), axis=0)
-    return _axes_of(total / table.shape[0])
+    return axes_of(total / table.shape[0])
 
 
 def whitening_axes(values: Array) -> Array:
     """Axes on which centred columns have unit variance and no correlation; those that are round-off are left out."""
-    return _axes_of(values.T @ values / len(values))
+    return axes_of(values.T @ values / len(values))
 
 
-def _axes_of(covariance: Array) -> Array:
+def axes_of(covariance: Array) -> Array:
+    """Axes on which columns with this covariance have unit variance and no correlation, without those of round-off."""
     variances, vectors = sorted_eigen(covariance)
     rank = rank_of(variances)
-    axes: Array = vectors[:, :rank] / np.sqrt(variances[:rank])
-    return axes
+    return vectors[:, :rank] / np.sqrt(variances[:rank])
 
 
 def relative_ranks(values: Array) -> Array:

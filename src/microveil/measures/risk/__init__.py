@@ -2,10 +2,9 @@
 
 from microveil.measures.base import registry
 from microveil.measures.risk.attribute_inference import attribute_inference, inference
-from microveil.measures.risk.closest import dcr_ratio, exact_matches
-from microveil.measures.risk.extremes import extreme_disclosure
+from microveil.measures.risk.closest import dcr_ratio, exact_matches, near_leakage
+from microveil.measures.risk.extremes import extreme_disclosure, outlier_risk
 from microveil.measures.risk.interval import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
-from microveil.measures.risk.leakage import near_leakage
 from microveil.measures.risk.linkability import linkability
 from microveil.measures.risk.linkage import (
     dbrl,
@@ -13,18 +12,16 @@ from microveil.measures.risk.linkage import (
     mahalanobis_linkage,
     optimal_linkage,
     rank_linkage,
+    subspace_linkage,
 )
-from microveil.measures.risk.matches import near_matches
+from microveil.measures.risk.matches import max_record_risk, near_matches
 from microveil.measures.risk.membership import membership
-from microveil.measures.risk.outliers import outlier_risk
-from microveil.measures.risk.reconstruction import reconstruction
-from microveil.measures.risk.records import max_record_risk
+from microveil.measures.risk.reconstruction import reconstruction, spectral_filtering
 from microveil.measures.risk.singling_out import singling_out
-from microveil.measures.risk.spectral_filtering import spectral_filtering
-from microveil.measures.risk.subspace import subspace_linkage
 
 # A new attack is a function with its story, and a line here.
 MEASURES = registry(
+    "risk",
     dbrl,
     mahalanobis_linkage,
     rank_linkage,

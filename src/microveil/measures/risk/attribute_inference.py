@@ -19,12 +19,12 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
-from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, check_sensitive, scales
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest
+from microveil.measures.nearest.standardisation import axes_of
 from microveil.measures.risk.control import AttackOutcome, Trial, best_by_luck
 from microveil.measures.risk.proportions import PAIRS, Tally, attack, joined
 
@@ -87,7 +87,13 @@ def attribute_inference(
     check_sensitive(sensitive, original.shape[1])
     asked = [number for number in places if sensitive is None or number in sensitive]
     _check_enough(len(places) if asked else 0)
-    found = {number: _best_way(trial, places[number]) for number in asked}
+    found = {
+        number: _of_each_kind(
+            [trial.run(_secret(trial, places[number], guess)) for guess in (by_regression, by_vote(VOTERS))],
+            lambda tallies: max(tallies, key=lambda tally: tally.share),  # each by the way that is best for it
+        )
+        for number in asked
+    }
     worst = max(found, key=lambda number: found[number].beyond)
     note = joined(trial.sample, f"the worst is column {worst} (from 0)")
     shares = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
@@ -112,8 +118,7 @@ class Ranks:
     def are_near(self, truth: Array, guesses: Array) -> Mask:
         """Are the guesses within 5 % of the records from the truth? One that is missing is not."""
         gap = np.abs(np.interp(guesses, self.values, self.places) - np.interp(truth, self.values, self.places))
-        near: Mask = gap <= WITHIN * self.count + 1e-6  # a rank is a number of records, up to round-off
-        return near
+        return gap <= WITHIN * self.count + 1e-6  # a rank is a number of records, up to round-off
 
 
 def _check_enough(columns: int) -> None:
@@ -121,20 +126,11 @@ def _check_enough(columns: int) -> None:
         raise DataError("inference needs two columns that vary", "there must be one to know and one to guess")
 
 
-def _best_way(trial: Trial, column: int) -> AttackOutcome:
-    """Attack, control and luck, each by the way that is best for it."""
-    ways = [trial.run(_secret(trial, column, guess)) for guess in (by_regression, by_vote(VOTERS))]
-    return _of_each_kind(ways, lambda tallies: max(tallies, key=lambda tally: tally.share))
-
-
 def _of_each_kind(found: Sequence[AttackOutcome], summary: Callable[[list[Tally]], Tally]) -> AttackOutcome:
     """One outcome of many: their attacks, controls and lucks summed up."""
-    return AttackOutcome(
-        summary([outcome.attack for outcome in found]),
-        summary([outcome.control for outcome in found]),
-        summary([outcome.luck for outcome in found]),
-        paired=found[0].paired,
-    )
+    kinds = zip(*((outcome.attack, outcome.control, outcome.luck) for outcome in found), strict=True)
+    attack, control, luck = (summary(list(tallies)) for tallies in kinds)
+    return AttackOutcome(attack, control, luck, found[0].paired)
 
 
 def _mean(tallies: Sequence[Tally]) -> Tally:
@@ -177,8 +173,7 @@ def by_regression(known: Array, secret: Array, needed: Array, own: Index | None)
     `known` (n x k) and `secret` (n) are the source's, `needed` (m x k) what is known of the targets, `own` as above.
     """
     centre, mean = known.mean(axis=0), secret.mean()
-    values, vectors = sorted_eigen((known - centre).T @ (known - centre))
-    axes = vectors[:, : rank_of(values)] / np.sqrt(values[: rank_of(values)])
+    axes = axes_of((known - centre).T @ (known - centre))
     scores = (known - centre) @ axes
     guesses: Array = mean + (needed - centre) @ (axes @ (scores.T @ (secret - mean)))
     if own is None:

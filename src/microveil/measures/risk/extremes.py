@@ -1,4 +1,9 @@
-"""Extremes: what a release tells about the largest and the smallest, whom everybody knows."""
+"""Extremes and outliers: what a release tells about the largest and the smallest, whom everybody looks for first.
+
+The intruder does not care for the average. The largest bank, the hospital with three times as many beds as the next:
+they are known by name, their figures are in the newspaper, and there is nobody near them to be mistaken for. A release
+in which one record in a thousand can be found is no comfort to them if they are the ones.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate
+from microveil.measures.base import Estimate, standardised
+from microveil.measures.nearest.distances import Index
+from microveil.measures.nearest.neighbours import standing
+from microveil.measures.nearest.standardisation import VIEWS, plain_view
+from microveil.measures.risk.interval import share_inside
+from microveil.measures.risk.linkage import links_of
 from microveil.measures.risk.proportions import attack, share_of
 
 AT_EACH_END = 25
@@ -19,6 +29,9 @@ WITHIN = 0.05
 
 SAMPLES = 20
 """Samples of strangers that chance is the mean of."""
+
+SHARE = 0.01
+FEWEST = 5
 
 
 @attack(
@@ -45,28 +58,22 @@ def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None =
     stream = Streams.from_seed(seed).stream("strangers")
     total, lucky = np.zeros((2, 4)), np.zeros((2, 4))
     for j in range(original.shape[1]):
-        for end, (true, guesses) in enumerate(_ends(original, released, j)):
-            total += _given_away(true[: _count(original, j) + 1], guesses)
-            lucky += _by_strangers(true, _count(original, j), stream.generator(2 * j + end))
+        true, guesses = original.in_order(j), released.in_order(j)
+        count = min(AT_EACH_END, true.size // 2)  # of a short column no more than half
+        for end, (first, told) in enumerate(_ends(true, guesses, count) if count else ()):
+            total += _given_away(first[: count + 1], told)
+            lucky += _by_strangers(first, count, stream.generator(2 * j + end))
     note = "" if total[1, 0] else "every extreme value is shared by several records"
     shares, chances = (hits / np.maximum(tries, 1.0) for hits, tries in (total, lucky))
     parts = dict(zip(("ranks 1-5", "ranks 6-25", "sums"), map(float, shares[1:]), strict=True))
     return share_of(float(total[0, 0]), int(total[1, 0]), chance=float(chances[0]), note=note, parts=parts)
 
 
-def _ends(original: Matrix, released: Matrix, column: int) -> Iterator[tuple[Array, Array]]:
+def _ends(true: Array, guesses: Array, count: int) -> Iterator[tuple[Array, Array]]:
     """The first values from either end, more of the true ones; smallest values with their sign turned around."""
-    true, guesses = original.in_order(column), released.in_order(column)
-    count = _count(original, column)
-    if count:
-        deep = min(4 * AT_EACH_END, true.size - true.size // 2 + 1)
-        yield true[true.size - deep : true.size][::-1], guesses[max(guesses.size - count, 0) : guesses.size][::-1]
-        yield -true[:deep], -guesses[:count]
-
-
-def _count(original: Matrix, column: int) -> int:
-    """Values at an end: of a short column no more than half."""
-    return min(AT_EACH_END, original.in_order(column).size // 2)
+    deep = min(4 * AT_EACH_END, true.size - true.size // 2 + 1)
+    yield true[true.size - deep : true.size][::-1], guesses[max(guesses.size - count, 0) : guesses.size][::-1]
+    yield -true[:deep], -guesses[:count]
 
 
 def _given_away(true: Array, guesses: Array) -> Array:
@@ -80,20 +87,15 @@ def _given_away(true: Array, guesses: Array) -> Array:
     true, guesses = true[:count], guesses[:count]
     by_rank = np.zeros(count, dtype=bool)
     by_rank[: guesses.size] = np.abs(guesses - true[: guesses.size]) <= WITHIN * np.abs(true[: guesses.size])
-    by_sum, place = _by_sums(true, guesses), np.arange(count)
+    # The value of those follows from the sum of the first few, all others of which are known.
+    most = min(IN_SUMS, guesses.size, count)
+    errors, by_sum = np.abs(np.cumsum(guesses[:most]) - np.cumsum(true[:most])), np.zeros(count, dtype=bool)
+    for summed in range(2, most + 1):
+        by_sum[:summed] |= errors[summed - 1] <= WITHIN * np.abs(true[:summed])
+    place = np.arange(count)
     groups = (by_rank | by_sum, own), (by_rank, own & (place < FIRST)), (by_rank, own & (place >= FIRST))
     sums = (by_sum, own & (place < IN_SUMS))
     return np.array([[(hit & asked).sum(), asked.sum()] for hit, asked in (*groups, sums)], dtype=float).T
-
-
-def _by_sums(true: Array, guesses: Array) -> Mask:
-    """Those whose value follows from the sum of the first few, all others of which are known."""
-    most = min(IN_SUMS, guesses.size, true.size)
-    found = np.zeros(true.size, dtype=bool)
-    errors = np.abs(np.cumsum(guesses[:most]) - np.cumsum(true[:most]))
-    for count in range(2, most + 1):
-        found[:count] |= errors[count - 1] <= WITHIN * np.abs(true[:count])
-    return found
 
 
 def _by_strangers(true: Array, count: int, generator: np.random.Generator) -> Array:
@@ -112,3 +114,56 @@ def _by_strangers(true: Array, count: int, generator: np.random.Generator) -> Ar
         guesses = true[above] + generator.random(above.size) * (upper - true[above])
         total += _given_away(true[: count + 1], np.sort(guesses)[::-1])
     return total / SAMPLES
+
+
+@attack("share of the most extreme 1 % of records (at least five) that some linkage finds in the release", paired=True)
+def outlier_risk(original: Matrix, released: Matrix) -> Estimate:
+    """Linkage and interval disclosure of the most extreme records.
+
+    Extreme are the records farthest from the centre, all columns in standard deviations. Each counts with the best of
+    three linkages (`dbrl`, `mahalanobis_linkage`, `rank_linkage`), as if the intruder knew which one works; chance is
+    that of three guesses. The parts have each linkage by itself; `interval_disclosure`, the share of their values in
+    narrow rank intervals around the nearest released record's; and "most exposed", the largest risk of a single one of
+    them: 1 over the number of released records at least as near as its own.
+    """
+    count = original.shape[0]
+    size = min(max(FEWEST, int(np.ceil(SHARE * count))), count)
+    rows = np.sort(np.argsort(-_remoteness(original), kind="stable")[:size])
+    linked, risk = risk_of_rows(original, released, rows)
+    best = np.max(list(linked.values()), axis=0)
+    view = plain_view(original, released)
+    nearest = links_of(view.before, view.after, rows, view.known).nearest
+    return share_of(
+        float(best.sum()),
+        rows.size,
+        chance=1 - (1 - 1 / count) ** len(VIEWS),
+        note=f"{rows.size} records",
+        parts={
+            **{name: float(credit.mean()) for name, credit in linked.items()},
+            "interval_disclosure": share_inside(original, released, rows, nearest),
+            "most exposed": float(risk.max()),
+        },
+    )
+
+
+def risk_of_rows(original: Matrix, released: Matrix, rows: Index) -> tuple[dict[str, Array], Array]:
+    """For some rows: by each linkage the chance that it finds their own release, 1/k if k are equally near; and the
+    risk, which is 1 over the number of released records at least as near as their own, by the linkage that tells most.
+
+    A record without a cell that is there in both files is found by none.
+    """
+    linked, risk = {}, np.zeros(rows.size)
+    for name, view_of in VIEWS.items():
+        view = view_of(original, released)
+        ahead, equal = standing(view.before[rows], view.after, rows)
+        linked[name] = np.where(view.known[rows] & (ahead == 0), 1 / equal, 0.0)
+        risk = np.maximum(risk, np.where(view.known[rows], 1 / (ahead + equal), 0.0))
+    return linked, risk
+
+
+def _remoteness(original: Matrix) -> Array:
+    """Root mean square of a record's values in standard deviations from the means; 0 for one without values."""
+    values, _ = standardised(original, original)
+    there = np.maximum((~np.isnan(values)).sum(axis=1), 1)
+    remoteness: Array = np.sqrt(np.square(np.nan_to_num(values)).sum(axis=1) / there)
+    return remoteness

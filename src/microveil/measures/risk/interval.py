@@ -20,7 +20,7 @@ from microveil.measures.base import Estimate, scale_of, scales, standardised
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest_other
 from microveil.measures.risk.linkage import links_in_pieces, links_of
-from microveil.measures.risk.proportions import attack, sampled_rows, share_of
+from microveil.measures.risk.proportions import attack, paired_attack, sampled_rows, share_of
 from microveil.storage.disk_columns import RemoteMatrix
 
 PERCENTS = tuple(range(1, 11))
@@ -33,10 +33,8 @@ MOST_STRANGERS = 20_000
 """Originals tried on strangers at most, evenly spaced in the file: their share has a standard error below .004."""
 
 
-@attack(
+@paired_attack(
     "share of values that lie in a narrow rank interval around the nearest released record's, half-widths of 1 to 10 %",
-    paired=True,
-    default=True,
     on_disk="columns",
 )
 def interval_disclosure(
@@ -64,14 +62,14 @@ def interval_disclosure(
         nearest = links_in_pieces(original, released, tried).nearest
         links = links_in_pieces(original, others, some, own_barred=True).nearest
     chance = share_inside(original, others, some, links, among=True)
-    return _estimate(original, tried, share_inside(original, released, tried, nearest), chance)
+    share = share_inside(original, released, tried, nearest)
+    # A record counts as one try: its values are not independent of each other.
+    return share_of(share * tried.size, tried.size, chance=chance, of=count)
 
 
-@attack(
+@paired_attack(
     "share of values that lie in a narrow rank interval around their own released value, half-widths of 1 to 10 %",
     cost="fast",
-    paired=True,
-    default=True,
     on_disk="columns",
 )
 def interval_disclosure_own(
@@ -84,10 +82,10 @@ def interval_disclosure_own(
     whose ranks are p % of the records above and below the released one. Averages as in `interval_disclosure`; chance is
     the share for a released record picked at random. Of originals that are not in memory a `sample` is tried.
     """
-    tried = sampled_rows(original.shape[0], seed, sample=sample or original.shape[0])
-    return _estimate(
-        original, tried, share_inside(original, released, tried, tried), _share_by_luck(original, released)
-    )
+    count = original.shape[0]
+    tried = sampled_rows(count, seed, sample=sample or count)
+    share, chance = share_inside(original, released, tried, tried), _share_by_luck(original, released)
+    return share_of(share * tried.size, tried.size, chance=chance, of=count)
 
 
 @attack(
@@ -132,13 +130,6 @@ def _sample_sd(column: Array) -> float:
     return sd * float(np.sqrt(count / max(count - 1, 1)))
 
 
-def _estimate(original: Matrix, tried: Index, share: float, chance: float) -> Estimate:
-    """The estimate of a `share` of values. For its interval one of the originals `tried` counts as one try: its values
-    are not independent of each other.
-    """
-    return share_of(share * tried.size, tried.size, chance=chance, of=original.shape[0])
-
-
 def share_inside(original: Matrix, released: Matrix, tried: Index, linked: Index, *, among: bool = False) -> float:
     """The share of values of the originals tried in the intervals around the released records they are linked to.
 
@@ -163,22 +154,17 @@ def evenly(tried: Index) -> Index:
 def strangers(original: Matrix, released: Matrix) -> Matrix:
     """The originals as an unrelated release of their population, with cells where the release has some."""
     pairs = list(zip(original.columns, released.columns, strict=True))
-    if all(_lack_the_same(old, new) for old, new in pairs):
+    pieces = (zip(pieces_of(old), pieces_of(new), strict=True) for old, new in pairs)
+    if all(np.array_equal(np.isnan(old), np.isnan(new)) for both in pieces for old, new in both):
         return original
     if isinstance(original, RemoteMatrix):
         return replace(original, columns=[cast(Array, _Filled(old, new)) for old, new in pairs], kept={})
     return Matrix([_filled(old, new) for old, new in pairs])
 
 
-def _lack_the_same(old: Array, new: Array) -> bool:
-    pieces = zip(pieces_of(old), pieces_of(new), strict=True)
-    return all(bool((np.isnan(before) == np.isnan(after)).all()) for before, after in pieces)
-
-
 def _filled(old: Array, new: Array) -> Array:
     """The first where the second has cells; what the first lacks is taken from the second."""
-    filled: Array = np.where(np.isnan(old) | np.isnan(new), new, old)
-    return filled
+    return np.where(np.isnan(old) | np.isnan(new), new, old)
 
 
 class _Filled:
@@ -258,18 +244,12 @@ def _share_by_luck(original: Matrix, released: Matrix) -> float:
         values, ordered = original.in_order(j)[:], released.in_order(j)[:]
         known += values.size
         if ordered.size:
-            hits += _by_luck(values, ordered) * values.size * ordered.size / released.shape[0]
+            rank = np.linspace(0, ordered.size - 1, min(ordered.size, MOST_RANKS)).astype(np.intp)
+            ends = [_bounds(ordered, rank, percent) for percent in PERCENTS]
+            pairs = sum(
+                int((np.searchsorted(values, high, "right") - np.searchsorted(values, low, "left")).sum())
+                for low, high in ends
+            )
+            share = pairs / (len(PERCENTS) * rank.size * max(values.size, 1))
+            hits += share * values.size * ordered.size / released.shape[0]
     return hits / known
-
-
-def _by_luck(values: Array, ordered: Array) -> float:
-    """The share of (value, released record) pairs with the value in the interval; of some records if there are many.
-
-    Both come in ascending order.
-    """
-    rank = np.linspace(0, ordered.size - 1, min(ordered.size, MOST_RANKS)).astype(np.intp)
-    hits = 0
-    for percent in PERCENTS:
-        low, high = _bounds(ordered, rank, percent)
-        hits += int((np.searchsorted(values, high, "right") - np.searchsorted(values, low, "left")).sum())
-    return hits / (len(PERCENTS) * rank.size * max(values.size, 1))

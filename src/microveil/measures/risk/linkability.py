@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
@@ -56,7 +56,10 @@ def _put_together(
     """
     each = np.zeros(len(targets))
     for number, half in enumerate(halves):
-        usable, asked = _has_both(source, half), _has_both(targets, half)
+        # Records that have a cell in either half.
+        usable, asked = (
+            np.all([~np.isnan(side[:, columns]).all(axis=1) for columns in half], axis=0) for side in (source, targets)
+        )
         if usable.any():
             itself = None if own is None else (np.cumsum(usable) - 1)[own[asked]]
             generator = stream.generator(number)
@@ -66,12 +69,6 @@ def _put_together(
             each[asked] += (first == second) & (first >= 0)
     each /= len(halves)
     return Tally(float(each.sum()), len(targets), each)
-
-
-def _has_both(side: Array, half: list[Index]) -> Mask:
-    """Records that have a cell in either half."""
-    both: Mask = np.all([np.any(~np.isnan(side[:, columns]), axis=1) for columns in half], axis=0)
-    return both
 
 
 def _lookup(queries: Array, records: Array, own: Index | None, generator: np.random.Generator) -> Index:

@@ -5,16 +5,21 @@ newspaper, a rival's books), and looks for each of them in the release, taking t
 the intruder means by "near". All originals are tried, up to 200,000 of them, and a random sample if there are more (an
 attack that searches often takes one sooner); all released records compete. What becomes of missing cells is told in
 `nearest/standardisation.py`.
+The last looks from another angle, in the directions that a method left alone.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.linalg import sorted_eigen
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, standardised
+from microveil.measures.base import Estimate, scales, standardised
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import Links, link, link_pieces
 from microveil.measures.nearest.standardisation import (
@@ -25,9 +30,10 @@ from microveil.measures.nearest.standardisation import (
     ranked_view,
     standardised_pieces,
     whitened_view,
+    whitening_axes,
     whitening_axes_of,
 )
-from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, attack, sampled_rows, share_of
+from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, paired_attack, sampled_rows, share_of
 
 MOST_ASSIGNED = 2_000
 """Records matched one to one at most: the work grows with the cube."""
@@ -38,11 +44,23 @@ MOST_SIZES = 12
 SHUFFLES = 200
 """Row-permuted releases that the chance of the best of many searches is measured on."""
 
+ROUNDS = 20
+"""Times the intruder learns from the links found so far, at most."""
 
-@attack(
+SETTLED = 0.01
+"""Share of links that change from one round to the next below which there is no more to learn."""
+
+LEAST_GAP = 1e-9
+"""Variance (of components of unit variance) below which the directions in which linked pairs differ are all alike."""
+
+MOST_SUBSPACES = 16
+ALL_COLUMNS = "all columns"
+ICA_ROWS = 20_000
+ICA_ITERATIONS = 500
+
+
+@paired_attack(
     "share of records whose nearest released record is their own, for an intruder who knows all compared columns",
-    paired=True,
-    default=True,
     on_disk="passes",
 )
 def dbrl(
@@ -67,10 +85,8 @@ def dbrl(
     return _share_linked(_links_in(plain_view(original, released), tried), original)
 
 
-@attack(
+@paired_attack(
     "share of records whose nearest released record is their own, by distances that allow for the correlations",
-    paired=True,
-    default=True,
     on_disk="passes",
 )
 def mahalanobis_linkage(
@@ -89,11 +105,7 @@ def mahalanobis_linkage(
     return _share_linked(_links_in(whitened_view(original, released), tried), original)
 
 
-@attack(
-    "share of records whose nearest released record is their own, by the ranks of their values",
-    paired=True,
-    default=True,
-)
+@paired_attack("share of records whose nearest released record is their own, by the ranks of their values")
 def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by ranks (Muralidhar and Domingo-Ferrer 2016).
 
@@ -104,10 +116,8 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
     return _share_linked(_links_in(ranked_view(original, released), sampled_rows(original.shape[0], seed)), original)
 
 
-@attack(
+@paired_attack(
     "share of records that are matched to their own when all are matched one to one at the least total distance",
-    paired=True,
-    default=True,
     on_disk="passes",
 )
 def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
@@ -134,10 +144,8 @@ def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = No
     return share_of(hits, rows.size, chance=1 / rows.size, of=original.shape[0])
 
 
-@attack(
-    "share of records linked by an intruder who knows some of the columns, at the number of columns that tells most",
-    paired=True,
-    default=True,
+@paired_attack(
+    "share of records linked by an intruder who knows some of the columns, at the number of columns that tells most"
 )
 def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by some of the columns.
@@ -223,3 +231,123 @@ def _links_in(view: StandardisedPair, tried: Index) -> Links:
 def _share_linked(links: Links, original: Matrix) -> Estimate:
     count = original.shape[0]
     return share_of(links.hits, links.credit.size, chance=1 / count, of=count)
+
+
+@paired_attack(
+    "share of records linked by an intruder who searches the release's principal and independent components for the "
+    "directions that link best"
+)
+def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """Linkage in the best of many subspaces.
+
+    The intruder knows how such releases are made: some components of the data are perturbed, others hardly or not at
+    all. The components can be read off the release itself, as its correlations are (nearly) those of the original. So
+    the intruder computes the principal components of the *release*, and its independent components by FastICA,
+    projects the known originals and the released records on them, and tries: the leading k, the trailing k and each
+    single component, of both kinds, each component in units of its own spread, beside the plain linkage of `dbrl`. If
+    the best of these is better than luck, the intruder learns from its links in which directions linked pairs differ
+    least, and links again by those, a few times over. The share linked in the best of all is reported, as if the
+    intruder had a few known pairs to find out which is best.
+
+    The best of many tries is higher than one try even if nothing is there to be found. So chance is measured: the same
+    search in releases whose rows are permuted (which changes neither axes nor neighbours, only whose record is whose),
+    mean over 200 of them. The interval is that of the best subspace taken by itself.
+    """
+    if not scales(released):
+        guesses = 0.0 if all(np.isnan(column).all() for column in released.columns) else 1.0
+        count = released.shape[0]
+        return share_of(guesses, count, chance=1 / count, note="the release is constant: there is nothing to link by")
+    after, before = standardised(released, original)  # on the scale of the release, which is all the intruder has
+    known = known_together(before, after)
+    before, after = np.nan_to_num(before), np.nan_to_num(after)
+    streams = Streams.from_seed(seed)
+    tried = sampled_rows(len(before), seed, pairs=PAIRS // 20)
+    found = {ALL_COLUMNS: links_of(*standardised(original, released), tried)}
+    for name, both in _subspaces(before, after, streams.stream("axes")):
+        found[name] = links_of(*both, tried, known)
+    luck = _best_by_luck(found, known[tried], len(after), streams)
+    start = max(found.values(), key=lambda links: links.hits)
+    if start.hits / tried.size > np.quantile(luck, 0.95):  # else there is nothing to learn from
+        found |= _learnt(before, after, known, tried, start)
+        luck = _best_by_luck(found, known[tried], len(after), streams)
+    best = max(found, key=lambda name: found[name].hits)
+    return share_of(
+        found[best].hits,
+        tried.size,
+        chance=float(luck.mean()),
+        of=len(before),
+        note=f"links best in {best}, of {len(found)} ways tried",
+        parts={
+            ALL_COLUMNS: found[ALL_COLUMNS].hits / tried.size,
+            "before learning": start.hits / tried.size,
+            "95 % of shuffled releases": float(np.quantile(luck, 0.95)),
+        },
+    )
+
+
+def _subspaces(before: Array, after: Array, stream: Stream) -> Iterator[tuple[str, tuple[Array, Array]]]:
+    """Names of subspaces, with both files projected on them."""
+    principal = whitening_axes(after)
+    kinds = {"principal": principal}
+    if 1 < principal.shape[1] < len(after):
+        kinds["independent"] = principal @ _rotation(after @ principal, stream)
+    for kind, axes in kinds.items():
+        projected, onto = before @ axes, after @ axes
+        for name, chosen in selections(principal.shape[1], kind):
+            yield name, (projected[:, chosen], onto[:, chosen])
+
+
+def _learnt(before: Array, after: Array, known: Mask, tried: Index, links: Links) -> Iterator[tuple[str, Links]]:
+    """Links in directions learnt from the links before, right or wrong as they are.
+
+    Pairs that are linked rightly agree in what was left alone, and wrong ones do not agree in what was not. So each
+    direction is weighed by how little the linked pairs differ in it, and the search is repeated with these weights.
+    Both files are n x k, `known` (n) says of whom anything is known, and `links` are of the rows `tried`.
+    """
+    axes = whitening_axes(after)
+    for round_ in range(1, ROUNDS + 1):
+        pairs = known[tried]
+        gaps = (before[tried[pairs]] - after[links.nearest[pairs]]) @ axes
+        variances, vectors = sorted_eigen(gaps.T @ gaps / max(len(gaps), 1))
+        weighed = axes @ (vectors / np.sqrt(np.maximum(variances, LEAST_GAP)))
+        found = links_of(before @ weighed, after @ weighed, tried, known)
+        yield f"directions learnt from links, round {round_}", found
+        if np.mean(found.nearest != links.nearest) <= SETTLED:
+            return
+        links = found
+
+
+def selections(count: int, kind: str) -> Iterator[tuple[str, slice]]:
+    """Single, leading and trailing components. Of many components not every k is tried: the next is nearly as good."""
+    for k in range(count):
+        yield f"{kind} component {k + 1}", slice(k, k + 1)
+    steps = range(1, count + 1) if count <= MOST_SUBSPACES else np.geomspace(1, count, MOST_SUBSPACES)
+    for k in sorted({round(step) for step in steps} - {1}):
+        yield f"the first {k} {kind} components", slice(0, k)
+        if k < count:
+            yield f"the last {k} {kind} components", slice(count - k, count)
+
+
+def _rotation(white: Array, stream: Stream) -> Array:
+    """The rotation to independent components, least normal first. Not converged is as good: any axes may be tried."""
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
+    generator = stream.generator()
+    rows = generator.permutation(len(white))[:ICA_ROWS]
+    start = generator.standard_normal((white.shape[1], white.shape[1]))
+    model = FastICA(whiten=False, max_iter=ICA_ITERATIONS, w_init=start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(white[rows])
+    left, _, right = np.linalg.svd(model.components_.T)
+    rotation: Array = left @ right
+    # |x| has the mean sqrt(2/pi) if x is normal: how far it is away says how much a component stands out.
+    strangeness = np.abs(np.abs(white[rows] @ rotation).mean(axis=0) - np.sqrt(2 / np.pi))
+    return rotation[:, np.argsort(-strangeness, kind="stable")]
+
+
+def _best_by_luck(found: dict[str, Links], known: Mask, count: int, streams: Streams) -> Array:
+    """The best share over the subspaces in each of many releases with permuted rows."""
+    best: Array = shares_by_luck(list(found.values()), known, count, streams.stream("shuffles")).max(axis=1)
+    return best

@@ -2,12 +2,14 @@
 
 A release may come in any order, and an intruder never knows the order of the original. So what decides is how near
 *any* released record comes to somebody, beside what is usual among strangers: the other originals.
+Averages hide persons: so the same is asked of each single record, for the owner's eyes only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from microveil.measures.nearest.distances import Index, distances, reach
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
 from microveil.measures.risk.proportions import PAIRS, attack, joined, sample_note, sampled_rows
+from microveil.rules.domain import step_of
 
 SHARES = np.concatenate([[0.0], np.geomspace(0.002, 0.8, 30)])
 """Shares of strangers below a limit, at which records and strangers are compared."""
@@ -41,6 +44,18 @@ FEWEST, FEWEST_COLUMNS = 4, 2
 """Records and columns without which there is nothing to compare: on a line everybody stands between two others."""
 
 OWN_ROW = "of them, in their own row"
+
+TAIL = 0.1
+"""Share of the strangers that stand out most, from which it is told how rare it is to stand out still more."""
+
+CROWD = 50
+"""Strangers without which it cannot be told what is usual."""
+
+REASONS = {
+    "margin": "a released record stands out as the nearest to it{own}, {by}",
+    "nearly copied": "nearly copied: a released record is far nearer than any other original{own}, {by}",
+}
+BY = {"dbrl": "by values", "mahalanobis_linkage": "allowing for correlations", "rank_linkage": "by ranks"}
 
 
 @attack(
@@ -73,8 +88,9 @@ def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None)
     best = found.best
     each = best.gains[:, best.limit]
     value, margin = float(each.mean()), LIMIT * float(each.std()) / np.sqrt(tried)
-    if original.shape[0] == released.shape[0]:
-        parts[OWN_ROW] = _in_own_row(best, value)
+    if original.shape[0] == released.shape[0]:  # of the matches beyond strangers' the share in their own row
+        at_home = float(((best.ratio < best.limits[best.limit]) & best.own).mean())
+        parts[OWN_ROW] = min(at_home / value, 1.0) if value > 0 else 0.0
     return Estimate(
         max(value, 0.0),
         max(value - margin, 0.0),
@@ -167,10 +183,11 @@ def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> 
         f"{REMOTE_ALONE} by {name}": (*remote, np.quantile(margins[1][alone], SHARES)),
         f"nearly copied by {name}": (*copies, NEARLY),
     }
-    return {
-        way: MatchEvidence(way, ratio, usual, _gains(ratio, usual, limits), limits, own)
-        for way, (ratio, usual, limits) in ratios.items()
-    }
+    found = {}
+    for way, (ratio, usual, limits) in ratios.items():
+        gains = (ratio[:, None] < limits).astype(float) - (usual[:, None] < limits)
+        found[way] = MatchEvidence(way, ratio, usual, gains, limits, own)
+    return found
 
 
 def _first_claim(which: Index, distance: Array) -> Mask:
@@ -186,16 +203,72 @@ def _first_claim(which: Index, distance: Array) -> Mask:
 
 def _ratio(distances: Sequence[Array] | Array, floor: float) -> Array:
     """Of the first to the second; 1 where there is no distance at all: what many share is nobody's."""
-    ratio: Array = (distances[0] + floor) / (distances[1] + floor)
-    return ratio
+    return (distances[0] + floor) / (distances[1] + floor)
 
 
-def _gains(ratio: Array, usual: Array, limits: Array) -> Array:
-    below: Array = (ratio[:, None] < limits).astype(float) - (usual[:, None] < limits)
-    return below
+@attack(
+    "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so"
+)
+def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+    """The record at highest risk, as `assessment.records` has them.
+
+    Averages hide persons: a release in which one of a thousand is given away has a linkage of .001, which is luck. So
+    each record is looked at for itself, in any row and by three kinds of distance: how much does its nearest released
+    record stand out from the second nearest, or from the nearest other original? How often strangers stand out as much
+    is told by the other originals (an exponential tail is fitted to the tenth that stands out most); if that record is
+    in its own row, luck would have had to find the row as well. The risk is the probability that of as many strangers,
+    looked at in as many ways, nobody stands out so: near 1 if this can hardly be luck.
+
+    If nobody can be found the largest risk is anywhere between 0 and 1, so that chance is one half, and a limit of .95
+    is exceeded by luck in about one release of twenty, .99 in one of a hundred. It is no share, and so no part of
+    `worst_attack`. In few columns of few whole numbers it is rather too high.
+    """
+    found = records_at_risk(original, released, seed)
+    if not found["row"]:
+        return Estimate(0.0, chance=0.0, note="there are too few records to tell what is usual")
+    sample, risks = sample_note(len(found["row"]), original.shape[0]), found["risk"]
+    parts = {f"records above {limit}": float(sum(risk > limit for risk in risks)) for limit in (0.95, 0.99)}
+    return Estimate(max(risks), chance=0.5, note=sample, parts=parts)
 
 
-def _in_own_row(best: MatchEvidence, value: float) -> float:
-    """Of the matches beyond strangers' the share that stand in their own row."""
-    matched = best.ratio < best.limits[best.limit]
-    return min(float((matched & best.own).mean()) / value, 1.0) if value > 0 else 0.0
+def records_at_risk(original: Matrix, released: Matrix, seed: int | None = None) -> dict[str, list[Any]]:
+    """Every record (of many a sample), the one at highest risk first; see `max_record_risk`.
+
+    Columns by name: `row`, a number from 0, the `risk`, and the `reason` in words, without a value.
+    """
+    steps = [(step_of(original.columns[j]) or 0.0) / sd for j, (_, sd) in scales(original, needed=True).items()]
+    floor = max(float(np.sqrt(np.square(steps).sum())), LINKAGE_TIE)  # rounded data agree by luck
+    found = search_matches(original, released, seed, PAIRS, floor)
+    if found is None or found.rows.size < CROWD:
+        return {"row": [], "risk": [], "reason": []}
+    evidence = {way: one for way, one in found.evidence.items() if REMOTE_ALONE not in way}  # of every record
+    rare = [rarity(one.ratio, one.usual) for one in evidence.values()]
+    owned = [
+        np.where(one.own, probability / released.shape[0], 1.0)
+        for one, probability in zip(evidence.values(), rare, strict=True)
+    ]
+    probabilities = np.stack([*rare, *owned])
+    best = probabilities.argmin(axis=0)
+    least = probabilities[best, np.arange(found.rows.size)]
+    risk = np.exp(-least * len(probabilities) * found.rows.size)
+    order = np.argsort(-risk, kind="stable")
+    ways = list(evidence)
+    reasons = []
+    for way in best[order]:
+        kind, _, view = ways[way % len(ways)].partition(" by ")
+        own = ", in its own row" if way >= len(ways) else ""
+        reasons.append(REASONS["nearly copied" if kind == "nearly copied" else "margin"].format(own=own, by=BY[view]))
+    return {"row": found.rows[order].tolist(), "risk": risk[order].tolist(), "reason": reasons}
+
+
+def rarity(ratio: Array, usual: Array) -> Array:
+    """The probability that a stranger's ratio is as small; an exponential tail is fitted to the rarest tenth."""
+    depth, known = -np.log(ratio), np.sort(-np.log(usual))
+    start = float(np.quantile(known, 1 - TAIL))
+    beyond = known[known > start] - start
+    share = max(beyond.size, 1) / known.size
+    if np.unique(beyond).size < TAIL * known.size / 2:  # so coarse that it cannot be told what is rare
+        return np.full(ratio.size, share)
+    tail = share * np.exp(-np.maximum(depth - start, 0.0) / float(beyond.mean()))
+    inside = (known.size - np.searchsorted(known, depth, "left")) / known.size
+    return np.where(depth > start, tail, np.maximum(inside, share))

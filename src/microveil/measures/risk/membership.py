@@ -16,7 +16,6 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, check_comparable, gauge, standardised
-from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import expected_best
 from microveil.measures.risk.proportions import CONFIDENCE, PAIRS, sampled_rows
@@ -71,10 +70,10 @@ def membership(
     """
     from scipy.special import ndtri
 
-    standard = _Standard.of(original, released, control, seed)
-    if standard is None:
+    found = _scores_of_both(original, released, control, seed)
+    if found is None:
         return Estimate(0.5, chance=0.5, note="there are too few records to tell members from strangers")
-    members, strangers = standard.scores()
+    members, strangers = found
     areas = {name: Area.of(members[name], strangers[name], paired=control is None) for name in members}
     best = max(areas, key=lambda name: areas[name].value)
     luck = expected_best(_covariance(list(areas.values())), Streams.from_seed(seed).stream("luck"))
@@ -148,55 +147,34 @@ def _covariance(areas: Sequence[Area]) -> Array:
     return total
 
 
-@dataclass(frozen=True, repr=False)
-class _Standard:
-    """Both files and the control in standard deviations of the original, without records that have no cells."""
+def _scores_of_both(
+    original: Matrix, released: Matrix, control: Matrix | None, seed: int | None
+) -> tuple[Scores, Scores] | None:
+    """Scores of members and of strangers; of many records, those tried are drawn by the `seed`; None if too few.
 
-    before: Array
-    after: Array
-    beside: Array | None
-    tried: Index
-    asked: Index
-    sorted_before: list[Array]
-    sorted_after: list[Array]
-
-    @classmethod
-    def of(cls, original: Matrix, released: Matrix, control: Matrix | None, seed: int | None) -> _Standard | None:
-        """Of many records those that are tried are drawn by the `seed`; None if there are too few."""
-        before, after = (_present(side) for side in standardised(original, released))
-        beside, asked = None, np.arange(0)
-        if control is not None:
-            check_comparable(original, control, paired=False)
-            beside = _present(standardised(original, control)[1])
-            asked = sampled_rows(max(len(beside), 1), seed, pairs=PAIRS)
-        if not len(after) or len(before) < FEWEST or (beside is not None and len(beside) < FEWEST):
-            return None
-        tried = sampled_rows(len(before), seed, pairs=PAIRS)
-        in_order = [[np.sort(column[~np.isnan(column)]) for column in side.T] for side in (before, after)]
-        return cls(before, after, beside, tried, asked, *in_order)
-
-    def scores(self) -> tuple[Scores, Scores]:
-        """Of members, and of strangers."""
-        members = self.before[self.tried]
-        to_released = _distances(members, self.after, 2)
-        gaps = _log_gaps(members, self.sorted_after)
-        if self.beside is None:
-            to_others = _distances(members, self.before, 3)[:, 1:]  # the nearest is the record itself
-            own = _log_gaps(members, self.sorted_before, among=True)
-            # Each file is the reference of the other, so that neither has an advantage if they are alike.
-            return _scores(to_released, to_others[:, 0], gaps), _scores(to_others, to_released[:, 0], own)
-        strangers = self.beside[self.asked]
-        dense = _distances(members, self.beside, NEIGHBOURS)[:, -1]
-        others = _distances(strangers, self.beside, NEIGHBOURS + 1)[:, -1]
-        outside = _log_gaps(strangers, self.sorted_after)
-        return (
-            _scores(to_released, dense, gaps),
-            _scores(_distances(strangers, self.after, 2), others, outside),
-        )
-
-
-def _present(side: Array) -> Array:
-    return side[~np.isnan(side).all(axis=1)]
+    Columns are in standard deviations of the original, and records without cells are left out.
+    """
+    sides = [*standardised(original, released)]
+    if control is not None:
+        check_comparable(original, control, paired=False)
+        sides.append(standardised(original, control)[1])
+    before, after, *rest = (side[~np.isnan(side).all(axis=1)] for side in sides)
+    if not len(after) or any(len(side) < FEWEST for side in (before, *rest)):
+        return None
+    members = before[sampled_rows(len(before), seed, pairs=PAIRS)]
+    to_released = _distances(members, after, 2)
+    gaps = _log_gaps(members, after)
+    if not rest:
+        to_others = _distances(members, before, 3)[:, 1:]  # the nearest is the record itself
+        own = _log_gaps(members, before, among=True)
+        # Each file is the reference of the other, so that neither has an advantage if they are alike.
+        return _scores(to_released, to_others[:, 0], gaps), _scores(to_others, to_released[:, 0], own)
+    beside = rest[0]
+    strangers = beside[sampled_rows(len(beside), seed, pairs=PAIRS)]
+    dense = _distances(members, beside, NEIGHBOURS)[:, -1]
+    others = _distances(strangers, beside, NEIGHBOURS + 1)[:, -1]
+    outside = _scores(_distances(strangers, after, 2), others, _log_gaps(strangers, after))
+    return _scores(to_released, dense, gaps), outside
 
 
 def _distances(queries: Array, records: Array, count: int) -> Array:
@@ -216,23 +194,20 @@ def _scores(near: Array, dense: Array, gaps: Array) -> Scores:
     }
 
 
-def _log_gaps(records: Array, ordered: Sequence[Array], *, among: bool = False) -> Array:
+def _log_gaps(records: Array, others: Array, *, among: bool = False) -> Array:
     """The mean over the columns of the logarithm of the distance to the nearest value; missing cells tell nothing.
 
-    Where the records are `among` those whose values these are, each is left out for itself.
+    Where the records are `among` the others, each is left out for itself.
     """
     total, known = np.zeros(len(records)), np.zeros(len(records))
-    for values, column in zip(records.T, ordered, strict=True):
-        there = ~np.isnan(values)
+    for cells, other in zip(records.T, others.T, strict=True):
+        there, column = ~np.isnan(cells), np.sort(other[~np.isnan(other)])
         if column.size > among:
-            total[there] += np.log(_gap(values[there], column, among=among) + SMALLEST_GAP)
+            values = cells[there]
+            left, right = (np.searchsorted(column, values, side) for side in ("left", "right"))
+            below = np.where(left > 0, values - column[np.maximum(left - 1, 0)], np.inf)
+            above = np.where(right < column.size, column[np.minimum(right, column.size - 1)] - values, np.inf)
+            gap = np.where(right - left > among, 0.0, np.minimum(below, above))
+            total[there] += np.log(gap + SMALLEST_GAP)
             known += there
     return total / np.maximum(known, 1)
-
-
-def _gap(values: Array, column: Array, *, among: bool) -> Array:
-    left, right = (np.searchsorted(column, values, side) for side in ("left", "right"))
-    shared = right - left > among
-    below = np.where(left > 0, values - column[np.maximum(left - 1, 0)], np.inf)
-    above = np.where(right < column.size, column[np.minimum(right, column.size - 1)] - values, np.inf)
-    return np.where(shared, 0.0, np.minimum(below, above))

@@ -26,6 +26,9 @@ PAIRS = 400_000_000
 attack = partial(gauge, cost="slow")
 """Declares an attack: what it measures is a share of records or values, and less of it is better."""
 
+paired_attack = partial(attack, paired=True, default=True)
+"""Declares an attack on records whose release is known, which is tried on any file."""
+
 
 def sampled_rows(
     count: int, seed: int | None, *, pairs: int = EXACT_PAIRS, sample: int | None = None

@@ -1,7 +1,6 @@
 """Utility: what a release is still good for, as pure functions of the original and the released table."""
 
 from microveil.measures.base import registry
-from microveil.measures.utility.classifier import classifier_auc
 from microveil.measures.utility.dependence import (
     between_correlation,
     correlation_bias,
@@ -11,8 +10,16 @@ from microveil.measures.utility.dependence import (
     rank_correlation_difference,
     within_correlation,
 )
-from microveil.measures.utility.distances import norm_frobenius, norm_max_row, norm_sum, vector_correlation
-from microveil.measures.utility.divergence import kl_gaussian, kl_ridge, wasserstein_gaussian
+from microveil.measures.utility.distances import (
+    kl_gaussian,
+    kl_ridge,
+    norm_frobenius,
+    norm_max_row,
+    norm_sum,
+    selectivity,
+    vector_correlation,
+    wasserstein_gaussian,
+)
 from microveil.measures.utility.image import psnr, ssim
 from microveil.measures.utility.information_loss import pil, pil7
 from microveil.measures.utility.moments import (
@@ -24,14 +31,14 @@ from microveil.measures.utility.moments import (
     skewness_bias,
     variance_bias,
 )
-from microveil.measures.utility.propensity import propensity_2, propensity_3
+from microveil.measures.utility.propensity import classifier_auc, propensity_2, propensity_3
 from microveil.measures.utility.regression import ci_overlap, regression_fit
 from microveil.measures.utility.score import Score, overall, score_2, score_3, summary
-from microveil.measures.utility.selective import selectivity
 from microveil.measures.utility.spectrum import eigen_decay
 
 # A new measure is a function, and a line here.
 MEASURES = registry(
+    "utility",
     pil,
     pil7,
     propensity_2,

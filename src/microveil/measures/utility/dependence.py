@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -10,12 +11,21 @@ from microveil.core.arrays import Array
 from microveil.core.moments import moments
 from microveil.core.sorted_columns import mid_ranks, pieces_of
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised, varying
-from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_in, moments_of_both
-from microveil.measures.utility.moments import relative_bias
+from microveil.measures.base import Estimate, check_sensitive, distance, gauge, scales, standardised
+from microveil.measures.utility.moments import (
+    ColumnMoments,
+    check_pairs,
+    gaps,
+    moments_in,
+    moments_of_both,
+    relative_bias,
+)
 
 MOST_BY_KENDALL = 400
 """Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""
+
+cookbook = partial(gauge, better="neither", on_disk="passes")
+"""Declares an input of the cookbook of Calviño, Aldeguer and Domingo-Ferrer (2017), which is neither good nor bad."""
 
 
 def upper(matrix: Array) -> Array:
@@ -31,9 +41,10 @@ def pearson(original: Matrix, released: Matrix) -> tuple[Array, Array]:
 
 def spearman(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Rank correlations: Pearson's of the ranks; equal values share their mean rank."""
-    old, new = zip(*varying(original, released), strict=True)
-    check_pairs(len(old))
-    return _rank_correlation(old), _rank_correlation(new)
+    varying = list(scales(original, needed=True))
+    check_pairs(len(varying))
+    before, after = (_rank_correlation(table.select(varying).columns) for table in (original, released))
+    return before, after
 
 
 def _rank_correlation(columns: Sequence[Array]) -> Array:
@@ -113,11 +124,7 @@ def rank_correlation_difference(original: Matrix, released: Matrix) -> Estimate:
     return _largest(*spearman(original, released))
 
 
-@gauge(
-    "mean absolute correlation of a sensitive column with the others, in the original",
-    better="neither",
-    on_disk="passes",
-)
+@cookbook("mean absolute correlation of a sensitive column with the others, in the original")
 def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Between-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 6), an input of their cookbook.
 
@@ -128,11 +135,7 @@ def between_correlation(original: Matrix, released: Matrix, *, sensitive: Sequen
     return _described(original, released, sensitive, between)
 
 
-@gauge(
-    "mean absolute correlation among the columns that are not sensitive, in the original",
-    better="neither",
-    on_disk="passes",
-)
+@cookbook("mean absolute correlation among the columns that are not sensitive, in the original")
 def within_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
     """Within-correlation (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 7), an input of their cookbook.
 
@@ -171,11 +174,9 @@ def _described(
 
 def _own_units(table: Matrix) -> dict[int, tuple[float, float]]:
     """A unit for each column. Constant ones count as columns without correlation, so that numbers stay the same."""
-    found = scales(table)
-    constant = {j: (_first_value(column), 1.0) for j, column in enumerate(table.columns) if j not in found}
-    return dict(sorted({**found, **constant}.items()))
-
-
-def _first_value(column: Array) -> float:
-    """The first cell that is there; 0 if none is."""
-    return next((float(there[0]) for piece in pieces_of(column) if (there := piece[~np.isnan(piece)]).size), 0.0)
+    units = scales(table)
+    for j, column in enumerate(table.columns):
+        if j not in units:  # the first cell that is there; 0 if none is
+            cells = (piece[~np.isnan(piece)] for piece in pieces_of(column))
+            units[j] = next((float(there[0]) for there in cells if there.size), 0.0), 1.0
+    return dict(sorted(units.items()))

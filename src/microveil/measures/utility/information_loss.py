@@ -10,7 +10,7 @@ from microveil.core.arrays import Array
 from microveil.core.sorted_columns import first_above, first_at, pieces_of, quantiles
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, gauge, scale_of, scales
-from microveil.measures.utility.central_moments import ColumnMoments, check_pairs, gaps, moments_of_both
+from microveil.measures.utility.moments import ColumnMoments, check_pairs, gaps, moments_of_both
 
 QUANTILES = np.arange(5, 100, 5) / 100
 GROUPS = ("means", "variances", "covariances", "correlations", "quantiles", "skewness", "kurtosis")

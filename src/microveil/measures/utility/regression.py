@@ -12,7 +12,7 @@ from microveil.core.errors import DataError
 from microveil.core.linalg import independent_columns, rank_of, sorted_eigen
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, distance, gauge
-from microveil.measures.utility.central_moments import ColumnMoments, gaps, moments_of_both
+from microveil.measures.utility.moments import ColumnMoments, gaps, moments_of_both
 
 QUANTILE = 1.959964
 
@@ -61,9 +61,7 @@ def ci_overlap(original: Matrix, released: Matrix) -> Estimate:
     )
 
 
-@distance(
-    "change of regression coefficients in standard errors, each column on all others, mean over them",
-)
+@distance("change of regression coefficients in standard errors, each column on all others, mean over them")
 def regression_fit(original: Matrix, released: Matrix) -> Estimate:
     """Distance of the slopes of every column's regression on the others, |b' - b| / (standard error in the original).
 

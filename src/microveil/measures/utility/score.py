@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from microveil.core.errors import ParameterError
-from microveil.measures.base import Measure
+from microveil.measures.base import Better, Cost, Kind, Measure, MeasureInfo
 
 
-@dataclass(frozen=True)
-class Score:
+@dataclass(frozen=True, kw_only=True)
+class Score(MeasureInfo):
     """A weighted mean of other measures, risks among them: it is worked out from figures measured before.
 
-    All parts are between 0 and 1, and low is better in all. The ends of the interval are the weighted means of the
-    parts' ends, as if all were off in the same direction.
+    All parts are between 0 and 1, and low is better in all; some are slow, and some compare pairs. The ends of the
+    interval are the weighted means of the parts' ends, as if all were off in the same direction.
     """
 
-    id: str
-    summary: str
-    parts: tuple[str, ...]
+    kind: Kind = "score"
+    better: Better = "low"
+    range: tuple[float, float] = (0.0, 1.0)
+    cost: Cost = "slow"
+    paired: bool = True
     weights: tuple[float, ...] = ()
     default: bool = True
 
@@ -37,44 +39,36 @@ class Score:
             total = sum(weights[part] * float(getattr(measured[part], which)) for part in self.parts)
             return total / sum(weights.values())
 
-        return Measure(
-            id=self.id,
-            value=mean("value"),
-            low=mean("low"),
-            high=mean("high"),
-            chance=None,
-            better="low",
-            range=(0.0, 1.0),
-            meaning=self.summary,
-            note="; ".join(f"{part}: {measured[part].note}" for part in self.parts if measured[part].note),
-            parts={part: measured[part].value for part in self.parts},
-        )
+        value, low, high = map(mean, ("value", "low", "high"))
+        note = "; ".join(f"{part}: {measured[part].note}" for part in self.parts if measured[part].note)
+        parts = {part: measured[part].value for part in self.parts}
+        return Measure(self.id, value, low, high, None, self.better, self.range, self.summary, note, parts)
 
 
 score_2 = Score(
     "score_2",
     "mean of propensity (squares and products), information loss, linkage and interval disclosure (Calviño 2017)",
-    ("propensity_2", "pil", "dbrl", "interval_disclosure"),
+    parts=("propensity_2", "pil", "dbrl", "interval_disclosure"),
 )
 
 score_3 = Score(
     "score_3",
     "mean of propensity (with cubes), information loss, linkage and interval disclosure (Calviño 2017)",
-    ("propensity_3", "pil", "dbrl", "interval_disclosure"),
+    parts=("propensity_3", "pil", "dbrl", "interval_disclosure"),
 )
 
 summary = Score(
     "summary",
     "mean of information loss (7 groups), propensity, linkage and own-record interval disclosure (Calviño, Aldeguer "
     "and Domingo-Ferrer 2017, eq. 1)",
-    ("pil7", "propensity_2", "dbrl", "interval_disclosure_own"),
+    parts=("pil7", "propensity_2", "dbrl", "interval_disclosure_own"),
 )
 
 overall = Score(
     "overall",
     "mean of information loss (7 groups), propensity, linkage, own-record interval disclosure and, twice, selectivity "
     "(Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 4)",
-    ("pil7", "propensity_2", "dbrl", "interval_disclosure_own", "selectivity"),
-    (1.0, 1.0, 1.0, 1.0, 2.0),
+    parts=("pil7", "propensity_2", "dbrl", "interval_disclosure_own", "selectivity"),
+    weights=(1.0, 1.0, 1.0, 1.0, 2.0),
     default=False,
 )

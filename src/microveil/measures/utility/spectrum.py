@@ -11,7 +11,7 @@ from microveil.core.errors import DataError
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, gauge
-from microveil.measures.utility.central_moments import moments_of_both
+from microveil.measures.utility.moments import moments_of_both
 
 FEWEST, MOST = 5, 20
 """Four parameters need five eigenvalues; the steepness depends on how many are fitted, so no more than these are."""

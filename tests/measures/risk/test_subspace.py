@@ -9,7 +9,7 @@ from reference import tarragona
 from samples import matrix
 
 import microveil as mv
-from microveil.measures.risk import dbrl, subspace, subspace_linkage
+from microveil.measures.risk import dbrl, linkage, subspace_linkage
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def test_without_exact_moments_the_axes_are_nearly_those() -> None:
 
 
 def test_an_independent_component_left_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subspace, "ROUNDS", 0)  # what learning from links adds is another matter
+    monkeypatch.setattr(linkage, "ROUNDS", 0)  # what learning from links adds is another matter
     # Three sources in a rotation that principal components cannot see (equal variances); one is not swapped.
     rng = np.random.default_rng(5)
     sources = rng.exponential(size=(1500, 3)) - 1

@@ -9,7 +9,7 @@ from samples import matrix
 
 import microveil as mv
 from microveil.measures.utility import classifier_auc, propensity_2
-from microveil.measures.utility.classifier import _apart
+from microveil.measures.utility.propensity import _apart
 
 Array = NDArray[np.float64]
 
@@ -83,8 +83,8 @@ def test_values_are_moved_within_their_gaps_only() -> None:
 
 
 def test_large_files_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from microveil.measures.utility import classifier
+    from microveil.measures.utility import propensity
 
-    monkeypatch.setattr(classifier, "MOST_ROWS", 100)
+    monkeypatch.setattr(propensity, "MOST_ROWS", 100)
     found = classifier_auc(matrix(table(9)), matrix(table(10, 300)), seed=1)
     assert "from 100 and 100 records" in found.note

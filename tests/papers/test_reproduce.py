@@ -18,7 +18,7 @@ from microveil.core.errors import ParameterError
 from microveil.papers import published_items, sources
 from microveil.papers.calvino_factor import CORRELATIONS, claims_by_correlation
 from microveil.papers.dacquisto import PICTURES
-from microveil.papers.published import Found, Printed, PublishedItem, RunOptions, Tolerance, percentiles
+from microveil.papers.published import Found, Printed, PublishedItem, RunOptions, Tolerance, _tolerance
 from microveil.papers.reproduce import Reproduction, reproduce
 from microveil.papers.runs import measured
 from microveil.papers.sources import ten_record_orders, ten_records
@@ -233,7 +233,7 @@ def test_an_end_of_an_interval_is_held_against_that_of_ours(monkeypatch: pytest.
     # An order statistic has the standard error sqrt(p (1 - p) / n) / density; the difference of two, √2 times that.
     allowed = 3 * math.sqrt(2 * 0.025 * 0.975 / 1_000) / (math.exp(-(1.96**2) / 2) / math.sqrt(2 * math.pi))
     for off, verdict in ((0.9, "agrees"), (1.1, "differs")):
-        printed = Printed(*PLACE, low + off * allowed, percentiles(1_000), percentile=2.5)
+        printed = Printed(*PLACE, low + off * allowed, _tolerance({"percentile_of": 1_000}), percentile=2.5)
         (line,) = made_up(values, printed, monkeypatch).lines
         assert line.ours == pytest.approx(low)
         assert line.tolerance == pytest.approx(allowed * np.std(values, ddof=1), rel=0.05)

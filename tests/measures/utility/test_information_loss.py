@@ -10,7 +10,6 @@ from scipy.stats import gaussian_kde
 
 import microveil as mv
 from microveil.measures.utility import pil, pil7
-from microveil.measures.utility.central_moments import ColumnMoments
 from microveil.measures.utility.information_loss import (
     QUANTILES,
     _density,
@@ -18,6 +17,7 @@ from microveil.measures.utility.information_loss import (
     statistics_of,
     variances_of,
 )
+from microveil.measures.utility.moments import ColumnMoments
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from samples import matrix
 
 from microveil.errors import DataError
 from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage
-from microveil.measures.risk.outliers import _remoteness, risk_of_rows
+from microveil.measures.risk.extremes import _remoteness, risk_of_rows
 
 Array = NDArray[np.float64]
 LINKAGES = [dbrl, mahalanobis_linkage, rank_linkage]

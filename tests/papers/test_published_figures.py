@@ -17,12 +17,11 @@ from microveil.core.table import Matrix
 from microveil.measures.utility import selectivity
 from microveil.papers import (
     calvino_factor,
-    calvino_selective,
     dacquisto,
     hsu_chen,
     published_items,
 )
-from microveil.papers.calvino_selective import CELLS, FAMILIES, ScoredConfiguration
+from microveil.papers.calvino_factor import CELLS, FAMILIES, ScoredConfiguration
 from microveil.papers.published import NotRunError, RunOptions
 from microveil.papers.reproduce import reproduce
 from microveil.papers.runs import in_processes
@@ -193,30 +192,30 @@ def test_what_the_text_says_of_figure_4_is_held_against_the_best() -> None:
 
 
 def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
-    data = calvino_selective._simulated(0.4, 0.5)
+    data = calvino_factor._simulated(0.4, 0.5)
     task = ScoredConfiguration(data, 0, "pca", {"components": 1, "exact": False}, 1, 3)
     release = mv.protect(data, "pca", components=1, exact=False, seed=3, rules=None)
-    released, kept = calvino_selective._selected(task, release)
+    released, kept = calvino_factor._selected(task, release)
     assert (released == release.data).all()
     figures = mv.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)
     selective = selectivity(*(Matrix.from_array(side) for side in (data, released)), sensitive=[0])
     expected = (4 * figures["summary"].value + 2 * selective.value) / 6
-    assert calvino_selective._overall(data, 0, released, kept) == pytest.approx(expected, rel=1e-9)
+    assert calvino_factor._overall(data, 0, released, kept) == pytest.approx(expected, rel=1e-9)
 
 
 def test_nothing_altered_scores_as_the_paper_says() -> None:
     """Total utility and no protection is a summary of 0.5; the sensitive column alone is not selective."""
-    data = calvino_selective._simulated(0.4, 0.5)
+    data = calvino_factor._simulated(0.4, 0.5)
     nothing = {"FA": [("factor", {"select": [99], "rest": "keep"})]}
-    found = calvino_selective._best({"row": (data, 0, nothing)}, QUIET)
+    found = calvino_factor._best({"row": (data, 0, nothing)}, QUIET)
     assert found["row", "FA"] == [pytest.approx((4 * 0.5 + 2 / 5) / 6, abs=1e-3)]
 
 
 def test_microaggregation_alters_the_sensitive_column_only() -> None:
-    data = calvino_selective._simulated(0.4, 0.5)
+    data = calvino_factor._simulated(0.4, 0.5)
     release = mv.protect(data, "microaggregate_noise", group_size=3, seed=1, rules=None)
     task = ScoredConfiguration(data, 2, "microaggregate_noise", {}, 1, 1)
-    released, kept = calvino_selective._selected(task, release)
+    released, kept = calvino_factor._selected(task, release)
     others = [0, 1, 3, 4]
     assert (released[:, others] == data[:, others]).all()
     assert (released[:, 2] == release.data[:, 2]).all()
@@ -228,14 +227,14 @@ def test_simulated_columns_have_exactly_the_correlations_asked_for() -> None:
     assert (0.1, 0.7) not in CELLS  # there are no such five columns
     assert len(CELLS) == 15
     for cell in CELLS:
-        data = calvino_selective._simulated(*cell)
-        assert np.corrcoef(data.T) == pytest.approx(calvino_selective._structure(*cell), abs=1e-12)
+        data = calvino_factor._simulated(*cell)
+        assert np.corrcoef(data.T) == pytest.approx(calvino_factor._structure(*cell), abs=1e-12)
 
 
 def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
     falling, flat = np.linspace(0.4, 0.1, len(calvino_factor.CORRELATIONS)), np.full(5, 0.35)
-    assert all(calvino_selective.claims_of_pair({"PCA": flat, "FA": falling, "M-AGG": flat}))
-    assert not any(calvino_selective.claims_of_pair({"PCA": falling, "FA": flat, "M-AGG": falling}))
+    assert all(calvino_factor.claims_of_pair({"PCA": flat, "FA": falling, "M-AGG": flat}))
+    assert not any(calvino_factor.claims_of_pair({"PCA": falling, "FA": flat, "M-AGG": falling}))
     # By low within and low between; M-AGG has its own best where PCA wins.
     scores = {
         "PCA": {(False, True): 0.1},
@@ -243,15 +242,15 @@ def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
         "M-AGG": {(False, True): 0.2, (True, True): 0.3},
     }
     cookbook = {name: {(w, b): scores[name].get((w < 0.5, b < 0.4), 0.5) for w, b in CELLS} for name in FAMILIES}
-    assert all(calvino_selective.claims_of_grid(cookbook))
+    assert all(calvino_factor.claims_of_grid(cookbook))
     turned = {name: {cell: -score for cell, score in grid.items()} for name, grid in cookbook.items()}
-    assert not any(calvino_selective.claims_of_grid(turned))
+    assert not any(calvino_factor.claims_of_grid(turned))
     for name in FAMILIES:  # one that is always the best wins where it should, and the others nowhere
         grids = {other: dict.fromkeys(CELLS, float(other != name)) for other in FAMILIES}
-        assert calvino_selective.claims_of_grid(grids)[3:] == [other == name for other in FAMILIES]
-    assert all(calvino_selective.claims_of_tarragona(["PCA", "M-AGG"], [0.6, 0.4]))
-    assert not calvino_selective.claims_of_tarragona(["M-AGG", "PCA"], [0.6, 0.4])[1]
-    assert not any(calvino_selective.claims_of_tarragona(["FA", "PCA"], [0.6, 0.4]))
+        assert calvino_factor.claims_of_grid(grids)[3:] == [other == name for other in FAMILIES]
+    assert all(calvino_factor.claims_of_tarragona(["PCA", "M-AGG"], [0.6, 0.4]))
+    assert not calvino_factor.claims_of_tarragona(["M-AGG", "PCA"], [0.6, 0.4])[1]
+    assert not any(calvino_factor.claims_of_tarragona(["FA", "PCA"], [0.6, 0.4]))
 
 
 @pytest.mark.slow
