@@ -72,6 +72,18 @@ def test_the_check_sees_a_breach(
     assert checker.problems_in(allowed) == []
 
 
+def test_the_check_sees_files_that_import_each_other(
+    checker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "core").mkdir()
+    one, two = tmp_path / "core" / "one.py", tmp_path / "core" / "two.py"
+    one.write_text("from microveil.core import two\n")
+    two.write_text("def late():\n    from microveil.core.one import name\n")
+    monkeypatch.setattr(checker, "SOURCE", tmp_path)
+    assert "microveil.core.two -> microveil.core.one" in checker.rings([one, two])[0]
+    assert checker.rings([one]) == []
+
+
 def test_the_project_names_its_license_and_is_typed() -> None:
     import microveil
 

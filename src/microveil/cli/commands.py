@@ -13,6 +13,7 @@ import typer
 
 from microveil import options as declared
 from microveil.cli.declared import Json, Quiet, command, place
+from microveil.core.version import __version__
 
 app = typer.Typer(
     name="microveil",
@@ -193,8 +194,6 @@ def demo(
 @app.command()
 def version() -> None:
     """Print the version."""
-    from microveil import __version__
-
     print(__version__)
 
 

@@ -35,6 +35,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from microveil.core.errors import ParameterError
+from microveil.core.version import __version__
 from microveil.io.config_files import Strict, plain_data, read_strictly, toml_text
 from microveil.io.files.formats import ReadOptions
 from microveil.io.locations import Place, file_of, own_file, place_from
@@ -174,8 +175,6 @@ def write(recipe: Recipe | Mapping[str, Any], path: str | Path) -> None:
 
 def text(recipe: Recipe, folder: Path) -> str:
     """The recipe as TOML, for a file in a folder."""
-    from microveil import __version__
-
     there = os.path.realpath(folder)
     told = _moved(recipe, lambda path: _seen_from(there, path)).model_copy(update={"microveil": __version__})
     told = told.model_copy(update={part: _without_password(getattr(told, part)) for part in ("input", "output")})

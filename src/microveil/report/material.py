@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from microveil.assessment.assessment import Assessment
 from microveil.core.table import Matrix
+from microveil.core.version import __version__
 from microveil.measures.base import MeasureInfo, plain
 from microveil.release.release import Audit, Release
 from microveil.report import portrait
@@ -114,8 +115,6 @@ class Material:
 
 def heading(audience: str) -> dict[str, Any]:
     """What every report begins with."""
-    from microveil import __version__
-
     made = datetime.now(UTC).isoformat(timespec="seconds")
     return {"format": FORMAT, "audience": audience, "microveil": __version__, "made": made}
 
