@@ -17,8 +17,7 @@ from pydantic import BeforeValidator, Field, field_serializer
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.factor import completion
-from microveil.core.parameters import Draws
-from microveil.perturb.base import Perturbation
+from microveil.perturb.base import Draws, Perturbation
 from microveil.perturb.other import OtherTable
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
-from microveil.core.parameters import Permutations
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import CarryingPerturbation, Column, check_given
+from microveil.perturb.base import CarryingPerturbation, Column, Permutations, check_given
 
 
 class Swap(CarryingPerturbation):
