@@ -90,12 +90,16 @@ def test_an_option_that_is_added_in_one_place_is_found_everywhere(tmp_path: Path
         (mv.protect, options.Protect),
         (mv.protect_file, options.ProtectFile),
         (mv.assess, options.Assess),
+        (mv.compare, options.Compare),
+        (mv.recommend, options.Recommend),
     ],
 )
 def test_signatures_show_every_option_with_its_default(function: object, model: type[options.Options]) -> None:
     shown = inspect.signature(function).parameters  # type: ignore[arg-type]
     for name, field in model.model_fields.items():
-        if model.about(name).get("only") != "command line":
+        if field.is_required():
+            assert shown[name].default is inspect.Parameter.empty
+        elif model.about(name).get("only") != "command line":
             assert shown[name].default == field.get_default()
             assert f"    {name}: " in (function.__doc__ or "")
 

@@ -113,7 +113,7 @@ def assess(original: Any, released: Any, options: dict[str, Any], json: bool, qu
     actions.assess(original, released, options, as_json=json, quiet=quiet)
 
 
-@command(app, declared.Compare, {"source": SOURCE})
+@command(app, declared.CompareFile, {"source": SOURCE})
 def compare(source: Any, options: dict[str, Any], json: bool, quiet: bool) -> None:
     """Protect a file with several methods many times, and compare risk and loss."""
     from microveil.cli import actions
@@ -143,7 +143,7 @@ def reproduce(
     actions.reproduce(table, repeats, as_json=json, quiet=quiet)
 
 
-@command(app, declared.Recommend, {"source": SOURCE})
+@command(app, declared.RecommendFile, {"source": SOURCE})
 def recommend(source: Any, options: dict[str, Any], json: bool, quiet: bool) -> None:
     """Name the method that loses least within a limit on the attacks, measured on the file, with reasons."""
     from microveil.cli import actions
