@@ -22,7 +22,7 @@ from microveil.report.study import map_picture, study_report
 from microveil.report.tables import ReportedTable, table_report
 from microveil.storage.atomic import atomic_targets
 
-NO_PICTURES = "altair and vl-convert-python, which draw pictures, are not installed"
+NO_PICTURES = "vl-convert-python, which draws pictures, is not installed"
 
 
 @dataclass(frozen=True, repr=False)
