@@ -14,6 +14,8 @@ import pytest
 import microveil as mv
 from microveil import options
 from microveil.errors import ParameterError
+from microveil.tables.audit import Intruder
+from microveil.tables.fill import NewResiduals
 
 ADDED = """
 import importlib.util, inspect, json, sys, types
@@ -92,6 +94,8 @@ def test_an_option_that_is_added_in_one_place_is_found_everywhere(tmp_path: Path
         (mv.assess, options.Assess),
         (mv.compare, options.Compare),
         (mv.recommend, options.Recommend),
+        (mv.tables.fill, NewResiduals),
+        (mv.tables.intervals, Intruder),
     ],
 )
 def test_signatures_show_every_option_with_its_default(function: object, model: type[options.Options]) -> None:
