@@ -125,7 +125,7 @@ class Options(Step):
 
 
 class Settings(Options):
-    """What a recipe holds: everything that decides a release beside the seed and the parameters of the method."""
+    """What a recipe holds: everything that decides a release but the seed and the parameters of the method."""
 
     method: str = option(DEFAULT_METHOD, "The method; see `microveil methods`.")
     confidential: Any = option(None, "Columns to protect; by default all numeric ones.", "columns", metavar="A,B")

@@ -76,7 +76,7 @@ def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_j
 
 @contextmanager
 def _noted_in(store: Path | None) -> Iterator[None]:
-    """Whoever stops a study is told that its finished releases are kept, if they are."""
+    """Tell whoever stops a study that its finished releases are kept, if they are."""
     try:
         yield
     except Stopped:
@@ -104,8 +104,8 @@ def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: 
         study = studies.compare(frame, **{**asked.only(Compare), "measures": measures}, progress=tell)
     best = study.best(limit) if limit else None
     if pages:
-        with atomic_targets(pages, point_of_no_return()) as (page, beside):
-            write_texts(study_texts(study), page, beside, private=True)
+        with atomic_targets(pages, point_of_no_return()) as (page, data):
+            write_texts(study_texts(study), page, data, private=True)
     if as_json:
         frontier = study.frontier() if study.has_map else []
         print_json({**study.to_dict(), "frontier": frontier, **({"best": best} if limit else {})})

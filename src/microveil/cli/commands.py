@@ -133,7 +133,7 @@ def reproduce(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make the papers' tables and figures again, and show them beside ours.
+    """Make the papers' tables and figures again, and compare them with ours.
 
     Reference data that may not be shipped are looked for in the folder that MICROVEIL_REFERENCE_DATA names. The exit
     code is 0 also where a figure differs or could not be run: the verdicts say so.

@@ -93,7 +93,7 @@ class Material:
     assessment: Assessment | None = None
     measured: str = ""
     options: Sequence[str] = ()
-    """Of the command, beside the settings: how the files are read and written."""
+    """Of the command, in addition to the settings: how the files are read and written."""
 
     study: Compared | None = None
     names: Sequence[str] = ()
@@ -148,7 +148,7 @@ def kept(release: Release) -> list[dict[str, Any]]:
 
 
 def roles(release: Release) -> dict[str, list[str]]:
-    """Columns by role, in words; a formula is told as it was given."""
+    """Columns by role, in words; a formula as it was given."""
     settings = release.settings
     given = {
         "protected": settings["confidential"],
