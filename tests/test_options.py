@@ -15,7 +15,7 @@ import microveil as mv
 from microveil import options
 from microveil.errors import ParameterError
 from microveil.tables.audit import Intruder
-from microveil.tables.fill import NewResiduals
+from microveil.tables.fill import ResidualOptions
 
 ADDED = """
 import importlib.util, inspect, json, sys, types
@@ -94,7 +94,7 @@ def test_an_option_that_is_added_in_one_place_is_found_everywhere(tmp_path: Path
         (mv.assess, options.Assess),
         (mv.compare, options.Compare),
         (mv.recommend, options.Recommend),
-        (mv.tables.fill, NewResiduals),
+        (mv.tables.fill, ResidualOptions),
         (mv.tables.intervals, Intruder),
     ],
 )

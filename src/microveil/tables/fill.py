@@ -113,7 +113,7 @@ class Filled:
         return f"<Filled {self.suppressed.table!r}: {hidden:,} decimals, {count} warning{'' if count == 1 else 's'}>"
 
 
-class NewResiduals(Options):
+class ResidualOptions(Options):
     """The options of `fill`: how large the new residuals are, and where they come from."""
 
     modulo: float | None = option(None, "Take only remainders of D to be secret. Mind the warning.", metavar="D")
@@ -123,7 +123,7 @@ class NewResiduals(Options):
     seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
 
 
-@declared_by(NewResiduals)
+@declared_by(ResidualOptions)
 def fill(s: Suppressed, *, others: Sequence[Table] = (), draws: Array | None = None, **options: Any) -> Filled:
     """Put decimals in the place of the suppressed cells: fitted values and drawn residuals, Y* = Ŷ + Ê*.
 
@@ -136,7 +136,7 @@ def fill(s: Suppressed, *, others: Sequence[Table] = (), draws: Array | None = N
         draws: standard normal deviates, unknown inner cells × variables, for tests.
         **options: the options below; a modulo of 10 takes the last digit of a count to be secret.
     """
-    asked = NewResiduals.checked(options)
+    asked = ResidualOptions.checked(options)
     size = ResidualSize(asked.modulo, asked.residual_scale, asked.residual_sd, asked.keep_variance)
     tables = _same_cells(s, others)
     system = reduced(s.table.matrix, s.suppressed)

@@ -21,7 +21,7 @@ from microveil.io.tables import FileFormat, check_target, read_table, write_tabl
 from microveil.options import Options, option, same_as
 from microveil.storage.atomic import atomic_targets, check_place, shown
 from microveil.tables.audit import EXACT, NEAR, Intervals, Intruder, intervals
-from microveil.tables.fill import Cell, Filled, NewResiduals, fill, fitted
+from microveil.tables.fill import Cell, Filled, ResidualOptions, fill, fitted
 from microveil.tables.pattern import from_frame
 from microveil.tables.rules import Dominance, FewContributors, PPercent, Rule, SmallCount
 from microveil.tables.suppress import Suppressed, suppress
@@ -176,7 +176,7 @@ class _WithPattern(TableOptions):
         return from_frame(table, _with_text_codes(self.pattern, self.dimensions))
 
 
-class FillOptions(NewResiduals, _WithPattern):
+class FillOptions(ResidualOptions, _WithPattern):
     """The options of `fill_file`."""
 
     output: Path = option(..., "Where the table goes.", flag="-o --output")
@@ -220,7 +220,7 @@ def suppress_file(options: SuppressOptions, tell: Tell, shield: Shield | None = 
 def fill_file(options: FillOptions, tell: Tell, shield: Shield | None = None) -> TableResult:
     """Put decimals in the place of hidden cells. Nothing is written if one of these follows from the others."""
     _check_outputs(options)
-    if options.fitted and (options.also or options.changed({*NewResiduals.model_fields} - {"modulo"})):
+    if options.fitted and (options.also or options.changed({*ResidualOptions.model_fields} - {"modulo"})):
         raise ParameterError(
             "--fitted: there are no residuals", "leave their options, further columns and the seed out"
         )
@@ -229,7 +229,7 @@ def fill_file(options: FillOptions, tell: Tell, shield: Shield | None = None) ->
     if options.fitted:
         filled = fitted(s, options.modulo)
     else:
-        filled = fill(s, others=[options.read(name) for name in options.also or ()], **options.only(NewResiduals))
+        filled = fill(s, others=[options.read(name) for name in options.also or ()], **options.only(ResidualOptions))
     summands = {text: [part.strip() for part in text.split(" + ")] for text in options.sums or ()}
     sums = {text: filled.sum_of(_cells(parts, options.dimensions)) for text, parts in summands.items()}
     figures = {
