@@ -49,8 +49,8 @@ JOBS: dict[str, type[options.Options]] = {
     "`protect_file` and `microveil protect`": options.ProtectFile,
     "`microveil run`": options.Run,
     "`assess_files` and `microveil assess`": options.AssessFiles,
-    "`compare` and `microveil compare`": options.Compare,
-    "`recommend` and `microveil recommend`": options.Recommend,
+    "`compare` and `microveil compare`": options.CompareFile,
+    "`recommend` and `microveil recommend`": options.RecommendFile,
     "`microveil describe`": options.Describe,
 }
 

@@ -14,6 +14,8 @@ import pytest
 import microveil as mv
 from microveil import options
 from microveil.errors import ParameterError
+from microveil.tables.audit import Intruder
+from microveil.tables.fill import ResidualOptions
 
 ADDED = """
 import importlib.util, inspect, json, sys, types
@@ -90,12 +92,18 @@ def test_an_option_that_is_added_in_one_place_is_found_everywhere(tmp_path: Path
         (mv.protect, options.Protect),
         (mv.protect_file, options.ProtectFile),
         (mv.assess, options.Assess),
+        (mv.compare, options.Compare),
+        (mv.recommend, options.Recommend),
+        (mv.tables.fill, ResidualOptions),
+        (mv.tables.intervals, Intruder),
     ],
 )
 def test_signatures_show_every_option_with_its_default(function: object, model: type[options.Options]) -> None:
     shown = inspect.signature(function).parameters  # type: ignore[arg-type]
     for name, field in model.model_fields.items():
-        if model.about(name).get("only") != "command line":
+        if field.is_required():
+            assert shown[name].default is inspect.Parameter.empty
+        elif model.about(name).get("only") != "command line":
             assert shown[name].default == field.get_default()
             assert f"    {name}: " in (function.__doc__ or "")
 

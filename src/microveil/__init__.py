@@ -6,6 +6,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from microveil.core.version import __version__
+
 if TYPE_CHECKING:
     from microveil.assess import assess, assess_files, read_policy
     from microveil.assessment.assessment import Assessment, Sanity
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from microveil.studies.study import Study
     from microveil.workflow.protecting import protect_file
     from microveil.workflow.recipes import run
-
-__version__ = "0.2.0"
 
 # Where each public name lives. They are imported on first use, so that `import microveil` and `--help` cost nothing
 # that is not needed: the whole of it takes a second.

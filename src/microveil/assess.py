@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from contextlib import closing
@@ -57,13 +56,14 @@ def assess(original: Any, released: Any, *, progress: Progress | None = None, **
     """
     asked = Assess.checked(options)
     request = _request(asked)  # before the work
+    tell = progress or (lambda *_: None)
     frame = open_frame(original)
     releases = list(released) if isinstance(released, list | tuple) else [released]
     if not releases:
         raise ParameterError("released: no release is given", "give one, or several as a list")
-    (progress or (lambda *_: None))(READING, 0.0)
+    tell(READING, 0.0)
     pairs = [_pair(frame, one, asked) for one in releases]
-    return _assessed(pairs[0] if len(pairs) == 1 else combined(pairs), frame, asked.sanity, request, progress)
+    return measuring.assess_pair(pairs[0] if len(pairs) == 1 else combined(pairs), request, frame, tell)
 
 
 def _pair(frame: Frame, released: Any, asked: Assess) -> Pair:
@@ -71,42 +71,10 @@ def _pair(frame: Frame, released: Any, asked: Assess) -> Pair:
     return pair_up(frame, open_frame(in_file_order(released) if known else released), asked, order_known=known)
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class _Request:
-    """What is to be measured: the ids, from which random numbers, and the policy that they are held against."""
-
-    ids: list[str]
-    streams: Streams
-    policy: Policy | None
-
-    def judged(self, found: Assessment) -> Assessment:
-        """The assessment with its verdict."""
-        return found if self.policy is None else dataclasses.replace(found, verdict=self.policy.check(found))
-
-
-def _request(asked: Assess) -> _Request:
+def _request(asked: Assess) -> measuring.Request:
     policy = read_policy(asked.policy)
     ids = measuring.chosen(asked.measures, also=policy.measures if policy else ())
-    return _Request(ids, Streams.from_seed(checked_seed(asked.seed)), policy)
-
-
-def _assessed(
-    both: Pair,
-    frame: Frame,
-    sanity: bool,
-    request: _Request,
-    progress: Progress | None,
-    known: Mapping[str, Measure] | None = None,
-) -> Assessment:
-    """The measures of a pair of files, and the verdict.
-
-    Frames of it are made like `frame`; figures in `known` are not measured again.
-    """
-    tell = progress or (lambda *_: None)
-    ids, streams = request.ids, request.streams
-    found = measuring.assess_pair(both, ids, streams, like=frame, sanity=sanity, tell=tell, known=known)
-    tell("done", 1.0)
-    return request.judged(found)
+    return measuring.Request(ids, Streams.from_seed(checked_seed(asked.seed)), asked.sanity, policy)
 
 
 def assess_release(
@@ -121,8 +89,9 @@ def assess_release(
         **options: those of `assess` that are no columns.
     """
     asked = Assess.checked({**options, "seed": release.seed})
-    request = _request(asked)
-    return _assessed(*pair_of(release), asked.sanity, request, progress, known)
+    request = _request(asked)  # before the work
+    both, frame = pair_of(release)
+    return measuring.assess_pair(both, request, frame, progress or (lambda *_: None), known=known)
 
 
 def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure, Measure]:
@@ -180,17 +149,9 @@ def assess_files(
         second = FileColumns(after, shelf, lambda done: tell("reading the release", READ * (1 + done) / 2))
         pair = pair_up(first, second, asked)
         tell("sorting", READ)
-        found = measuring.assess_pair(
-            pair,
-            request.ids,
-            request.streams,
-            like=first.first,
-            sanity=asked.sanity,
-            tell=lambda step, done: tell(step, SORTED + (1 - SORTED) * done),
-            limits=limits,
+        return measuring.assess_pair(
+            pair, request, first.first, lambda step, done: tell(step, SORTED + (1 - SORTED) * done), limits=limits
         )
-    tell("done", 1.0)
-    return request.judged(found)
 
 
 def _folder(released: Path) -> Path:

@@ -11,8 +11,9 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
+from annotated_types import Ge
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
@@ -54,7 +55,6 @@ def option(
     metavar: str | None = None,
     flag: str | None = None,
     only: Literal["python", "command line"] | None = None,
-    least: int | None = None,
     explained: str | None = None,
 ) -> Any:
     """A declared option.
@@ -66,10 +66,9 @@ def option(
         metavar: what stands for its value in the help.
         flag: the flags, separated by a blank, if not `--name`.
         only: where it exists, if not in Python and on the command line.
-        least: the smallest number that can be typed.
         explained: what the Python docstring says, if more than the help line.
     """
-    extra = {"kind": kind, "metavar": metavar, "flag": flag, "only": only, "explained": explained, "least": least}
+    extra = {"kind": kind, "metavar": metavar, "flag": flag, "only": only, "explained": explained}
     return Field(default, description=meaning, json_schema_extra={k: v for k, v in extra.items() if v})
 
 
@@ -127,7 +126,7 @@ class Options(Step):
 
 
 class Settings(Options):
-    """What a recipe holds: everything that decides a release beside the seed and the parameters of the method."""
+    """What a recipe holds: everything that decides a release but the seed and the parameters of the method."""
 
     method: str = option(DEFAULT_METHOD, "The method; see `microveil methods`.")
     confidential: Any = option(
@@ -307,8 +306,8 @@ class AssessFiles(ReadingText, Assess):
     sample: int | None = option(None, "Originals that linkages try, with --engine stream.", only="python")
 
 
-class _Study(Reading):
-    """What `compare` and `recommend` share."""
+class _Study(Options):
+    """What `compare` and `recommend` share. Advice holds for the run that has the same roles of columns."""
 
     confidential: Any = same_as(Settings, "confidential")
     public: Any = option(None, "Columns that stay, or a formula.", "formula", metavar="X,Y")
@@ -320,12 +319,6 @@ class _Study(Reading):
         None, "Note finished releases there; with it a killed study goes on.", "path", metavar="FILE.jsonl"
     )
     workers: int | None = option(None, "Processes to work in; by default one for each core.", only="python")
-    limit: Any = option(
-        None,
-        "A limit on a measure: the best method that keeps all of them is named.",
-        "limits",
-        metavar="ID=VALUE",
-    )
 
 
 class Compare(_Study):
@@ -334,24 +327,59 @@ class Compare(_Study):
     methods: Any = option(
         ..., "Methods, by commas, each with what is to be set.", "methods", metavar="'A, B KEY=VALUE'"
     )
-    repeats: int = option(20, "Releases of each method.", "number", metavar="N", least=1)
+    repeats: Annotated[int, Ge(1)] = option(
+        20,
+        "Releases of each method.",
+        "number",
+        metavar="N",
+        explained="One that draws nothing is released once.",
+    )
     measures: Any = same_as(Assess, "measures")
-    sensitive: Any = same_as(Assess, "sensitive")
+    sensitive: Any = option(
+        None,
+        "Columns that are to be hidden, if not all: attacks are on these alone.",
+        "columns",
+        metavar="A,B",
+        explained="What a release is good for is measured on all, and the parameters of a method may say which columns "
+        "it protects.",
+    )
+
+
+class CompareFile(Compare, Reading):
+    """The options of `microveil compare`: those of `compare`, how the file is read, and what is written."""
+
+    limit: Any = option(
+        None,
+        "A limit on a measure: the best method that keeps all of them is named.",
+        "limits",
+        metavar="ID=VALUE",
+    )
     report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
 
 
 class Recommend(_Study):
     """The options of `recommend`."""
 
-    sensitive: Any = option(None, "Columns that need protection, if not all numeric ones do.", "columns", metavar="A,B")
+    sensitive: Any = option(
+        None,
+        "Columns that need protection, if not all numeric ones do.",
+        "columns",
+        metavar="A,B",
+        explained="The others stay as they are.",
+    )
     limit: Any = option(
         None,
         "A limit on a measure; by default worst_attack=0.02: what the best of the attacks gains over chance (of those "
         "that `assess` measures by default).",
         "limits",
         metavar="ID=VALUE",
+        explained="The largest value by the id of the measure; or a number, for what the worst attack may gain.",
     )
-    repeats: int = option(5, "Releases of each candidate.", "number", metavar="N", least=1)
+    repeats: Annotated[int, Ge(1)] = option(5, "Releases of each candidate.", "number", metavar="N")
+
+
+class RecommendFile(Recommend, Reading):
+    """The options of `microveil recommend`: those of `recommend`, and how the file is read."""
 
 
 def declared_by(model: type[Options], *leave_out: str) -> Callable[[F], F]:

@@ -18,7 +18,7 @@ from microveil.cli.actions import _typed as typed
 from microveil.cli.typed import from_typed, methods_in
 from microveil.core.errors import ParameterError
 from microveil.io.locations import place_from
-from microveil.options import Recommend
+from microveil.options import RecommendFile
 
 COLUMNS = "employees,wages,materials"
 
@@ -106,9 +106,9 @@ def test_lists_and_text_among_the_settings_may_have_commas_and_spaces() -> None:
 def test_the_command_that_is_advised_has_the_roles_and_makes_the_release() -> None:
     source = place_from("firms, new.csv")
     roles = {"confidential": "a,b", "public": "~ c*d", "strata": "e", "weight": "w", "rules": "none"}
-    roles = from_typed(Recommend, roles)
+    roles = from_typed(RecommendFile, roles)
     given = {**roles, "components": [0, 2], "sensitive": ["a"], "select": "all"}
-    assert typed(source, Recommend(**roles, delimiter="semicolon"), "pca", given) == (
+    assert typed(source, RecommendFile(**roles, delimiter="semicolon"), "pca", given) == (
         "microveil protect 'firms, new.csv' -o OUTPUT --method pca --set 'components=[0, 2]' --set 'sensitive=[\"a\"]' "
         "--set select=all --confidential a,b --public '~ c*d' --strata e --weight w --rules none --delimiter semicolon"
     )

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import rankdata, spearmanr
 
-from microveil.core.ranks import mid_ranks
 from microveil.core.rng import Stream, Streams
+from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Labels, Matrix, Microdata
 from microveil.restore import Marginal, Settled, _arrange_kernels, arrange, calibrate
 from microveil.restore.features import feature_blocks

@@ -203,7 +203,7 @@ def test_a_method_that_fails_is_told_and_does_not_stop_the_others() -> None:
         ({"methods": [("pca", {"componets": 2})]}, "componets"),
         ({"methods": ["pca", "pca"]}, "'pca' is there twice"),
         ({"measures": ["dblr"]}, "there is no 'dblr'"),
-        ({"repeats": 0}, "repeats: 0 releases asked"),
+        ({"repeats": 0}, "repeats: .*a whole number at least 1"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is(options: dict[str, Any], problem: str) -> None:

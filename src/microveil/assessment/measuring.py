@@ -18,6 +18,7 @@ import numpy as np
 
 from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
 from microveil.assessment.pairing import Pair
+from microveil.assessment.policy import Policy
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
@@ -117,23 +118,40 @@ def for_report(cells: int, *, public_only: bool) -> tuple[list[str], str]:
     return ids, word and f"{word}`microveil assess` measures the rest."
 
 
+@dataclass(frozen=True, repr=False)
+class Request:
+    """What is to be measured: the ids as `chosen` gives them, from which random numbers, and with the sanity lines?"""
+
+    ids: Sequence[str]
+    streams: Streams
+    sanity: bool
+    policy: Policy | None = None
+    """What the figures are held against."""
+
+
 def assess_pair(
     pair: Pair,
-    ids: Sequence[str],
-    streams: Streams,
-    *,
+    request: Request,
     like: Frame,
-    sanity: bool,
     tell: Tell,
+    *,
     limits: DiskLimits | None = None,
     known: Mapping[str, Measure] | None = None,
 ) -> Assessment:
-    """The figures of a release, which can be put into a table `like` the original; what is `known` is not measured.
+    """The figures of a release and, if there is a policy, its verdict.
 
-    `ids` are those of `chosen`, `limits` for tables that are not in memory; the sanity lines are of a few records,
-    which are. Where rows are not in order and nobody said so, matches in other rows tell (in memory only).
+    Where rows are not in order and nobody said so, matches in other rows tell (in memory only).
+
+    Args:
+        pair: the original and the release.
+        request: what is measured.
+        like: figures can be put into a table like this one.
+        tell: called with the name of a measure and the share done.
+        limits: for tables that are not in memory; the sanity lines are of a few records, which are.
+        known: figures by id that are not measured again.
     """
-    share = 1.0 - SANITY_SHARE if sanity else 1.0
+    ids, streams = request.ids, request.streams
+    share = 1.0 - SANITY_SHARE if request.sanity else 1.0
     found = dict(known or {})
     if limits is None:
         pair, early = _in_order(pair, ids, streams)
@@ -145,17 +163,19 @@ def assess_pair(
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
-    return Assessment(
+    assessment = Assessment(
         figures=figures,
         entries=entries(),
         columns=pair.names,
         rows=pair.rows,
-        sanity=_sanity(pair, list(figures), streams, tell) if sanity else None,
+        sanity=_sanity(pair, list(figures), streams, tell) if request.sanity else None,
         skipped=skipped,
         notes=[*filter(None, [pair.reordered]), *pair.notes, *notes(figures)],
         make_frame=partial(table_like, like),
         find_records=None if limits is not None else partial(_records, pair, seed_of("records", streams)),
     )
+    tell("done", 1.0)
+    return assessment if request.policy is None else replace(assessment, verdict=request.policy.check(assessment))
 
 
 def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:

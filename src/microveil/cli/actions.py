@@ -21,7 +21,17 @@ from microveil.core.errors import ParameterError
 from microveil.io.config_files import toml_text
 from microveil.io.files.formats import ReadOptions
 from microveil.io.locations import Place, file_of, own_file
-from microveil.options import Assess, AssessFiles, Compare, Describe, Options, Reading, Recommend, Settings
+from microveil.options import (
+    Assess,
+    AssessFiles,
+    Compare,
+    CompareFile,
+    Describe,
+    Options,
+    Recommend,
+    RecommendFile,
+    Settings,
+)
 from microveil.papers.reproduce import about
 from microveil.papers.reproduce import reproduce as reproduced
 from microveil.report import study_texts, twin, write_texts
@@ -66,7 +76,7 @@ def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_j
 
 @contextmanager
 def _noted_in(store: Path | None) -> Iterator[None]:
-    """Whoever stops a study is told that its finished releases are kept, if they are."""
+    """Tell whoever stops a study that its finished releases are kept, if they are."""
     try:
         yield
     except Stopped:
@@ -75,19 +85,13 @@ def _noted_in(store: Path | None) -> Iterator[None]:
         raise Stopped(f"finished releases are in {store}: with the same --store the study goes on") from None
 
 
-def _study_of(asked: Compare | Recommend) -> dict[str, Any]:
-    """The options of a study as its function takes them: how files are read is none of its business."""
-    own = {*Reading.model_fields, "methods", "limit", "report"}
-    return {name: getattr(asked, name) for name in type(asked).model_fields if name not in own}
-
-
 def _files(*places: Place | None) -> list[Path]:
     return [file for place in places if place is not None and (file := file_of(place)) is not None]
 
 
 def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Study several methods on a file."""
-    asked = Compare.checked(options)
+    asked = CompareFile.checked(options)
     limit = asked.limit or {}
     measures = studies.measures_for(asked.measures or (), limit)
     if asked.store is not None:
@@ -97,12 +101,11 @@ def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: 
         check_place(path, _files(source, asked.store))
     frame, _ = read(source, quiet, ReadOptions.of(asked))
     with _noted_in(asked.store), progress(quiet) as tell:
-        given = {**_study_of(asked), "measures": measures}
-        study = studies.compare(frame, asked.methods, **given, progress=tell)
+        study = studies.compare(frame, **{**asked.only(Compare), "measures": measures}, progress=tell)
     best = study.best(limit) if limit else None
     if pages:
-        with atomic_targets(pages, point_of_no_return()) as (page, beside):
-            write_texts(study_texts(study), page, beside, private=True)
+        with atomic_targets(pages, point_of_no_return()) as (page, data):
+            write_texts(study_texts(study), page, data, private=True)
     if as_json:
         frontier = study.frontier() if study.has_map else []
         print_json({**study.to_dict(), "frontier": frontier, **({"best": best} if limit else {})})
@@ -113,12 +116,12 @@ def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: 
 
 def recommend(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Advise on a method for a file."""
-    asked = Recommend.checked(options)
+    asked = RecommendFile.checked(options)
     if asked.store is not None:
         check_place(asked.store, _files(source))
     frame, _ = read(source, quiet, ReadOptions.of(asked))
     with _noted_in(asked.store), progress(quiet) as tell:
-        advice = studies.recommend(frame, limit=asked.limit, **_study_of(asked), progress=tell)
+        advice = studies.recommend(frame, **asked.only(Recommend), progress=tell)
     command = None if advice.method is None else _typed(source, asked, advice.method, advice.params)
     if as_json:
         print_json({**advice.to_dict(), "command": command})

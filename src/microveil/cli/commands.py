@@ -13,6 +13,7 @@ import typer
 
 from microveil import options as declared
 from microveil.cli.declared import Json, Quiet, command, place
+from microveil.core.version import __version__
 
 app = typer.Typer(
     name="microveil",
@@ -112,7 +113,7 @@ def assess(original: Any, released: Any, options: dict[str, Any], json: bool, qu
     actions.assess(original, released, options, as_json=json, quiet=quiet)
 
 
-@command(app, declared.Compare, {"source": SOURCE})
+@command(app, declared.CompareFile, {"source": SOURCE})
 def compare(source: Any, options: dict[str, Any], json: bool, quiet: bool) -> None:
     """Protect a file with several methods many times, and compare risk and loss."""
     from microveil.cli import actions
@@ -132,7 +133,7 @@ def reproduce(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make the papers' tables and figures again, and show them beside ours.
+    """Make the papers' tables and figures again, and compare them with ours.
 
     Reference data that may not be shipped are looked for in the folder that MICROVEIL_REFERENCE_DATA names. The exit
     code is 0 also where a figure differs or could not be run: the verdicts say so.
@@ -142,7 +143,7 @@ def reproduce(
     actions.reproduce(table, repeats, as_json=json, quiet=quiet)
 
 
-@command(app, declared.Recommend, {"source": SOURCE})
+@command(app, declared.RecommendFile, {"source": SOURCE})
 def recommend(source: Any, options: dict[str, Any], json: bool, quiet: bool) -> None:
     """Name the method that loses least within a limit on the attacks, measured on the file, with reasons."""
     from microveil.cli import actions
@@ -193,8 +194,6 @@ def demo(
 @app.command()
 def version() -> None:
     """Print the version."""
-    from microveil import __version__
-
     print(__version__)
 
 

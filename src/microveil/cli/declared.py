@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
+from annotated_types import Ge
 from pydantic.fields import FieldInfo
 
 from microveil.cli.typed import from_typed
@@ -95,7 +96,8 @@ def _annotation(model: type[Options], name: str) -> Any:
     """The option as typer reads it."""
     field, about = model.model_fields[name], model.about(name)
     kind = about.get("kind", "plain")
-    shape: dict[str, Any] = {"metavar": about.get("metavar"), "help": field.description, "min": about.get("least")}
+    least = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
+    shape: dict[str, Any] = {"metavar": about.get("metavar"), "help": field.description, "min": least}
     if kind == "place":
         shape["parser"] = place_from
     if field.is_required():

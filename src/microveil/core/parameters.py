@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
-import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
-from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from microveil.core.errors import ParameterError, one_of
@@ -22,17 +20,23 @@ from microveil.core.errors import ParameterError, one_of
 class Step(BaseModel):
     """Base of everything that has parameters."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+        defer_build=True,  # what validates a step is made when it is first used: of most, never
+    )
 
     reference: ClassVar[str] = ""
 
     @field_validator("*", mode="before")
     @classmethod
     def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """Python counts true as 1; a person who writes it did not mean a number."""
+        """Python counts true as 1; a person who writes it did not mean a number. numpy's bool has the name, too."""
         kind = cls.model_fields[info.field_name or ""].annotation
         kinds = {kind, *get_args(kind)}
-        if isinstance(value, bool | np.bool_) and kinds & {int, float} and bool not in kinds:
+        if type(value).__name__ == "bool" and kinds & {int, float} and bool not in kinds:
             raise ValueError("true and false are not numbers")
         return value
 
@@ -116,44 +120,3 @@ def _allowed(field: FieldInfo) -> str:
         if isinstance(limit, sort)
     ]
     return words[kind] + (" " + " and ".join(bounds) if bounds else "")
-
-
-def _matrix(dtype: type) -> Any:
-    """A validator for a two-dimensional array given from outside."""
-
-    def check(value: Any) -> Any:
-        if value is None:
-            return None
-        array = np.asarray(value)
-        if array.ndim == 1:
-            array = array[:, None]
-        if array.ndim != 2 or array.dtype.kind not in "iuf":
-            raise ValueError("must be a two-dimensional array of numbers, a row per record")
-        if dtype is np.int64 and array.dtype.kind == "f":
-            raise ValueError("must hold whole numbers")
-        if not np.isfinite(array).all():
-            raise ValueError("must hold finite numbers only")
-        return array.astype(dtype)
-
-    return BeforeValidator(check)
-
-
-def _for_tests(description: str, allowed: str) -> Any:
-    return Field(repr=False, description=description, json_schema_extra={"allowed": allowed, "for_tests": True})
-
-
-Draws = Annotated[
-    NDArray[np.float64] | None,
-    _matrix(np.float64),
-    _for_tests(
-        "normal deviates to use instead of drawn ones, a column per perturbed component", "an n x c array, for tests"
-    ),
-]
-Permutations = Annotated[
-    NDArray[np.int64] | None,
-    _matrix(np.int64),
-    _for_tests(
-        "rows each score is taken from (counted from 0), instead of drawn ones",
-        "an n x c array of whole numbers, for tests",
-    ),
-]

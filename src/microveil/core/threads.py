@@ -7,11 +7,12 @@ and the rows are cut into pieces whose borders depend on the number of rows only
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -51,7 +52,7 @@ def single_threaded_blas() -> Iterator[None]:
     with _lock:
         _users += 1
         if _users == 1:
-            _limit = ThreadpoolController().limit(limits=1, user_api="blas")
+            _limit = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
     try:
         yield
     finally:
@@ -60,6 +61,12 @@ def single_threaded_blas() -> Iterator[None]:
             if _users == 0:
                 _limit.restore_original_limits()
                 _limit = None
+
+
+@lru_cache(maxsize=1)
+def _libraries(_modules: int) -> ThreadpoolController:
+    """The libraries of this process that have threads. They come with modules: with more of these, it looks again."""
+    return ThreadpoolController()
 
 
 def in_threads(

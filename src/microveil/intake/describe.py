@@ -128,8 +128,8 @@ def describe_table(frame: Frame) -> Description:
                 numbers[name] = clean
         else:
             described = _text_column(frame, name)
-        found = kinds[name]
-        columns.append(replace(described, kind=found.kind, reason=found.reason, doubtful=found.doubtful))
+        of = kinds[name]
+        columns.append(replace(described, kind=of.kind, reason=of.reason, doubtful=of.doubtful))
     names = list(numbers)
     no_amounts = {column.name for column in columns if column.kind not in (*NUMBERS, *TIMES)}
     identifiers = {names.index(name) for name in no_amounts if name in numbers}

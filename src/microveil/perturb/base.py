@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,48 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.linalg import square_root
 from microveil.core.moments import Moments, moments
-from microveil.core.parameters import Draws, Step
+from microveil.core.parameters import Step
 from microveil.core.rng import Stream
+
+
+def _matrix(dtype: type) -> Any:
+    """A validator for a two-dimensional array given from outside."""
+
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        array = np.asarray(value)
+        if array.ndim == 1:
+            array = array[:, None]
+        if array.ndim != 2 or array.dtype.kind not in "iuf":
+            raise ValueError("must be a two-dimensional array of numbers, a row per record")
+        if dtype is np.int64 and array.dtype.kind == "f":
+            raise ValueError("must hold whole numbers")
+        if not np.isfinite(array).all():
+            raise ValueError("must hold finite numbers only")
+        return array.astype(dtype)
+
+    return BeforeValidator(check)
+
+
+Draws = Annotated[
+    NDArray[np.float64] | None,
+    _matrix(np.float64),
+    Field(
+        repr=False,
+        description="normal deviates to use instead of drawn ones, a column per perturbed component",
+        json_schema_extra={"allowed": "an n x c array, for tests", "for_tests": True},
+    ),
+]
+Permutations = Annotated[
+    NDArray[np.int64] | None,
+    _matrix(np.int64),
+    Field(
+        repr=False,
+        description="rows each score is taken from (counted from 0), instead of drawn ones",
+        json_schema_extra={"allowed": "an n x c array of whole numbers, for tests", "for_tests": True},
+    ),
+]
 
 
 @dataclass(frozen=True, repr=False)

@@ -19,8 +19,7 @@ from pydantic import BeforeValidator, Field, field_serializer
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.factor import completion
-from microveil.core.parameters import Draws
-from microveil.perturb.base import Perturbation
+from microveil.perturb.base import Draws, Perturbation
 
 
 def _given(value: Any) -> Any:

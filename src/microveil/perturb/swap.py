@@ -13,10 +13,16 @@ from pydantic import Field
 from microveil.core.arrays import Array
 from microveil.core.compiled import compiled_late
 from microveil.core.errors import ParameterError
-from microveil.core.parameters import Permutations
 from microveil.core.rng import Stream
 from microveil.core.shuffle import shuffled
-from microveil.perturb.base import CarryingPerturbation, Column, ColumnPerturbation, check_given, not_percent
+from microveil.perturb.base import (
+    CarryingPerturbation,
+    Column,
+    ColumnPerturbation,
+    Permutations,
+    check_given,
+    not_percent,
+)
 
 
 class Swap(CarryingPerturbation):

@@ -140,9 +140,10 @@ def _roles(frame: Frame, options: Protect, plan: Plan, treatment: Treatment) -> 
     """The roles of the columns that are left."""
     numeric = {name: is_number or name in treatment.times for name, is_number in _numeric(frame).items()}
     columns: dict[str, Any] = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
+    columns |= plan.named_columns
     labels = [name for name in treatment.labels if name in numeric]
     taken = [*treatment.no_role, *named(numeric, "unit", options.unit)]
-    roles = resolve_roles(numeric, **columns, **plan.named_columns, labels=labels, taken_already=taken)
+    roles = resolve_roles(numeric, **columns, labels=labels, taken_already=taken)
     if not plan.protects_labels:
         check_labels(roles.labels, plan.method)
     return roles

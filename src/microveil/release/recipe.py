@@ -35,6 +35,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from microveil.core.errors import ParameterError
+from microveil.core.version import __version__
 from microveil.io.config_files import Strict, plain_data, read_strictly, toml_text
 from microveil.io.files.formats import ReadOptions
 from microveil.io.locations import Place, file_of, own_file, place_from
@@ -176,15 +177,17 @@ def write(recipe: Recipe | Mapping[str, Any], path: str | Path) -> None:
 
 def text(recipe: Recipe, folder: Path) -> str:
     """The recipe as TOML, for a file in a folder."""
-    from microveil import __version__
-
     there = os.path.realpath(folder)
-    told = _moved(recipe, lambda path: _seen_from(there, path)).model_copy(update={"microveil": __version__})
-    told = told.model_copy(update={part: _without_password(getattr(told, part)) for part in ("input", "output")})
+    stored = _moved(recipe, lambda path: _seen_from(there, path)).model_copy(update={"microveil": __version__})
+    stored = stored.model_copy(update={part: _without_password(getattr(stored, part)) for part in ("input", "output")})
     secret = " It holds the seed: keep it secret." if recipe.seed is not None else ""
     heading = f"# `microveil run FILE` does it again. Paths are relative to this file.{secret}\n"
-    first = {"recipe": told.recipe, "microveil": told.microveil}
-    content = {**first, **told.model_dump(exclude_none=True), "output": told.output.model_dump(exclude_defaults=True)}
+    first = {"recipe": stored.recipe, "microveil": stored.microveil}
+    content = {
+        **first,
+        **stored.model_dump(exclude_none=True),
+        "output": stored.output.model_dump(exclude_defaults=True),
+    }
     return heading + toml_text({name: value for name, value in content.items() if value not in ([], {})})
 
 
@@ -232,13 +235,13 @@ def _upgraded(content: Content) -> Content:
 
 
 def _moved(recipe: Recipe, place: Callable[[str], str]) -> Recipe:
-    """The recipe with every path in it told from another place."""
+    """The recipe with every path in it as seen from another place."""
     changed: Content = {}
     for part in ("input", "output"):
-        told = getattr(recipe, part)
-        files = {name: getattr(told, name) for name in ("path", "report", "public_report") if hasattr(told, name)}
+        section = getattr(recipe, part)
+        files = {name: getattr(section, name) for name in ("path", "report", "public_report") if hasattr(section, name)}
         moved = {name: _moved_address(file, place) for name, file in files.items() if file is not None}
-        changed[part] = told.model_copy(update=moved)
+        changed[part] = section.model_copy(update=moved)
     if isinstance(recipe.rules, str) and recipe.rules not in INFERRED:
         changed["rules"] = place(recipe.rules)
     for name in ("policy", "secret"):
@@ -250,7 +253,7 @@ def _moved(recipe: Recipe, place: Callable[[str], str]) -> Recipe:
 
 
 def _moved_address(text: str, place: Callable[[str], str]) -> str:
-    """A path told from another place; of an address, the file of the database, if it has one."""
+    """A path as seen from another place; of an address, the file of the database, if it has one."""
     if "://" not in text:
         return place(text)
     file = file_of(place_from(text))
@@ -279,7 +282,7 @@ def place(text: str | None) -> Place | None:
 
 
 def _seen_from(folder: str, path: str) -> str:
-    """A path as it is told from a folder; as it is, where there is no way from one to the other."""
+    """A path as seen from a folder; as it is, where there is no way from one to the other."""
     real = Path(os.path.realpath(Path(path).parent)) / Path(path).name  # a link stays the link it is
     try:
         return Path(os.path.relpath(real, folder)).as_posix()

@@ -165,8 +165,8 @@ class Registry:
 
     def text_with(self, new: RegisteredRelease) -> str:
         """The file with one release more."""
-        told = [_told(entry) for entry in (*self.releases, new)]
-        return json.dumps({"microveil registry": VERSION, "key": self.key.hex(), "releases": told}, indent=1) + "\n"
+        stored = [_stored(entry) for entry in (*self.releases, new)]
+        return json.dumps({"microveil registry": VERSION, "key": self.key.hex(), "releases": stored}, indent=1) + "\n"
 
     def add(self, new: RegisteredRelease) -> None:
         """Write the registry with one release more, for its owner only."""
@@ -187,18 +187,18 @@ def _mixed(bits: Hashes) -> Hashes:
         return bits ^ (bits >> np.uint64(31))
 
 
-def _told(entry: RegisteredRelease) -> dict[str, Any]:
+def _stored(entry: RegisteredRelease) -> dict[str, Any]:
     stored = {name: base64.b64encode(sketch.hashes.tobytes()).decode() for name, sketch in entry.sketches.items()}
     return {"date": entry.date, "method": entry.method, "rows": entry.rows, "sketches": stored}
 
 
-def _entry(told: Mapping[str, Any]) -> RegisteredRelease:
+def _entry(content: Mapping[str, Any]) -> RegisteredRelease:
     """An entry as it was written; ValueError for anything else."""
-    date, method, rows = str(told["date"]), str(told["method"]), told["rows"]
+    date, method, rows = str(content["date"]), str(content["method"]), content["rows"]
     datetime.strptime(date, "%Y-%m-%d")  # only to see whether it is a date, as messages show it
     if not isinstance(rows, int) or not method.isidentifier():
         raise ValueError
-    stored = {str(name): base64.b64decode(text, validate=True) for name, text in told["sketches"].items()}
+    stored = {str(name): base64.b64decode(text, validate=True) for name, text in content["sketches"].items()}
     sketches = {name: Sketch(np.frombuffer(hashes, dtype=np.uint64)) for name, hashes in stored.items()}
     return RegisteredRelease(date, method, rows, sketches)
 

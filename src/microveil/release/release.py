@@ -254,7 +254,7 @@ class Release:
         assessment: Assessment | None = None,
         study: Any = None,
     ) -> None:
-        """Write the account as one self-contained HTML file, with a JSON twin of the same name beside it.
+        """Write the account as one self-contained HTML file, with a JSON twin of the same name next to it.
 
         "internal" has everything, "public" no secret. Figures of risk and utility come from an `assessment` of the
         release, the map of alternatives from a `study`; what is not given is said to be absent.

@@ -22,7 +22,7 @@ from microveil.report.study import map_picture, study_report
 from microveil.report.tables import ReportedTable, table_report
 from microveil.storage.atomic import atomic_targets
 
-NO_PICTURES = "altair and vl-convert-python, which draw pictures, are not installed"
+NO_PICTURES = "vl-convert-python, which draws pictures, is not installed"
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,20 +85,20 @@ def table_texts(table: ReportedTable) -> Texts:
     return _texts("table.html.j2", table_report(table))
 
 
-def write_texts(texts: Texts, path: Path, beside: Path | None = None, *, private: bool = False) -> None:
+def write_texts(texts: Texts, path: Path, data_path: Path | None = None, *, private: bool = False) -> None:
     """Write a report and its twin, both or neither; if `private`, for their owner only."""
-    both = [path, twin(path) if beside is None else beside]
+    both = [path, twin(path) if data_path is None else data_path]
     with atomic_targets(both, private=both if private else ()) as (page, data):
         page.write_text(texts.html, encoding="utf-8")
         data.write_text(texts.json, encoding="utf-8")
 
 
 def _texts(template: str, contents: Mapping[str, Any]) -> Texts:
-    told = strict(contents)
-    return Texts(_page(template, told), json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    data = strict(contents)
+    return Texts(_page(template, data), json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def _page(template: str, told: dict[str, Any]) -> str:
+def _page(template: str, contents: dict[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -109,8 +109,8 @@ def _page(template: str, told: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(number=_number, percent=_percent, words=lambda name: str(name).replace("_", " "))
-    pictures = {name: _drawn(name, found) for name, found in told["plots"].items()}
-    return environment.get_template(template).render(**told, pictures=pictures)
+    pictures = {name: _drawn(name, found) for name, found in contents["plots"].items()}
+    return environment.get_template(template).render(**contents, pictures=pictures)
 
 
 def _drawn(name: str, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from microveil.assessment.assessment import Assessment
 from microveil.core.table import Matrix
+from microveil.core.version import __version__
 from microveil.measures.base import MeasureInfo, plain
 from microveil.release.release import Audit, Release
 from microveil.report import portrait
@@ -92,7 +93,7 @@ class Material:
     assessment: Assessment | None = None
     measured: str = ""
     options: Sequence[str] = ()
-    """Of the command, beside the settings: how the files are read and written."""
+    """Of the command, in addition to the settings: how the files are read and written."""
 
     study: Compared | None = None
     names: Sequence[str] = ()
@@ -114,8 +115,6 @@ class Material:
 
 def heading(audience: str) -> dict[str, Any]:
     """What every report begins with."""
-    from microveil import __version__
-
     made = datetime.now(UTC).isoformat(timespec="seconds")
     return {"format": FORMAT, "audience": audience, "microveil": __version__, "made": made}
 
@@ -149,7 +148,7 @@ def kept(release: Release) -> list[dict[str, Any]]:
 
 
 def roles(release: Release) -> dict[str, list[str]]:
-    """Columns by role, in words; a formula is told as it was given."""
+    """Columns by role, in words; a formula as it was given."""
     settings = release.settings
     given = {
         "protected": settings["confidential"],

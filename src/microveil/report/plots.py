@@ -1,30 +1,50 @@
-"""Pictures as SVG that stands in the page itself: drawn when the report is made, so that the page needs no script."""
+"""Pictures as SVG that stands in the page itself: drawn when the report is made, so that the page needs no script.
+
+A picture is a specification in the words of Vega-Lite, whose documentation explains them.
+"""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
 Row = Mapping[str, Any]
+Spec = dict[str, Any]
 
-BLUE, ORANGE, GREY = "#1f5fa8", "#c2570c", "#8a8a8a"
+BLUE, ORANGE, GREY, BLACK = "#1f5fa8", "#c2570c", "#8a8a8a", "#1a1a1a"
 NAME_SPACE = "http://www.w3.org/2000/svg"
 WIDTH = 620
 FACET = 185
 
+PERCENT = {"format": "%"}
+UPRIGHT = {"labelAngle": 0}
+CONFIG = {"aria": False, "font": "sans-serif"}
 
-def draw(name: str, title: str, description: str, rows: Sequence[Row]) -> str:
+
+def draw(name: str, title: str, description: str, rows: Iterable[Row]) -> str:
     """The picture of that name as an SVG element with a title and a description for those who cannot see it."""
     import vl_convert
 
-    return _inline(vl_convert.vegalite_to_svg(chart(name, rows).to_dict()), name, title, description)
+    return _inline(vl_convert.vegalite_to_svg(spec(name, rows)), name, title, description)
 
 
-def chart(name: str, rows: Sequence[Row]) -> Any:
+def chart(name: str, rows: Iterable[Row]) -> Any:
     """The picture of that name as altair knows it, for notebooks."""
-    return _CHARTS[name](list(rows)).configure(aria=False, font="sans-serif")
+    import altair as alt
+
+    found, inline = spec(name, rows), cast(Any, alt.Data)  # it has no types of its own
+    data = inline(**found.pop("data"))  # as a dict it would become a named data set
+    drawn = alt.Chart.from_dict(found)
+    drawn.data = data
+    return drawn
+
+
+def spec(name: str, rows: Iterable[Row]) -> Spec:
+    """The picture of that name in the words of Vega-Lite, with its data."""
+    values = list(rows)
+    return {"data": {"values": values}, "config": CONFIG, **_PICTURES[name](values)}
 
 
 def as_file(svg: str) -> str:
@@ -43,221 +63,165 @@ def _inline(svg: str, name: str, title: str, description: str) -> str:
     return f'{start} role="img" aria-labelledby="{name}-title {name}-desc">{words}{body}'
 
 
-def _data(rows: list[Row]) -> Any:
-    import altair as alt
-
-    data: Any = alt.Data  # it has no types of its own
-    return data(values=rows)
+def _mark(kind: str, encoding: Spec, **how: Any) -> Spec:
+    """A mark of a kind, drawn as said, for each row."""
+    return {"mark": {"type": kind, **how}, "encoding": encoding}
 
 
-def _file_colours() -> Any:
-    import altair as alt
-
-    scale = alt.Scale(domain=["original", "released"], range=[ORANGE, BLUE])
-    return alt.Color("file:N", scale=scale, legend=alt.Legend(title=None, orient="top"))
+def _amount(field: str, **how: Any) -> Spec:
+    """A number of each row as a place along an axis, or as a shade."""
+    return {"field": field, "type": "quantitative", **how}
 
 
-def _facets(chart: Any, rows: list[Row]) -> Any:
+def _step(field: str, title: str) -> Spec:
+    """A number that counts, one after the other."""
+    return {"field": field, "type": "ordinal", "title": title, "axis": UPRIGHT}
+
+
+def _name(field: str, order: Iterable[Any], **axis: Any) -> Spec:
+    """A name of each row, in this order; long ones are cut."""
+    axis = {"labelLimit": 140, **axis}
+    return {"field": field, "type": "nominal", "sort": list(dict.fromkeys(order)), "title": None, "axis": axis}
+
+
+def _colours(field: str, colours: Mapping[str, str]) -> Spec:
+    """A colour for each value of a field, with a legend above."""
+    scale = {"domain": [*colours], "range": [*colours.values()]}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": {"title": None, "orient": "top"}}
+
+
+FILES = _colours("file", {"original": ORANGE, "released": BLUE})
+
+
+def _facets(picture: Spec, rows: list[Row]) -> Spec:
     """One small picture for each column, three in a row, each with its own scale."""
-    import altair as alt
-
     order = list(dict.fromkeys(row["column"] for row in rows))
-    facet = alt.Facet("column:N", title=None, sort=order, header=alt.Header(labelLimit=FACET))
-    sized = chart.properties(width=FACET, height=110)
-    return sized.facet(facet, columns=3, data=_data(rows)).resolve_scale(x="independent", y="independent")
+    header = {"title": None, "labelLimit": FACET}
+    return {
+        "facet": {"field": "column", "type": "nominal", "sort": order, "header": header},
+        "spec": {**picture, "width": FACET, "height": 110},
+        "columns": 3,
+        "resolve": {"scale": {"x": "independent", "y": "independent"}},
+    }
 
 
-def _histograms(rows: list[Row]) -> Any:
-    import altair as alt
-
-    bars = (
-        alt.Chart()
-        .mark_rect(opacity=0.5)
-        .encode(
-            x=alt.X("from:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4, format="~s")),
-            x2="to:Q",
-            y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%", tickCount=4)),
-            y2=alt.datum(0),
-            color=_file_colours(),
-        )
-    )
-    return _facets(bars, rows)
+def _histograms(rows: list[Row]) -> Spec:
+    bars = {
+        "x": _amount("from", title=None, scale={"zero": False}, axis={"tickCount": 4, "format": "~s"}),
+        "x2": {"field": "to"},
+        "y": _amount("share", title="share", axis={**PERCENT, "tickCount": 4}),
+        "y2": {"datum": 0},
+        "color": FILES,
+    }
+    return _facets(_mark("rect", bars, opacity=0.5), rows)
 
 
-def _tenths(rows: list[Row]) -> Any:
+def _tenths(rows: list[Row]) -> Spec:
     """Bars for the release, and a line across each for the original."""
-    import altair as alt
-
-    def of(file: str) -> Any:
-        return (
-            alt.Chart()
-            .transform_filter(alt.datum.file == file)
-            .encode(
-                x=alt.X("part:O", title="part of the original", axis=alt.Axis(labelAngle=0)),
-                y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%", tickCount=4)),
-                color=_file_colours(),
-            )
-        )
-
-    return _facets(alt.layer(of("released").mark_bar(), of("original").mark_tick(thickness=2, width=14)), rows)
+    encoding = {
+        "x": _step("part", "part of the original"),
+        "y": _amount("share", title="share", axis={**PERCENT, "tickCount": 4}),
+        "color": FILES,
+    }
+    marks = {"released": _mark("bar", encoding), "original": _mark("tick", encoding, thickness=2, width=14)}
+    layers = [{**mark, "transform": [{"filter": f"datum.file === '{file}'"}]} for file, mark in marks.items()]
+    return _facets({"layer": layers}, rows)
 
 
-def _quantiles(rows: list[Row]) -> Any:
-    import altair as alt
-
-    points = (
-        alt.Chart()
-        .mark_point(size=9, filled=True, color=BLUE)
-        .encode(
-            x=alt.X("original:Q", title="original", axis=alt.Axis(tickCount=5)),
-            y=alt.Y("released:Q", title="released", axis=alt.Axis(tickCount=5)),
-        )
-    )
-    line = alt.Chart().mark_line(color=GREY, strokeDash=[3, 3]).encode(x="original:Q", y="original:Q")
-    return _facets(alt.layer(line, points), rows)
+def _quantiles(rows: list[Row]) -> Spec:
+    original, released = (_amount(file, title=file, axis={"tickCount": 5}) for file in ("original", "released"))
+    same = {"x": _amount("original"), "y": _amount("original")}
+    line = _mark("line", same, color=GREY, strokeDash=[3, 3])
+    points = _mark("point", {"x": original, "y": released}, size=9, filled=True, color=BLUE)
+    return _facets({"layer": [line, points]}, rows)
 
 
-def _correlations(rows: list[Row]) -> Any:
-    import altair as alt
-
-    order = list(dict.fromkeys(row["other"] for row in rows)) + list(dict.fromkeys(row["one"] for row in rows))
-    order = list(dict.fromkeys(order))
+def _correlations(rows: list[Row]) -> Spec:
+    order = list(dict.fromkeys([*(row["other"] for row in rows), *(row["one"] for row in rows)]))
     most = max((abs(row["change"]) for row in rows), default=0.0)
     top = max(most, 0.01)  # round-off is not to look like a change
-    colour = alt.Color(
-        "change:Q", scale=alt.Scale(scheme="blueorange", domain=[-top, top]), legend=alt.Legend(title="change")
-    )
     side = max(18, min(44, WIDTH // max(len(order), 1)))
-    return (
-        alt.Chart(_data(rows))
-        .mark_rect()
-        .encode(
-            x=alt.X("one:N", sort=order, title=None, axis=alt.Axis(labelAngle=-50, labelLimit=140)),
-            y=alt.Y("other:N", sort=order, title=None, axis=alt.Axis(labelLimit=140)),
-            color=colour,
-        )
-        .properties(width=alt.Step(side), height=alt.Step(max(16, side * 2 // 3)))
-    )
+    cells = {
+        "x": _name("one", order, labelAngle=-50),
+        "y": _name("other", order),
+        "color": _amount("change", scale={"scheme": "blueorange", "domain": [-top, top]}, legend={"title": "change"}),
+    }
+    return {**_mark("rect", cells), "width": {"step": side}, "height": {"step": max(16, side * 2 // 3)}}
 
 
-def _losses(rows: list[Row]) -> Any:
-    import altair as alt
-
+def _losses(rows: list[Row]) -> Spec:
     kinds = {
         "distribution": "distribution (largest distance)",
         "mean": "mean (in standard deviations)",
         "spread": "standard deviation (relative)",
     }
-    order = [row["column"] for row in rows]
+    names = [row["column"] for row in rows]
     panels = [
-        alt.Chart(_data(rows))
-        .mark_bar(color=BLUE)
-        .encode(
-            x=alt.X(f"{kind}:Q", title=title, axis=alt.Axis(tickCount=4), scale=alt.Scale(domainMin=0)),
-            y=alt.Y("column:N", sort=order, title=None, axis=alt.Axis(labels=number == 0, labelLimit=140)),
-        )
-        .properties(width=150, height=alt.Step(16))
+        {
+            "x": _amount(kind, title=title, axis={"tickCount": 4}, scale={"domainMin": 0}),
+            "y": _name("column", names, labels=number == 0),
+        }
         for number, (kind, title) in enumerate(kinds.items())
     ]
-    return alt.hconcat(*panels)
+    return {"hconcat": [{**_mark("bar", bars, color=BLUE), "width": 150, "height": {"step": 16}} for bars in panels]}
 
 
-def _perturbed_colours() -> Any:
-    import altair as alt
-
-    scale = alt.Scale(domain=["perturbed", "left as it is"], range=[BLUE, ORANGE])
-    return alt.Color("state:N", scale=scale, legend=alt.Legend(title=None, orient="top"))
-
-
-def _scree(rows: list[Row]) -> Any:
-    import altair as alt
-
-    return (
-        alt.Chart(_data(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("component:O", title="component", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("share:Q", title="share of the variance", axis=alt.Axis(format="%")),
-            color=_perturbed_colours(),
-        )
-        .properties(width=WIDTH, height=180)
-    )
+def _scree(_: list[Row]) -> Spec:
+    bars = {
+        "x": _step("component", "component"),
+        "y": _amount("share", title="share of the variance", axis=PERCENT),
+        "color": _colours("state", {"perturbed": BLUE, "left as it is": ORANGE}),
+    }
+    return {**_mark("bar", bars), "width": WIDTH, "height": 180}
 
 
-def _weights(rows: list[Row]) -> Any:
-    import altair as alt
-
-    order = list(dict.fromkeys(row["column"] for row in rows))
-    return (
-        alt.Chart(_data(rows))
-        .mark_rect()
-        .encode(
-            x=alt.X("component:O", title="component", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("column:N", sort=order, title=None, axis=alt.Axis(labelLimit=140)),
-            color=alt.Color(
-                "share:Q", scale=alt.Scale(scheme="blues", domain=[0, 1]), legend=alt.Legend(title="share", format="%")
-            ),
-        )
-        .properties(width=WIDTH - 120, height=alt.Step(18))
-    )
+def _weights(rows: list[Row]) -> Spec:
+    scale, legend = {"scheme": "blues", "domain": [0, 1]}, {"title": "share", **PERCENT}
+    cells = {
+        "x": _step("component", "component"),
+        "y": _name("column", (row["column"] for row in rows)),
+        "color": _amount("share", scale=scale, legend=legend),
+    }
+    return {**_mark("rect", cells), "width": WIDTH - 120, "height": {"step": 18}}
 
 
-def _altered(rows: list[Row]) -> Any:
-    import altair as alt
-
-    order = [row["column"] for row in rows]
-    return (
-        alt.Chart(_data(rows))
-        .mark_bar(color=BLUE)
-        .encode(
-            x=alt.X(
-                "altered:Q", title="share of the variance", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])
-            ),
-            y=alt.Y("column:N", sort=order, title=None, axis=alt.Axis(labelLimit=140)),
-        )
-        .properties(width=WIDTH - 120, height=alt.Step(16))
-    )
+def _altered(rows: list[Row]) -> Spec:
+    bars = {
+        "x": _amount("altered", title="share of the variance", axis=PERCENT, scale={"domain": [0, 1]}),
+        "y": _name("column", (row["column"] for row in rows)),
+    }
+    return {**_mark("bar", bars, color=BLUE), "width": WIDTH - 120, "height": {"step": 16}}
 
 
-def _map(rows: list[Row]) -> Any:
-    import altair as alt
-
-    names = {row["risk_name"]: row["loss_name"] for row in rows}
-    (risk, loss), *_ = names.items()
-    base = alt.Chart(_data(rows)).properties(width=WIDTH, height=340)
-    x, y = alt.X("risk:Q", title=f"risk: {risk}"), alt.Y("loss:Q", title=f"loss: {loss}")
-    colour = alt.Color(
-        "place:N",
-        scale=alt.Scale(domain=["on the frontier", "beaten by another"], range=[BLUE, GREY]),
-        legend=alt.Legend(title=None, orient="top"),
-    )
-    return alt.layer(
-        base.mark_rule().encode(x=alt.X("risk_low:Q"), x2="risk_high:Q", y=y, color=colour),
-        base.mark_rule().encode(x=x, y=alt.Y("loss_low:Q"), y2="loss_high:Q", color=colour),
-        base.mark_point(filled=True, size=60).encode(x=x, y=y, color=colour),
-        base.mark_text(align="left", dx=6, dy=-6, limit=220).encode(x=x, y=y, text="label:N"),
-    )
+def _map(rows: list[Row]) -> Spec:
+    """A point for each method, with lines that hold most of its releases, and its name."""
+    x = _amount("risk", title=f"risk: {rows[0]['risk_name']}")
+    y = _amount("loss", title=f"loss: {rows[0]['loss_name']}")
+    coloured = {"color": _colours("place", {"on the frontier": BLUE, "beaten by another": GREY})}
+    marks = [
+        _mark("rule", {"x": _amount("risk_low"), "x2": {"field": "risk_high"}, "y": y, **coloured}),
+        _mark("rule", {"x": x, "y": _amount("loss_low"), "y2": {"field": "loss_high"}, **coloured}),
+        _mark("point", {"x": x, "y": y, **coloured}, filled=True, size=60),
+        _mark("text", {"x": x, "y": y, "text": {"field": "label"}}, align="left", dx=6, dy=-6, limit=220),
+    ]
+    return {"layer": marks, "width": WIDTH, "height": 340}
 
 
-def _intervals(rows: list[Row]) -> Any:
+def _intervals(rows: list[Row]) -> Spec:
     """A line from end to end for each cell, with its value and the decimals in its place."""
-    import altair as alt
-
-    verdicts = ["exactly determined", "nearly determined", "protected"]
-    order = [row["cell"] for row in rows]
-    y = alt.Y("cell:N", title=None, sort=order, axis=alt.Axis(labelLimit=220))
-    scale = alt.Scale(domain=verdicts, range=["#1a1a1a", ORANGE, BLUE])
-    colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="top"))
-    base = alt.Chart(_data(rows)).encode(y=y)
-    lines = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", title="value"), x2="high:Q", color=colour)
-    ends = [base.mark_tick(thickness=2).encode(x=f"{end}:Q", color=colour) for end in ("low", "high")]
-    true = base.mark_point(filled=True, size=40, color="#1a1a1a", opacity=1).encode(x="value:Q")
-    decimals = base.mark_point(shape="cross", size=50, color="#1a1a1a", opacity=1).encode(x="filled:Q")
-    marks = [lines, *ends, true] + ([decimals] if any(row["filled"] is not None for row in rows) else [])
-    return alt.layer(*marks).properties(width=WIDTH - 220, height=alt.Step(18))
+    y = {"y": _name("cell", (row["cell"] for row in rows), labelLimit=220)}
+    verdicts = {"exactly determined": BLACK, "nearly determined": ORANGE, "protected": BLUE}
+    coloured = {**y, "color": _colours("verdict", verdicts)}
+    line = {"x": _amount("low", title="value"), "x2": {"field": "high"}, **coloured}
+    ends = [_mark("tick", {"x": _amount(end), **coloured}, thickness=2) for end in ("low", "high")]
+    points = [_mark("point", {"x": _amount("value"), **y}, filled=True, size=40, color=BLACK, opacity=1)]
+    if any(row["filled"] is not None for row in rows):
+        points.append(_mark("point", {"x": _amount("filled"), **y}, shape="cross", size=50, color=BLACK, opacity=1))
+    layers = [_mark("rule", line, strokeWidth=3), *ends, *points]
+    return {"layer": layers, "width": WIDTH - 220, "height": {"step": 18}}
 
 
-_CHARTS: dict[str, Callable[[list[Row]], Any]] = {
+_PICTURES: dict[str, Callable[[list[Row]], Spec]] = {
     "intervals": _intervals,
     "ru_map": _map,
     "losses": _losses,

@@ -60,12 +60,12 @@ def _losses(assessment: Assessment | None) -> dict[str, Any]:
     """Measures of utility, of whole files only."""
     if assessment is None:
         return {}
-    told = {
+    figures = {
         name: measure.to_dict()
         for name, measure in assessment.of_kind("utility").items()
         if not assessment.entries[name].paired
     }
-    return {name: {key: found[key] for key in SHOWN} for name, found in told.items()}
+    return {name: {key: found[key] for key in SHOWN} for name, found in figures.items()}
 
 
 def _advice(release: Release) -> list[str]:

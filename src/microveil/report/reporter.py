@@ -74,10 +74,10 @@ class Reporter:
         """
         from microveil.report import release_texts, twin, write_texts
 
-        places = {of: (page, beside or twin(page)) for of, (page, beside) in pages.items()}  # before the work
+        places = {of: (page, data or twin(page)) for of, (page, data) in pages.items()}  # before the work
         material = self._material(release, extras)
-        for audience, (page, beside) in places.items():
-            write_texts(release_texts(material, audience), page, beside, private=audience == "internal")
+        for audience, (page, data) in places.items():
+            write_texts(release_texts(material, audience), page, data, private=audience == "internal")
 
     def _released(self, release: Release) -> Any:
         """The released table; opened already, if it was paired and its rows are where they were."""

@@ -27,10 +27,10 @@ def study_report(study: Compared) -> dict[str, Any]:
 def study_contents(study: Compared) -> dict[str, Any]:
     """Every figure of every method, the frontier, and for each method that is not on it one that beats it."""
     axes = map_axes(study)
-    told = study.to_dict()
+    figures = study.to_dict()
     frontier = [] if axes is None else study.frontier(*axes)
     return {
-        **told,
+        **figures,
         "risk": None if axes is None else axes[0],
         "loss": None if axes is None else axes[1],
         "frontier": frontier,

@@ -25,7 +25,6 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.moments import is_wide, moments
 from microveil.core.rng import Stream
-from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads, segments
 from microveil.restore.calibrate import correction

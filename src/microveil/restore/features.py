@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.fewest_records import FEWEST_RECORDS
-from microveil.core.ranks import mid_ranks
+from microveil.core.sorted_columns import mid_ranks
 from microveil.core.threads import in_threads
 
 EMPTY: Array = np.empty(0)

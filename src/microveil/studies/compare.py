@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +21,7 @@ from microveil.core.threads import worker_count
 from microveil.io.frames.dataframes import open_frame, table_like
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.methods import method_named
+from microveil.options import Compare, declared_by
 from microveil.protection.in_memory import protect
 from microveil.release.release import Release
 from microveil.studies.columns import protected_columns
@@ -35,8 +35,7 @@ Methods = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 Given = Sequence[str | tuple[str, Mapping[str, Any]]] | Mapping[str, str | tuple[str, Mapping[str, Any]]]
 
-REPEATS = 20
-ROLES = {"confidential", "public", "strata", "weight"}
+ROLES = ("confidential", "public", "strata", "weight")
 
 PLAIN = (str, int, float, np.number, Path, type(None))
 """What is shown of settings in labels."""
@@ -67,59 +66,32 @@ class StudyPlan:
     sensitive: Sequence[str | int] | None = None
 
 
-def compare(
-    data: Any,
-    methods: Given,
-    *,
-    repeats: int = REPEATS,
-    measures: str | Sequence[str] = "default",
-    seed: int | None = None,
-    confidential: Any = None,
-    public: Any = None,
-    strata: Any = None,
-    weight: Any = None,
-    rules: Any = "infer",
-    sensitive: Sequence[str | int] | None = None,
-    store: str | os.PathLike[str] | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Study:
+@declared_by(Compare)
+def compare(data: Any, methods: Given, *, progress: Progress | None = None, **options: Any) -> Study:
     """Protect a table with several methods many times, measure every release, and sum up.
 
     Args:
         data: any table that `protect` takes.
         methods: ids, (id, parameters) pairs, or either of them by a label of your own.
-        repeats: releases of each method; one that draws nothing is released once.
-        measures: as for `assess`: "default", "all", or ids.
-        seed: a whole number for a study that can be repeated.
-        confidential: as for `protect`, like the next four.
-        public: what is regressed on.
-        strata: what is protected one by one.
-        weight: survey weights.
-        rules: codes and rules of the columns.
-        sensitive: columns that risk is about, where not all are protected: attacks are measured on these alone, what a
-            release is good for on all. A method's own parameters may then say which columns it protects.
-        store: a file that finished releases are noted in; with the same file a killed study goes on.
-        workers: processes to work in; by default one for each core.
         progress: called with the name of the step and the share done.
+        **options: the options below.
     """
-    if repeats < 1:
-        raise ParameterError(f"repeats: {repeats} releases asked", "ask for at least one")
-    candidates = _labelled(methods)
-    ids = measuring.chosen(measures)
-    roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight, "rules": rules}
-    study_key = _hash(fingerprint(data), json.dumps(_identity([roles, sensitive])), sorted(ids))
+    asked = Compare.checked({**options, "methods": methods})
+    candidates = _labelled(asked.methods)
+    ids = measuring.chosen(asked.measures)
+    roles = {name: getattr(asked, name) for name in (*ROLES, "rules")}
+    study_key = _hash(fingerprint(data), json.dumps(_identity([roles, asked.sensitive])), sorted(ids))
     fixed = {
         label
         for label, (method, parameters) in candidates.items()
         if not method_named(method).plan(_without_roles(parameters)).perturb.random
     }
     planned = [
-        _planned(label, *candidate, repeat, study_key, seed)
+        _planned(label, *candidate, repeat, study_key, asked.seed)
         for label, candidate in candidates.items()
-        for repeat in range(1 if label in fixed else repeats)
+        for repeat in range(1 if label in fixed else asked.repeats)
     ]
-    kept = Store(None if store is None else Path(store))
+    kept = Store(None if asked.store is None else Path(asked.store))
     waiting = [release for release in planned if release.key not in kept.results]
     done = len(planned) - len(waiting)
 
@@ -131,8 +103,8 @@ def compare(
             progress(f"measuring {waiting[number].label}", done / len(planned))
 
     with kept.writing():
-        plan = StudyPlan(data, roles, ids, sensitive)
-        run_tasks(_measured, plan, waiting, workers or worker_count(), finished)
+        plan = StudyPlan(data, roles, ids, asked.sensitive)
+        run_tasks(_measured, plan, waiting, asked.workers or worker_count(), finished)
     results = {label: [kept.results[one.key] for one in planned if one.label == label] for label in candidates}
     # Why a method failed first; a mean over those releases that happened to succeed would flatter it.
     failed = {label: one["failed"] for label, found in results.items() for one in reversed(found) if "failed" in one}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from microveil.core.errors import ParameterError
+from microveil.options import Compare, Recommend, declared_by
 from microveil.studies.columns import correlation_structure, numeric_columns, protected_columns
-from microveil.studies.compare import Progress, compare, label_of, measures_for
+from microveil.studies.compare import ROLES, Progress, compare, label_of, measures_for
 from microveil.studies.study import FEWEST, LOSS, WORST, Study, Summary, without_tables
-
-REPEATS = 5
 
 LIMIT = {WORST: 0.02}
 """What an attack may gain over chance, where nothing is said: one record in fifty."""
@@ -98,67 +96,34 @@ class Advice:
         }
 
 
-def recommend(
-    data: Any,
-    *,
-    sensitive: Sequence[str | int] | str | int | None = None,
-    limit: Mapping[str, float] | float | None = None,
-    seed: int | None = None,
-    repeats: int = REPEATS,
-    confidential: Any = None,
-    public: Any = None,
-    strata: Any = None,
-    weight: Any = None,
-    rules: Any = "infer",
-    store: str | os.PathLike[str] | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Advice:
+@declared_by(Recommend)
+def recommend(data: Any, *, progress: Progress | None = None, **options: Any) -> Advice:
     """Which method for this table: the least loss of those that keep a limit on the attacks, measured on the table.
 
     Args:
         data: any table that `protect` takes.
-        sensitive: columns that need protection, if not all do; the others stay as they are.
-        limit: the largest value of measures, by id; or a number for what the worst attack may gain over chance.
-        seed: a whole number for advice that can be repeated.
-        repeats: releases of each candidate.
-        confidential: as for `protect`, like the next four: advice holds for the run that has the same roles of columns.
-        public: what is regressed on.
-        strata: what is protected one by one.
-        weight: survey weights.
-        rules: codes and rules of the columns.
-        store: a file that finished releases are noted in; with the same file a killed study goes on.
-        workers: processes to work in; by default one for each core.
         progress: called with the name of the step and the share done.
+        **options: the options below. Advice holds for the run that has the same roles of columns.
     """
-    roles = {"confidential": confidential, "public": public, "strata": strata, "weight": weight}
-    columns = None if sensitive is None else _columns(data, sensitive)
+    asked = Recommend.checked(options)
+    roles = {name: getattr(asked, name) for name in ROLES}
+    columns = None if asked.sensitive is None else _columns(data, asked.sensitive)
     # What would be protected as well, were all columns to be: not weights, nor what makes the strata.
     others = [name for name in protected_columns(data, roles) if name not in (columns or [])]
-    limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(LIMIT if limit is None else limit)
-    ladders = DOSES if columns is None else selective(columns, others if public is None else public)
-    study = compare(
-        data,
-        {_label(entry): entry for ladder in ladders.values() for entry in ladder},
-        repeats=repeats,
-        measures=measures_for(MEASURES, limits),
-        seed=seed,
-        **roles,
-        rules=rules,
-        sensitive=columns,
-        store=store,
-        workers=workers,
-        progress=progress,
-    )
+    limit = LIMIT if asked.limit is None else asked.limit
+    limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(limit)
+    ladders = DOSES if columns is None else selective(columns, others if asked.public is None else asked.public)
+    candidates = {_label(entry): entry for ladder in ladders.values() for entry in ladder}
+    shared = {**asked.only(Compare), "sensitive": columns, "measures": measures_for(MEASURES, limits)}
+    study = compare(data, candidates, **shared, progress=progress)
     order = study.ranked(limits) if study.figures else []
     chosen = order[0] if order else None
     method, params = study.methods[chosen] if chosen else (None, {})
-    given = {name: value for name, value in roles.items() if value is not None}
     cookbook, why = _cookbook(data, columns, others)
     return Advice(
         label=chosen,
         method=method,
-        params={**given, **({} if rules == "infer" else {"rules": rules}), **params} if chosen else {},
+        params={**asked.changed([*ROLES, "rules"]), **params} if chosen else {},
         limit=limits,
         expected=[row for row in study.summaries() if row.label == chosen],
         runners_up=order[1:4],

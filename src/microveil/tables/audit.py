@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import ParameterError, one_of
 from microveil.core.tolerances import PROGRAM_ROUND_OFF
+from microveil.options import Options, declared_by, option
 from microveil.tables.bounds import CellBounds, extremes
 from microveil.tables.fill import is_whole
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
-from microveil.tables.table import Cell, Table, frame_like, rows_of
+from microveil.tables.table import Table, frame_like, rows_of
 
 EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
 
@@ -77,53 +78,64 @@ def audit(s: Suppressed, **options: Any) -> Any:
     return intervals(s, **options).to_frame()
 
 
+class Intruder(Options):
+    """The options of `intervals`: what an intruder knows, and how wide the interval of a cell must be."""
+
+    nonnegative: bool = option(True, "Whether he knows that no inner cell is below zero.", only="python")
+    whole: bool = option(
+        False,
+        "He knows that cells are whole numbers.",
+        explained="The ends are rounded inwards, which is all there is to it in tables of two dimensions, and in "
+        "others nearly so.",
+    )
+    known: Any = option((), "Suppressed cells whose values he knows, such as his own.", only="python")
+    at_least: Any = option(
+        None, "He knows that no inner cell is below L.", metavar="L", explained="Or numbers by cell: lower bounds."
+    )
+    at_most: Any = option(
+        None, "He knows that no inner cell is above U.", metavar="U", explained="Or numbers by cell: upper bounds."
+    )
+    within_percent: float | None = option(None, "He knows every inner cell to within P percent.", metavar="P")
+    protection: float = option(
+        10.0,
+        "Percent of its value that the interval of a cell must be wide.",
+        metavar="P",
+        explained="Or it is called nearly determined.",
+    )
+    sides: str = option("sliding", "sliding (the whole width), or each side of the value.")
+
+
+@declared_by(Intruder)
 def intervals(
-    s: Suppressed,
-    *,
-    nonnegative: bool = True,
-    whole: bool = False,
-    protection: float = 10.0,
-    sides: Literal["sliding", "each"] = "sliding",
-    known: Iterable[Cell] = (),
-    at_least: Limits | None = None,
-    at_most: Limits | None = None,
-    within_percent: float | None = None,
-    progress: Callable[[str, float | None], None] | None = None,
+    s: Suppressed, *, progress: Callable[[str, float | None], None] | None = None, **options: Any
 ) -> Intervals:
     """Attack a suppressed table: how low and how high each suppressed cell can be, by linear programming.
 
     Args:
         s: the suppressed table.
-        nonnegative: the intruder knows that no inner cell is below zero.
-        whole: the intruder knows that cells are whole numbers; the ends are rounded inwards, which is all there is to
-            it in tables of two dimensions, and in others nearly so.
-        protection: percent of its value that the interval of a cell must be wide, or it is called nearly determined.
-        sides: "sliding", if the whole width counts; "each", if there must be that much on each side of the value.
-        known: suppressed cells whose values the intruder knows, such as his own.
-        at_least: lower bounds that he knows: a number for all inner cells, or numbers by cell.
-        at_most: upper bounds that he knows.
-        within_percent: he knows every inner cell up to this percentage of it.
         progress: called with the name of the step and the share done.
+        **options: the options below.
     """
-    if sides not in SIDES:
-        raise ParameterError(f"sides: '{sides}' is unknown", f"it is {one_of(SIDES)}")
-    if not (np.isfinite(protection) and protection >= 0):
+    asked = Intruder.checked(options)
+    if asked.sides not in SIDES:
+        raise ParameterError(f"sides: '{asked.sides}' is unknown", f"it is {one_of(SIDES)}")
+    if not (np.isfinite(asked.protection) and asked.protection >= 0):
         raise ParameterError("protection: a percentage that is not negative is needed", "10 is usual")
     table, hidden = s.table, s.suppressed.copy()
-    hidden[rows_of(table, known)] = False
+    hidden[rows_of(table, asked.known)] = False
     system = reduced(table.matrix, hidden)
-    knowledge = _knowledge(table, system, nonnegative, at_least, at_most, within_percent)
+    knowledge = _knowledge(table, system, asked)
     rows = np.flatnonzero(s.suppressed)
     low, high = _ends(table, rows, system, knowledge, progress)
-    if whole and not is_whole(table):
+    if asked.whole and not is_whole(table):
         raise ParameterError("whole: the cells are not whole numbers", "leave it out")
     if is_whole(table):
         low, high = (_without_round_off(side) for side in (low, high))
-    if whole:
+    if asked.whole:
         low, high = np.ceil(low), np.floor(high)
     value = table.published_values[rows]
-    needed = protection / 100 * np.abs(value)
-    gaps = (high - low,) if sides == "sliding" else (value - low, high - value)
+    needed = asked.protection / 100 * np.abs(value)
+    gaps = (high - low,) if asked.sides == "sliding" else (value - low, high - value)
     exact = high - low <= PROGRAM_ROUND_OFF * np.maximum(1.0, np.abs(value))
     near = np.any([gap < needed for gap in gaps], axis=0)
     return Intervals(s, rows, low, high, np.where(exact, EXACT, np.where(near, NEAR, SAFE)))
@@ -150,30 +162,24 @@ def _ends(
     return low, high
 
 
-def _knowledge(
-    table: Table,
-    system: Reduced,
-    nonnegative: bool,
-    at_least: Limits | None,
-    at_most: Limits | None,
-    within_percent: float | None,
-) -> CellBounds:
+def _knowledge(table: Table, system: Reduced, asked: Intruder) -> CellBounds:
     """The conditions of the linear programs; what the intruder takes for granted must be true."""
     from scipy.sparse import csr_array, vstack
 
     point = table.inner_values[system.unknown]
-    if nonnegative and (point < 0).any():
+    if asked.nonnegative and (point < 0).any():
         raise ParameterError("nonnegative: some inner cells are negative", "say nonnegative=False (--allow-negative)")
-    low = np.full(point.size, 0.0 if nonnegative else -np.inf)
+    low = np.full(point.size, 0.0 if asked.nonnegative else -np.inf)
     high = np.full(point.size, np.inf)
-    if within_percent is not None:
-        if not within_percent >= 0:
+    if asked.within_percent is not None:
+        if not asked.within_percent >= 0:
             raise ParameterError("within_percent must not be negative", "100 says: between zero and twice the value")
-        margin = within_percent / 100 * np.abs(point)
+        margin = asked.within_percent / 100 * np.abs(point)
         low, high = np.maximum(low, point - margin), point + margin
     public = system.sums @ point
     sums, floor, ceiling, needed = [system.sums], [public], [public], [system.independent]
-    for limits, side in ((at_least, "at_least"), (at_most, "at_most")):
+    for side in ("at_least", "at_most"):
+        limits: Limits | None = getattr(asked, side)
         if limits is None:
             continue
         below = side == "at_least"

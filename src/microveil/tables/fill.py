@@ -18,6 +18,7 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.core.factor import generalised_qr, without_round_off
 from microveil.core.rng import Streams
 from microveil.core.tolerances import TEXT_ROUND_OFF
+from microveil.options import Options, declared_by, option
 from microveil.tables.reduced import Reduced, reduced
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Cell, Table, frame_like, rows_of
@@ -121,17 +122,18 @@ class Filled:
         return f"<Filled {self.suppressed.table!r}: {hidden:,} decimals, {count} warning{'' if count == 1 else 's'}>"
 
 
-def fill(
-    s: Suppressed,
-    *,
-    modulo: float | None = None,
-    residual_scale: float = 1.0,
-    residual_sd: float | None = None,
-    keep_variance: bool = False,
-    others: Sequence[Table] = (),
-    seed: int | None = None,
-    draws: Array | None = None,
-) -> Filled:
+class ResidualOptions(Options):
+    """The options of `fill`: how large the new residuals are, and where they come from."""
+
+    modulo: float | None = option(None, "Take only remainders of D to be secret. Mind the warning.", metavar="D")
+    residual_scale: float = option(1.0, "What residuals are multiplied by.", metavar="F")
+    residual_sd: float | None = option(None, "Their standard deviation instead.", metavar="S")
+    keep_variance: bool = option(False, "Keep the sum of squares with --modulo.")
+    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
+
+
+@declared_by(ResidualOptions)
+def fill(s: Suppressed, *, others: Sequence[Table] = (), draws: Array | None = None, **options: Any) -> Filled:
     """Put decimals in the place of the suppressed cells: fitted values and drawn residuals, Y* = Ŷ + Ê*.
 
     Every published cell stays, so all sums hold. Without options the sum of squares stays, too (with `others`, the
@@ -139,18 +141,15 @@ def fill(
 
     Args:
         s: the suppressed table.
-        modulo: take only the remainders to be secret; 10 is the last digit of a count. Mind the warning.
-        residual_scale: what the residuals are multiplied by.
-        residual_sd: a standard deviation for the residuals instead, whatever that of the original ones is.
-        keep_variance: with `modulo`, scale the residuals so that the sum of squares of the table stays.
         others: tables of further variables over the same cells, filled together with this one.
-        seed: a whole number for a result that can be repeated; keep it secret.
         draws: standard normal deviates, unknown inner cells × variables, for tests.
+        **options: the options below; a modulo of 10 takes the last digit of a count to be secret.
     """
-    size = ResidualSize(modulo, residual_scale, residual_sd, keep_variance)
+    asked = ResidualOptions.checked(options)
+    size = ResidualSize(asked.modulo, asked.residual_scale, asked.residual_sd, asked.keep_variance)
     tables = _same_cells(s, others)
     system = reduced(s.table.matrix, s.suppressed)
-    streams = _streams(tables, seed)
+    streams = _streams(tables, asked.seed)
 
     def draw(attempt: int) -> Array:
         if draws is None:
@@ -165,7 +164,7 @@ def fill(
             )
         return given
 
-    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, size, draw), modulo)
+    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, size, draw), asked.modulo)
 
 
 def fitted(s: Suppressed, modulo: float | None = None) -> Filled:

@@ -16,6 +16,7 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
+from microveil.options import Options, declared_by, option
 from microveil.tables.hierarchy import Hierarchy, Numbers
 from microveil.tables.hierarchy_forms import codes_of, hierarchy_of
 
@@ -38,6 +39,17 @@ class Contributions:
     amounts: Array
 
 
+class Layout(Options):
+    """The options of a `Table`: who contributed, which tables there are, and what totals are called."""
+
+    contributors: Any = option(None, "The column that says who contributed; `rows`: each row is another.", metavar="C")
+    counts: Any = option(None, "The column with the number of records behind a cell of amounts.", metavar="K")
+    linked: Any = option(
+        None, "One of several tables over the same rows, by its dimensions.", metavar="A,B", kind="tables"
+    )
+    total: str = option("Total", "What totals are called.")
+
+
 class Table:
     """A table of counts or amounts over crossed dimensions, with all sums over them.
 
@@ -53,38 +65,27 @@ class Table:
     `counts` is a column with the number of records behind each cell, for a table of amounts that comes as cells.
     """
 
+    @declared_by(Layout)
     def __init__(
         self,
         frame: Any,
         dimensions: Sequence[str],
         value: str | None = "n",
         hierarchies: Mapping[str, Any] | None = None,
-        *,
-        contributors: str | bool | None = None,
-        counts: str | None = None,
-        linked: Sequence[Sequence[str]] | None = None,
-        total: str = "Total",
+        **options: Any,
     ) -> None:
+        asked = Layout.checked(options)
+        contributors, counts = asked.contributors, asked.counts
         self.source = open_frame(frame)
-        self.total = total
+        self.total = asked.total
         self.dimensions = _dimensions(dimensions, self.source)
         self.value = value
-        self.linked = _linked(linked, self.dimensions)
-        for option, name in (("value", value), ("contributors", contributors), ("counts", counts)):
-            if isinstance(name, str) and name not in self.source.names:
-                raise ParameterError(f"{option}: no column '{name}'", did_you_mean(name, self.source.names))
-            if isinstance(name, str) and name in self.dimensions:
-                raise ParameterError(f"{option}: '{name}' is a dimension already", "name another column")
-        if contributors is False:
-            raise ParameterError("contributors: false says nothing", "leave it out, or give True or a column")
-        if counts is not None and (contributors is not None or value is None):
-            raise ParameterError(
-                "counts: records are counted here", "leave it out; it is for tables that come as cells"
-            )
+        self.linked = _linked(asked.linked, self.dimensions)
+        _check_columns(self.source, value, contributors, counts, hierarchies, self.dimensions)
         given = hierarchies or {}
-        for name in given:
-            _check_dimension("hierarchies", name, self.dimensions)
-        self.hierarchies = tuple(hierarchy_of(name, given.get(name), self.source, total) for name in self.dimensions)
+        self.hierarchies = tuple(
+            hierarchy_of(name, given.get(name), self.source, self.total) for name in self.dimensions
+        )
         self.from_records = value is None or contributors is not None
         self.is_magnitude = (value is not None and contributors is not None) or counts is not None
         self._read(contributors, counts)
@@ -388,6 +389,27 @@ def _linked(tables: Sequence[Sequence[str]] | None, dimensions: tuple[str, ...])
     return tuple(tuple(table) for table in tables)
 
 
-def _check_dimension(option: str, name: str, dimensions: Sequence[str]) -> None:
+def _check_columns(
+    frame: Frame,
+    value: str | None,
+    contributors: str | bool | None,
+    counts: str | None,
+    hierarchies: Mapping[str, Any] | None,
+    dimensions: tuple[str, ...],
+) -> None:
+    for role, name in (("value", value), ("contributors", contributors), ("counts", counts)):
+        if isinstance(name, str) and name not in frame.names:
+            raise ParameterError(f"{role}: no column '{name}'", did_you_mean(name, frame.names))
+        if isinstance(name, str) and name in dimensions:
+            raise ParameterError(f"{role}: '{name}' is a dimension already", "name another column")
+    if contributors is False:
+        raise ParameterError("contributors: false says nothing", "leave it out, or give True or a column")
+    if counts is not None and (contributors is not None or value is None):
+        raise ParameterError("counts: records are counted here", "leave it out; it is for tables that come as cells")
+    for name in hierarchies or {}:
+        _check_dimension("hierarchies", name, dimensions)
+
+
+def _check_dimension(role: str, name: str, dimensions: Sequence[str]) -> None:
     if name not in dimensions:
-        raise ParameterError(f"{option}: '{name}' is not among the dimensions", did_you_mean(name, dimensions))
+        raise ParameterError(f"{role}: '{name}' is not among the dimensions", did_you_mean(name, dimensions))

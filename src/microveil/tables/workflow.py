@@ -18,13 +18,13 @@ import numpy as np
 from microveil.core.errors import ParameterError
 from microveil.io.config_files import read_toml_or_json
 from microveil.io.tables import FileFormat, check_target, read_table, write_table
-from microveil.options import Options, option
+from microveil.options import Options, option, same_as
 from microveil.storage.atomic import atomic_targets, check_place, shown
-from microveil.tables.audit import EXACT, NEAR, Intervals, intervals
-from microveil.tables.fill import Filled, fill, fitted
+from microveil.tables.audit import EXACT, NEAR, Intervals, Intruder, intervals
+from microveil.tables.fill import Filled, ResidualOptions, fill, fitted
 from microveil.tables.rules import Dominance, FewContributors, PPercent, Rule, SmallCount
 from microveil.tables.suppress import Suppressed, from_frame, suppress
-from microveil.tables.table import Cell, Table, frame_like
+from microveil.tables.table import Cell, Layout, Table, frame_like
 
 if TYPE_CHECKING:
     from microveil.report import ReportedTable
@@ -36,22 +36,19 @@ Shield = AbstractContextManager[None]
 """Surrounds the instant at which the files take their places."""
 
 
-class TableOptions(Options):
-    """Where a table is, how it is read, and which of its cells are hidden."""
+class _Source(Options):
+    """Where a table is."""
 
     source: Path = option(..., "Cells or records (.csv, .parquet).", "argument", metavar="INPUT")
     output: Path | None = option(None, "Where the table goes.", flag="-o --output")
     dimensions: list[str] = option(..., "The columns that make up the table.", metavar="A,B", kind="columns")
     value: str | None = option(None, "The column of counts or amounts; without it, records are counted.", metavar="V")
-    contributors: str | None = option(
-        None, "The column that says who contributed; `rows`: each row is another.", metavar="C"
-    )
-    counts: str | None = option(None, "The column with the number of records behind a cell of amounts.", metavar="K")
+
+
+class TableOptions(Layout, _Source):
+    """Where a table is, how it is read, and which of its cells are hidden."""
+
     hierarchies: Path | None = option(None, "How codes add up; see below.", metavar="FILE")
-    linked: list[list[str]] | None = option(
-        None, "One of several tables over the same rows, by its dimensions.", metavar="A,B", kind="tables"
-    )
-    total: str = option("Total", "What totals are called.")
     min_count: float | None = option(None, "Hide counts below N.", metavar="N")
     dominance: list[str] | None = option(
         None, "Hide cells of which the N largest contributors have K percent.", metavar="N:K"
@@ -131,16 +128,10 @@ class TableOptions(Options):
                 f"{shown(self.source)} is a published table: {frame[value].null_count()} of its cells are hidden",
                 "name the table that it was made from, and this one as --pattern (for fill and audit)",
             )
-        return Table(
-            frame,
-            self.dimensions,
-            value,
-            self.codes,
-            contributors=True if self.contributors == "rows" else self.contributors,
-            counts=self.counts,
-            linked=self.linked or None,
-            total=self.total,
-        )
+        layout = {**self.only(Layout), "linked": self.linked or None}
+        if self.contributors == "rows":
+            layout["contributors"] = True
+        return Table(frame, self.dimensions, value, self.codes, **layout)
 
     def suppressed(self, tell: Tell) -> Suppressed:
         """The table, and which of its cells are hidden."""
@@ -184,7 +175,7 @@ class _WithPattern(TableOptions):
         return from_frame(table, _with_text_codes(self.pattern, self.dimensions))
 
 
-class FillOptions(_WithPattern):
+class FillOptions(ResidualOptions, _WithPattern):
     """The options of `fill_file`."""
 
     output: Path = option(..., "Where the table goes.", flag="-o --output")
@@ -192,27 +183,18 @@ class FillOptions(_WithPattern):
         None, "Columns of further variables, filled together with the first.", metavar="V,W", kind="columns"
     )
     fitted: bool = option(False, "Fitted values, without residuals.")
-    modulo: float | None = option(None, "Take only remainders of D to be secret. Mind the warning.", metavar="D")
-    residual_scale: float = option(1.0, "What residuals are multiplied by.", metavar="F")
-    residual_sd: float | None = option(None, "Their standard deviation instead.", metavar="S")
-    keep_variance: bool = option(False, "Keep the sum of squares with --modulo.")
     sums: list[str] | None = option(
         None, "A sum of cells: its value, and if it can be published.", metavar="'A,B + C,D'", flag="--sum"
     )
-    seed: int | None = option(None, "For a result that can be repeated. Keep it secret.", metavar="N")
 
 
-class AuditOptions(_WithPattern):
+class AuditOptions(Intruder, _WithPattern):
     """The options of `audit_file`."""
 
     allow_negative: bool = option(False, "Cells may be negative, as far as an intruder knows.")
-    whole: bool = option(False, "He knows that cells are whole numbers.")
     known: list[str] | None = option(None, "A cell whose value he knows, by its codes.", metavar="A,B")
-    at_least: float | None = option(None, "He knows that no inner cell is below L.", metavar="L")
-    at_most: float | None = option(None, "He knows that no inner cell is above U.", metavar="U")
-    within_percent: float | None = option(None, "He knows every inner cell to within P percent.", metavar="P")
-    protection: float = option(10.0, "Percent of its value that the interval of a cell must be wide.", metavar="P")
-    sides: str = option("sliding", "sliding (the whole width), or each side of the value.")
+    at_least: float | None = same_as(Intruder, "at_least")
+    at_most: float | None = same_as(Intruder, "at_most")
     output: Path | None = option(None, "Where the intervals go. Keep them inside.", flag="-o --output")
 
 
@@ -237,9 +219,7 @@ def suppress_file(options: SuppressOptions, tell: Tell, shield: Shield | None = 
 def fill_file(options: FillOptions, tell: Tell, shield: Shield | None = None) -> TableResult:
     """Put decimals in the place of hidden cells. Nothing is written if one of these follows from the others."""
     _check_outputs(options)
-    sizes = {name: getattr(options, name) for name in ("residual_scale", "residual_sd", "keep_variance", "seed")}
-    changed = any(size != FillOptions.model_fields[name].default for name, size in sizes.items())
-    if options.fitted and (options.also or changed):
+    if options.fitted and (options.also or options.changed({*ResidualOptions.model_fields} - {"modulo"})):
         raise ParameterError(
             "--fitted: there are no residuals", "leave their options, further columns and the seed out"
         )
@@ -248,7 +228,7 @@ def fill_file(options: FillOptions, tell: Tell, shield: Shield | None = None) ->
     if options.fitted:
         filled = fitted(s, options.modulo)
     else:
-        filled = fill(s, modulo=options.modulo, others=[options.read(name) for name in options.also or ()], **sizes)
+        filled = fill(s, others=[options.read(name) for name in options.also or ()], **options.only(ResidualOptions))
     summands = {text: [part.strip() for part in text.split(" + ")] for text in options.sums or ()}
     sums = {text: filled.sum_of(_cells(parts, options.dimensions)) for text, parts in summands.items()}
     figures = {
@@ -266,14 +246,9 @@ def audit_file(options: AuditOptions, tell: Tell, shield: Shield | None = None) 
     """Find the interval an intruder can derive for each hidden cell; write these, and a report, where asked for."""
     _check_outputs(options)
     s = options.suppressed(tell)
-    names = ("whole", "protection", "sides", "at_least", "at_most", "within_percent")
-    found = intervals(
-        s,
-        nonnegative=not options.allow_negative,
-        known=_cells(options.known or (), options.dimensions),
-        progress=tell,
-        **{name: getattr(options, name) for name in names},
-    )
+    known = _cells(options.known or (), options.dimensions)
+    asked = {**options.only(Intruder), "nonnegative": not options.allow_negative, "known": known}
+    found = intervals(s, progress=tell, **asked)
     written = _write(options, found.to_frame(), lambda: report(s, options, found=found), shield, private=True)
     exact, near = found.count(EXACT), found.count(NEAR)
     figures = {

@@ -257,25 +257,24 @@ def print_rules(console: Console, found: Description, indent: str = "") -> None:
         console.print(f"{indent}Never above: {escape(some_names(orders))}")
 
 
-def suppressed_table(told: Mapping[str, Any], written: Sequence[Path]) -> None:
+def suppressed_table(figures: Mapping[str, Any], written: Sequence[Path]) -> None:
     """What became of a table: counts, sums that were asked for, verdicts, warnings."""
     console = open_console()
-    why = f", {told['primary']:,} of them for their own sake and {told['secondary']:,} to protect them"
-    known = why if told["primary"] else ""  # a pattern need not say why cells are hidden
-    console.print(f"{told['cells']:,} cells: {told['suppressed']:,} hidden{known}")
-    for text, found in told.get("sums", {}).items():
+    why = f", {figures['primary']:,} of them for their own sake and {figures['secondary']:,} to protect them"
+    known = why if figures["primary"] else ""  # a pattern need not say why cells are hidden
+    console.print(f"{figures['cells']:,} cells: {figures['suppressed']:,} hidden{known}")
+    for text, found in figures.get("sums", {}).items():
         word = "can be published" if found["publishable"] else "must not be published: it has decimals"
         console.print(escape(f"  {text} = {found['value']:.10g} {word}"))
-    if "exactly_determined" in told:
-        console.print(
-            f"exactly determined: {told['exactly_determined']:,}; nearly determined: {told['nearly_determined']:,}"
-        )
-        for verdict, names in told["named"].items():
+    if "exactly_determined" in figures:
+        exact, near = figures["exactly_determined"], figures["nearly_determined"]
+        console.print(f"exactly determined: {exact:,}; nearly determined: {near:,}")
+        for verdict, names in figures["named"].items():
             for name in names[:MOST_RULES]:
                 console.print(escape(f"  {verdict}: {name}"))
             if len(names) > MOST_RULES:
                 console.print(f"  and {len(names) - MOST_RULES:,} others {verdict}")
-    for warning in told["warnings"]:
+    for warning in figures["warnings"]:
         console.print(escape(f"warning: {warning}"))
     for path in written:
         console.print(escape(f"written: {path}"))

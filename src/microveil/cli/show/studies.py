@@ -61,7 +61,7 @@ def reproducible(known: Sequence[Mapping[str, Any]]) -> None:
 
 
 def reproduction(found: Reproduction) -> None:
-    """A paper's table beside ours, line by line."""
+    """A paper's table and ours, line by line."""
     console, entry = open_console(), found.entry
     console.print(f"{entry.title}: {entry.paper}, {entry.place}", style="bold", markup=False)
     table = Table()

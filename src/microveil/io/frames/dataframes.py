@@ -254,7 +254,8 @@ class NarwhalsFrame(Frame):
     def _gathered(self, column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
         """The cells of some rows, with the index that the column has."""
         if not self.native.implementation.is_pandas_like():
-            return column[rows.tolist()]
+            gathered: nw.Series[Any] = column[rows.tolist()]
+            return gathered
         native = column.to_native()
         return _wrapped(native.iloc[rows].set_axis(native.index))
 

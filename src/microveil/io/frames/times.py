@@ -102,14 +102,13 @@ def _zoned(series: pl.Series, kind: Any) -> pl.Series:
 
 def _as_pandas(cells: pa.Array, template: Any) -> Any:
     """Cells as a pandas series of the type and index of another."""
-    import pandas as pd
-
+    series = type(template)
     if template.dtype == object:
-        found = pd.Series(cells.to_pylist(), dtype=object)
+        found = series(cells.to_pylist(), dtype=object)
     elif getattr(template.dtype, "tz", None) is not None:
-        found = pd.Series(cells.to_pandas()).astype("datetime64[us]").dt.tz_localize("UTC").astype(template.dtype)
+        found = series(cells.to_pandas()).astype("datetime64[us]").dt.tz_localize("UTC").astype(template.dtype)
     else:
-        found = pd.Series(cells.to_pandas()).astype(template.dtype)
+        found = series(cells.to_pandas()).astype(template.dtype)
     return found.set_axis(template.index).rename(template.name)
 
 
