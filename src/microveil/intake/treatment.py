@@ -129,13 +129,8 @@ def treat_columns(
     rest = [name for name in frame.names if name not in {*explicit, *left_out, *renumbered, *constant}]
     if confidential is None:  # numbers are protected
         rest = [name for name in rest if found[name].kind not in NUMBERS]
-    if confidential is not None and rest and not keeps_rest(keep):
-        raise DataError(
-            f"{_listed(rest)} {'have' if len(rest) > 1 else 'has'} no role, and nothing is released as it is without a "
-            "word",
-            "name what may be in clear in keep (or keep='rest'), what is to be left out in drop, and the others in "
-            "confidential",
-        )
+    if confidential is not None:  # whoever names what is to be protected has named what is not; it is said
+        kept = (*kept, *rest)
     if keeps_rest(keep):
         kept = (*kept, *(name for name in [*rest, *left_out, *shared] if name not in kept))
         left_out, renumbered = (), tuple(name for name in renumbered if name in units)

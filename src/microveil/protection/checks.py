@@ -61,14 +61,15 @@ def check_text_columns(frame: Frame, shown: Collection[str] = ()) -> None:
             )
 
 
-def check_in_clear(columns: Sequence[str], roles: Roles, keep: Choice) -> tuple[str, ...]:
+def check_in_clear(columns: Sequence[str], roles: Roles, keep: Choice, *, chosen: bool) -> tuple[str, ...]:
     """The columns of rows that are not in memory that are released as they are; refuse those nobody has named.
 
-    There, only numbers are protected, and nothing is left out.
+    There, only numbers are protected, and nothing is left out. Whoever has `chosen` the confidential ones has named the
+    others, too.
     """
     taken = {*roles.confidential, *roles.shown}
     others = [name for name in columns if name not in taken]
-    kept = others if keeps_rest(keep) else named(dict.fromkeys(columns, True), "keep", keep)
+    kept = others if keeps_rest(keep) or chosen else named(dict.fromkeys(columns, True), "keep", keep)
     for name in kept:
         if name in roles.confidential:
             raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")

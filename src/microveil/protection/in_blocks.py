@@ -73,7 +73,7 @@ def protect_blocks(
         chosen = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
         kept = [] if keeps_rest(options.keep) else named(numeric, "keep", options.keep)
         roles = resolve_roles(numeric, **chosen, strata=None, taken_already=kept)
-        in_clear = checks.check_in_clear(file.names, roles, options.keep)
+        in_clear = checks.check_in_clear(file.names, roles, options.keep, chosen=options.confidential is not None)
         if options.confidential is None:
             checks.check_text_columns(head, in_clear)
             checks.check_other_types(file, in_clear)

@@ -64,7 +64,7 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     columns = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
     kept = [] if keeps_rest(options.keep) else named(source.numeric, "keep", options.keep)
     roles = resolve_roles(source.numeric, **columns, strata=None, taken_already=kept)
-    in_clear = checks.check_in_clear(source.names, roles, options.keep)
+    in_clear = checks.check_in_clear(source.names, roles, options.keep, chosen=options.confidential is not None)
     head = open_frame(source.head())
     if options.confidential is None:
         checks.check_text_columns(head, in_clear)
