@@ -38,6 +38,7 @@ def test_a_recipe_without_a_seed_gives_a_release_of_the_same_dose(folder: Path) 
     one, other = (mv.run(folder / "public.toml") for _ in range(2))
     assert one.settings["parameters"]["noise_sd_ratio"] == 0.5
     assert not one.data.equals(other.data)
+    assert one.data.columns == survey.columns, "what had no role was released as it is"
     changed = {name for name in survey.columns if not one.data[name].equals(survey[name])}
     assert changed == {"wages", "employees"}
 
@@ -49,7 +50,7 @@ def test_a_recipe_runs_on_the_command_line(folder: Path, capsys: pytest.CaptureF
 
 
 def test_a_policy_is_held_against_the_figures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--method", "pca", "--seed", "1", "--policy", folder / "policy.toml", "--json"]
+    options = ["--method", "pca", "--keep", "rest", "--seed", "1", "--policy", folder / "policy.toml", "--json"]
     code, out, err = run(capsys, "protect", folder / "survey.csv", "-o", folder / "out.csv", *options)
     assert code == 0, err
     verdict = json.loads(out)["assessment"]["policy"]
@@ -62,8 +63,8 @@ def test_a_policy_is_held_against_the_figures(folder: Path, capsys: pytest.Captu
 
 def test_a_dictionary_says_what_columns_hold(folder: Path) -> None:
     survey = pl.read_csv(folder / "survey.csv")
-    declared = mv.protect(survey, "pca", rules=folder / "dictionary.toml", seed=1).data
-    free = mv.protect(survey, "pca", rules=None, seed=1).data
+    declared = mv.protect(survey, "pca", keep="rest", rules=folder / "dictionary.toml", seed=1).data
+    free = mv.protect(survey, "pca", keep="rest", rules=None, seed=1).data
     assert (
         (declared["rd_spending"] == -9).sum() == (survey["rd_spending"] == -9).sum() > (free["rd_spending"] == -9).sum()
     )

@@ -343,10 +343,10 @@ def test_a_recipe_says_which_version_wrote_it(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"of version 2, and this microveil reads 1; use a newer microveil"):
-        recipes.read({"recipe": 2, "method": "pca", "something": "new"})
-    (tmp_path / "r.toml").write_text('recipe = 2\nmethod = "pca"\n')
-    with pytest.raises(FileError, match=r"r\.toml' is no recipe file: it is of version 2"):
+    with pytest.raises(ParameterError, match=r"of version 3, and this microveil reads 2; use a newer microveil"):
+        recipes.read({"recipe": 3, "method": "pca", "something": "new"})
+    (tmp_path / "r.toml").write_text('recipe = 3\nmethod = "pca"\n')
+    with pytest.raises(FileError, match=r"r\.toml' is no recipe file: it is of version 3"):
         recipes.read(tmp_path / "r.toml")
 
 

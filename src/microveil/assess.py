@@ -27,7 +27,7 @@ from microveil.options import Assess, AssessFiles, declared_by
 from microveil.protection.checks import checked_seed
 from microveil.protection.in_memory import READING
 from microveil.release.release import Release
-from microveil.report.reporter import in_file_order, pair_of
+from microveil.report.reporter import in_file_order, original_of, pair_of
 from microveil.storage.disk_columns import Shelf, memory_in_bytes, temporary_folder
 
 TRIED = 1_000
@@ -108,7 +108,7 @@ def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure,
 
 def held_rows(release: Release) -> int:
     """Rows of a release that are at hand: all, or those of a sample."""
-    return pair_of(release)[1].count
+    return original_of(release).count
 
 
 @declared_by(AssessFiles, "holdout", "engine", "delimiter", "decimal", "encoding")

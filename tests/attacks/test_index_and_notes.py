@@ -90,17 +90,17 @@ def test_one_level_of_several_can_be_kept() -> None:
 
 
 def test_what_is_no_level_cannot_be_kept() -> None:
-    with pytest.raises(ParameterError, match="keep: the index has no level 'hwo'; did you mean 'who'"):
+    with pytest.raises(ParameterError, match="keep: there is no column 'hwo'; did you mean 'who'"):
         mv.protect(people(pd.Index(NAMES, name="who")), keep=["hwo"])
     for data in (people(), pl.DataFrame(amounts()), np.column_stack(list(amounts().values()))):
-        with pytest.raises(ParameterError, match="keep: the index has no level 'who'"):
+        with pytest.raises(ParameterError, match="keep: there is no column 'who'"):
             mv.protect(data, keep="who")
 
 
 def test_a_column_is_no_name_and_its_cells_are_in_no_message() -> None:
     data = people(pd.Index(NAMES, name="who"))
     for keep in (data["a"], [data["a"]], {"who": 1}):
-        with pytest.raises(ParameterError, match="keep: takes the names of index levels, not"):
+        with pytest.raises(ParameterError, match="keep: takes the names of columns, not"):
             mv.protect(data, keep=keep)
 
 
@@ -164,8 +164,13 @@ def test_metadata_of_arrow_stay_behind_unless_asked_for(make: Any) -> None:
 
 def test_what_pandas_notes_about_its_types_stays() -> None:
     table = pa.Table.from_pandas(people(pd.Index(NAMES, name="who")))
-    release = mv.protect(table, seed=1)
+    release = mv.protect(table, keep=["who"], seed=1)
     assert release.data.to_pandas().index.name == "who", "a column, as any other is"
+    assert not any("notes on the table" in warning for warning in release.warnings)
+    release = mv.protect(table, seed=1)
+    assert release.data.column_names == [*amounts()], "and an identifier"
+    assert release.data.to_pandas().index.equals(pd.RangeIndex(ROWS))
+    assert "person" not in str(release.data.schema.metadata)
     assert not any("notes on the table" in warning for warning in release.warnings)
 
 

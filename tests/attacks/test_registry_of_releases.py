@@ -31,7 +31,7 @@ def firms(count: int = 1_000, seed: int = 1) -> pl.DataFrame:
 
 def released(frame: Any, registry: Path, **options: Any) -> list[str]:
     """What is said of earlier releases."""
-    warnings = mv.protect(frame, "noise", seed=1, registry=registry, **options).warnings
+    warnings = mv.protect(frame, "noise", keep="rest", seed=1, registry=registry, **options).warnings
     return [warning for warning in warnings if "were in a release of" in warning]
 
 
@@ -83,9 +83,10 @@ def test_other_data_raise_no_alarm(other: pl.DataFrame, tmp_path: Path) -> None:
 def test_a_file_and_a_table_are_the_same(tmp_path: Path) -> None:
     registry, source, output = (tmp_path / name for name in ("registry", "a.parquet", "b.parquet"))
     firms().write_parquet(source)
-    mv.protect_file(source, output, "pca", seed=1, registry=registry)
+    options = {"keep": ["region"], "seed": 1, "registry": registry}
+    mv.protect_file(source, output, "pca", **options)
     assert share(released(firms(), registry)) == 1
-    said = mv.protect_file(source, output, "pca", seed=1, registry=registry, overwrite=True).warnings
+    said = mv.protect_file(source, output, "pca", overwrite=True, **options).warnings
     assert any("the nearest of 2 such releases" in warning for warning in said)
 
 
@@ -138,7 +139,7 @@ def test_on_the_command_line(
     monkeypatch.chdir(tmp_path)
     firms().write_csv("a.csv")
     Path("p.toml").write_text('[policy]\nname = "x"\nversion = 1\n[limits]\nks = {at_most = 0.0}\n')
-    options = ["--method", "pca", "--registry", "registry", "--json", "--seed", "1"]
+    options = ["--method", "pca", "--registry", "registry", "--keep", "region", "--json", "--seed", "1"]
     assert run(capsys, "protect", "a.csv", "-o", "b.csv", *options, "--policy", "p.toml")[0] == 1
     assert not Path("registry").exists()
     code, printed, _ = run(capsys, "protect", "a.csv", "-o", "b.csv", *options, "--save-recipe", "r.toml")

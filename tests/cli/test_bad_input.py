@@ -42,10 +42,10 @@ FILES = {
     "one row": (f"a,b\n1,{SENTINEL}\n", "1 row"),
     "two rows": (f"a,b\n1,{SENTINEL}\n2,3\n", "2 rows"),
     "one column": (f"a\n1\n{SENTINEL}\n3\n4\n", "'a'"),
-    "one numeric column": (f"a,t\n1,x\n{SENTINEL},y\n3,z\n4,w\n", "'a'"),
-    "no numeric column": ("s,t\nu,x\nv,y\nw,z\n", "no numeric column"),
+    "one column that varies": (f"a,t\n1,x\n{SENTINEL},x\n3,x\n4,x\n", "'a'"),
+    "texts that are all the same": ("s,t\nu,x\nu,x\nu,x\n", "no column to protect"),
     "all constant": (f"a,b\n1,{SENTINEL}\n1,{SENTINEL}\n1,{SENTINEL}\n", "constant"),
-    "nothing but missing cells": (f"a,b,s\n,,{SENTINEL}x\n,,u\n,,v\n,,w\n", "'a'"),
+    "nothing but missing cells": (f"a,b,s\n,,{SENTINEL}x\n,,{SENTINEL}x\n,,{SENTINEL}x\n", "no column to protect"),
     "infinite cell": (f"a,b\n1,{SENTINEL}\n3,inf\n5,1\n7,7\n", "'b' has 1 infinite cell;"),
     "minus infinity": (f"a,b\n-inf,{SENTINEL}\n3,2\n-inf,1\n7,7\n", "'a' has 2 infinite cells"),
     "duplicate names": (f"a,a\n1,{SENTINEL}\n3,4\n5,1\n7,7\n", "'a'"),
@@ -64,21 +64,28 @@ def test_a_bad_file_is_refused(case: str, tmp_path: Path, capsys: pytest.Capture
 
 
 PCA = ["--method", "pca"]
+PCA_OF_NUMBERS = [*PCA, "--keep", "rest"]
 OPTIONS = {
     "unknown column": (["--confidential", "a,nix"], "confidential: there is no column 'nix'"),
-    "text in a numeric role": (["--confidential", "a,t"], "'t' is not numeric"),
+    "text for a method of numbers": ([*PCA, "--confidential", "a,t"], "pca cannot protect labels, and column 't' has"),
+    "text for a method of numbers, by default": (PCA, "pca cannot protect labels, and column 't' has some; use veil"),
+    "text as a number": (["--kind", "t=amount"], "kinds: column 't' has no numbers"),
+    "text as a date": (["--kind", "t=date"], "kinds: column 't' has no dates"),
+    "unknown kind": (["--kind", "t=nix"], "kinds: 't' cannot be 'nix'"),
+    "a kind of no column": (["--kind", "tt=amount"], "kinds: there is no column 'tt'"),
+    "no kind": (["--kind", "t"], "--kind"),
     "text as weight": (["--weight", "t"], "'t' is not numeric"),
     "weight not positive": (["--weight", "z", "--confidential", "a,b"], "weight"),
     "two roles": (["--confidential", "a,b", "--public", "a"], "'a' is named twice"),
     "no column named": (["--confidential", ","], "confidential"),
     "unknown method": (["--method", "pcaa"], "did you mean 'pca'"),
     "unknown parameter": (["--set", "componets=2"], "did you mean 'components'"),
-    "too many components": ([*PCA, "--set", "components=9"], "components: 9 asked"),
+    "too many components": ([*PCA_OF_NUMBERS, "--set", "components=9"], "components: 9 asked"),
     "component 0 asked": ([*PCA, "--set", "components=0"], "components"),
-    "component out of range": ([*PCA, "--set", "components=[5]"], "no component 5"),
-    "component twice": ([*PCA, "--set", "components=[0,0]"], "listed twice"),
-    "empty component list": ([*PCA, "--set", "components=[]"], "empty"),
-    "sensitive without components": ([*PCA, "--set", "sensitive=a"], "sensitive"),
+    "component out of range": ([*PCA_OF_NUMBERS, "--set", "components=[5]"], "no component 5"),
+    "component twice": ([*PCA_OF_NUMBERS, "--set", "components=[0,0]"], "listed twice"),
+    "empty component list": ([*PCA_OF_NUMBERS, "--set", "components=[]"], "empty"),
+    "sensitive without components": ([*PCA_OF_NUMBERS, "--set", "sensitive=a"], "sensitive"),
     "parameter of another perturbation": ([*PCA, "--set", "noise_sd_ratio=1"], "perturb='noise'"),
     "ratio out of range": ([*PCA, "--set", "perturb=noise", "--set", "noise_sd_ratio=-1"], "noise_sd_ratio"),
     "unknown perturbation": ([*PCA, "--set", "perturb=swop"], "did you mean 'swap'"),
@@ -240,7 +247,7 @@ def test_an_existing_output_survives_a_failure(good: Path, tmp_path: Path, capsy
     out = tmp_path / "out.csv"
     out.write_text("precious")
     assert "components: 9 asked" in refused(
-        capsys, tmp_path, good, "-o", out, "--overwrite", *PCA, "--set", "components=9"
+        capsys, tmp_path, good, "-o", out, "--overwrite", *PCA_OF_NUMBERS, "--set", "components=9"
     )
     assert out.read_text() == "precious"
 

@@ -38,12 +38,16 @@ def test_protect_writes_a_table_of_the_same_shape_and_says_what_was_kept(
     # Weights fall with the size of the firms, so that a large firm in the wrong place would show at once.
     assert max(map(float, closely.groups())) <= 0.25
     assert "holds in every row: turnover_total = turnover_domestic + turnover_export" in printed
-    assert re.search(r"Risk: 100\.0 % .* before, \d+\.\d\d % after .*chance 0\.08 %", printed)
+    assert printed.count("In clear: weight\n") == printed.count("Note: released as they are: weight\n") == 1
+    linked = r"By the protected columns: 100\.0 % .* before, \d+\.\d\d % after .*chance 0\.08 %"
+    assert re.search(linked, printed)
     before, after = pl.read_csv(survey), pl.read_csv(out)
     assert after.schema == before.schema, "whole numbers stay whole"
     assert after.height == before.height
-    for passed in ("region", "industry", "weight"):
-        assert after[passed].equals(before[passed])
+    assert after["weight"].equals(before["weight"])
+    for labels in ("region", "industry"):
+        assert after[labels].sort().equals(before[labels].sort()), "each label as often as before"
+        assert (after[labels] == before[labels]).mean() < 0.5, "but not where it was"
     for column in ("investment", "energy_cost"):
         assert after[column].is_null().equals(before[column].is_null())
     assert (after["rd_spending"] == -9).equals(before["rd_spending"] == -9)
@@ -60,7 +64,8 @@ def test_protect_writes_a_table_of_the_same_shape_and_says_what_was_kept(
 
 def test_exact_moments_can_be_asked_for(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "released.csv"
-    code, printed, _ = run(capsys, "protect", survey, "-o", out, "--weight", "weight", "--method", "pca")
+    asked = ["--weight", "weight", "--method", "pca", "--keep", "rest"]
+    code, printed, _ = run(capsys, "protect", survey, "-o", out, *asked)
     assert code == 0
     assert "Kept exactly: weighted means" in printed
     before, after = pl.read_csv(survey), pl.read_csv(out)
@@ -73,7 +78,8 @@ def test_exact_moments_can_be_asked_for(survey: Path, tmp_path: Path, capsys: py
 def test_doses_are_those_that_were_reached(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Noise is in all of the variance, and changes a tenth of it."""
     out = tmp_path / "released.csv"
-    code, printed, _ = run(capsys, "protect", survey, "-o", out, "--method", "noise", "--rules", "none", "--seed", SEED)
+    asked = ["--method", "noise", "--keep", "rest", "--rules", "none", "--seed", SEED]
+    code, printed, _ = run(capsys, "protect", survey, "-o", out, *asked)
     assert code == 0
     told = re.search(r"Dose: 1 - correlation with the original is (.*), from (.*) to (.*) by column", printed)
     assert told is not None
@@ -142,6 +148,9 @@ def test_json_is_one_object_and_nothing_else(survey: Path, tmp_path: Path, capsy
     assert told["kept"]["rank correlation"] < 0.1
     assert told["kept"]["distribution"] < 0.1
     assert told["dose"]["wages"]["cells_changed"] > 0.99
+    assert told["labels"].keys() == {"region", "industry"}
+    assert all(dose["cells_changed"] > 0.5 for dose in told["labels"].values())
+    assert (told["in_clear"], told["kinds"]["region"], told["kinds"]["wages"]) == ([], "category", "count")
     assert told["risk"]["before"]["value"] == 1.0
     assert {"value", "low", "high", "chance", "better", "range", "meaning"} <= told["risk"]["after"].keys()
     assert str(SEED) not in printed
@@ -195,7 +204,7 @@ def test_parameters_reach_the_method(survey: Path, tmp_path: Path, capsys: pytes
     code, printed, _ = run(
         capsys, "protect", survey, "-o", tmp_path / "o.parquet", "--json", "--method", "pca",
         "--set", "perturb=redraw", "--set", "components=sensitive", "--set", "sensitive=wages,employees",
-        "--set", "sensitive_share=0.5", "--public", "hours_worked", "--strata", "region",
+        "--set", "sensitive_share=0.5", "--public", "hours_worked", "--strata", "region", "--keep", "industry",
     )  # fmt: skip
     told = json.loads(printed)
     assert code == 0
@@ -253,7 +262,7 @@ def test_what_is_kept_is_told_with_weights_and_strata(
         printed = run(capsys, "protect", survey, *files, *options)[1]
         return printed, report.read_text()
 
-    printed, report = told("--weight", "weight", "--strata", "region", "--method", "pca")
+    printed, report = told("--weight", "weight", "--strata", "region", "--method", "pca", "--keep", "industry")
     assert re.search(r"Kept exactly: weighted means .*, in every stratum", printed)
     assert "weighted column means in every stratum (in standard deviations)" in report
     assert "weighted variances and covariances in every stratum (" in report
@@ -277,7 +286,8 @@ def test_rules_none_treats_codes_as_values(survey: Path, tmp_path: Path, capsys:
     assert "taken for a code" not in run(capsys, "protect", survey, "-o", out, "--rules", "none")[1]
     after = pl.read_csv(out)["rd_spending"] == -9
     assert (before & after).sum() < before.sum() / 2, "as a value, -9 goes to other records"
-    run(capsys, "protect", survey, "-o", out, "--overwrite", "--rules", "none", "--method", "pca", "--quiet")
+    asked = ["--overwrite", "--rules", "none", "--method", "pca", "--keep", "rest", "--quiet"]
+    assert run(capsys, "protect", survey, "-o", out, *asked)[0] == 0
     assert (pl.read_csv(out)["rd_spending"] == -9).sum() == 0
 
 
@@ -309,7 +319,9 @@ def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys:
     assert code == 0
     assert "Kept exactly: linear rules" in printed
     assert "Kept closely: weighted means" in printed
-    assert "Risk" in printed
+    assert "By the protected columns: 100.0 %" in printed
+    assert "labels: region, industry" in printed
+    assert "labels are others in" in printed
     assert {path.name for path in folder.iterdir()} == {
         "released.csv", "report-internal.html", "report-internal.json", "report-public.html", "report-public.json",
         "recipe.toml",
@@ -389,6 +401,11 @@ def test_names_with_spaces_and_years_can_be_named(tmp_path: Path, capsys: pytest
     source.write_text("id, wages,2019,2020\nx,2,3,4\ny,9,1,7\nz,7,2,2\nw,1,8,5\n")
     arguments = ["--confidential", "wages,2019,2020", "--set", "components=sensitive", "--set", "sensitive=2019"]
     arguments += ["--method", "pca", "--set", "exact=false"]
-    code, _, err = run(capsys, "protect", source, "-o", out, *arguments)
+    code, _, err = run(capsys, "protect", source, "-o", out, *arguments, "--keep", "id")
     assert (code, err) == (0, "")
     assert pl.read_csv(out).columns == ["id", " wages", "2019", "2020"]
+    assert pl.read_csv(out)["id"].to_list() == ["x", "y", "z", "w"]
+    code, said, _ = run(capsys, "protect", source, "-o", out, *arguments, "--overwrite")
+    assert code == 0
+    assert "Note: left out of the release: column 'id' (identifier: " in said
+    assert pl.read_csv(out).columns == [" wages", "2019", "2020"]

@@ -105,7 +105,7 @@ SUCCESS = {
     "protect": ["protect", "in.csv", "-o", "out.csv", "--report", "r.html", "--public-report", "p.html",
                 "--save-recipe", "recipe.toml", "--seed", "5"],
     "protect as json": ["protect", "in.csv", "-o", "out.csv", "--json", "--method", "pca", "--include-seed",
-                        "--save-recipe", "recipe.toml", "--shuffle-rows", "--drop-identifiers"],
+                        "--save-recipe", "recipe.toml", "--shuffle-rows", "--keep", "town,letter,coin"],
     "assess": ["assess", "in.csv", "in.csv", "--measures", "dbrl,pil"],
     "assess as json": ["assess", "in.csv", "in.csv", "--measures", "dbrl,pil", "--json"],
     "protect in blocks": ["protect", "in.csv", "-o", "out.csv", "--engine", "stream", "--method", "ipso",
@@ -124,7 +124,9 @@ PROTECT = ["protect", "in.csv", "-o", "out.csv"]
 TABLE = ["table", "suppress", "in.csv", "-o", "out.csv"]
 FAILURE = {
     "an unknown column": [*PROTECT, "--confidential", "wages,nix"],
-    "text in a numeric role": [*PROTECT, "--confidential", "wages,town"],
+    "labels for a method of numbers": [*PROTECT, "--method", "pca", "--confidential", "wages,town"],
+    "text as a number": [*PROTECT, "--kind", "town=amount"],
+    "text as a date": [*PROTECT, "--kind", "town=date"],
     "text as weight": [*PROTECT, "--weight", "town"],
     "a weight below zero": [*PROTECT, "--weight", "coded", "--confidential", "wages,rent"],
     "too many labels": [*PROTECT, "--public", "email", "--method", "ipso", "--engine", "stream"],
@@ -249,7 +251,7 @@ def test_what_holds_the_seed_is_private(folder: Path) -> None:
     (folder / "r.html").write_text("old, for all to read")
     (folder / "r.html").chmod(0o644)
     reports = ["--report", "r.html", "--public-report", "p.html", "--save-recipe", "recipe.toml", "--include-seed"]
-    done = run(folder, *PROTECT, *reports, "--seed", "20301", "--method", "pca", "--overwrite")
+    done = run(folder, *PROTECT, *reports, "--seed", "20301", "--method", "pca", "--keep", "rest", "--overwrite")
     assert done.returncode == 0, done.stderr
     with_seed = {path.name for path in folder.iterdir() if path.is_file() and b"20301" in path.read_bytes()}
     assert with_seed == {"r.html", "r.json", "recipe.toml"}

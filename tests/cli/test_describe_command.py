@@ -34,9 +34,10 @@ def test_what_is_found_is_shown_and_saved(sales: Path, capsys: pytest.CaptureFix
     code, out, _ = run(capsys, "describe", sales, "-o", sales.with_name("d.toml"))
     assert code == 0
     assert "Holds in 94.0 % of the rows: total = home + abroad (30 exceptions" in out
-    assert "identifier? it numbers the rows" in out
+    assert re.search(r"line +│ identifier .* it numbers the rows", out)
     assert "net <= total" in out
     saved = tomllib.loads(sales.with_name("d.toml").read_text())
+    assert saved["columns"]["line"] == {"kind": "identifier"}
     assert saved["sums"] == [{"total": "total", "parts": ["home", "abroad"], "exceptions": 30, "enforce": False}]
     assert {"lower": "net", "upper": "total", "enforce": False} in saved["orders"]
 
@@ -64,9 +65,12 @@ def test_an_order_that_is_lost_is_told_with_the_way_to_keep_it(sales: Path, caps
 def test_rules_are_counted_before_and_after(sales: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules = sales.with_name("d.toml")
     run(capsys, "describe", sales, "-o", rules)
-    options = ("--drop", "line", "--method", "noise", "--seed", 1, "--rules", rules, "--overwrite")
+    options = ("--method", "noise", "--seed", 1, "--rules", rules, "--overwrite")
+    said = run(capsys, "protect", sales, "-o", sales.with_name("o.csv"), *options, "--drop", "line")[1]
+    assert "dropped, on request: line" in said
     code, out, _ = run(capsys, "protect", sales, "-o", sales.with_name("o.csv"), *options)
     assert code == 0
+    assert "left out of the release: column 'line'" in out, "the dictionary may tell of it all the same"
     assert "total = home + abroad: 30 times before" in out
     told = json.loads(run(capsys, "protect", sales, "-o", sales.with_name("o.csv"), *options, "--json")[1])
     line = next(line for line in told["audit"] if line["rule"] == "total = home + abroad")
@@ -97,11 +101,15 @@ def test_a_recipe_drops_shuffles_and_knows_units(sales: Path, capsys: pytest.Cap
     assert code == 0
     assert "the rows are in a random order" in said
     held = tomllib.loads(recipe.read_text())
-    assert (held["drop"], held["shuffle_rows"], held["unit"]) == (["line"], True, "shop")
+    assert (held.get("drop"), held["shuffle_rows"], held["unit"]) == (None, True, "shop")
+    assert "left out of the release: column 'line' (identifier: it numbers the rows); keep releases it as it is" in said
+    assert "column 'shop' is numbered anew, in a random order" in said
     assert run(capsys, "run", recipe, "-o", again)[0] == 0
     assert out.read_bytes() == again.read_bytes()
     released = pl.read_csv(out)
+    assert released.columns == ["home", "abroad", "total", "net", "shop", "area"], "without the identifier"
     assert released.height == 500
+    assert set(released["shop"].value_counts()["count"]) == {4}, "rows that shared a number still do"
     assert released["shop"].to_list() != sorted(released["shop"].to_list())
     assert released.group_by("shop").agg(pl.col("area").n_unique())["area"].max() == 1
 
@@ -114,8 +122,11 @@ def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_survey_is_described_in_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "protect", mv.example_file(), "-o", tmp_path / "o.csv", "--method", "noise")
+    code, out, _ = run(
+        capsys, "protect", mv.example_file(), "-o", tmp_path / "o.csv", "--method", "noise", "--keep", "rest"
+    )
     assert code == 0
+    assert "labels: region, industry" in out
     assert "codes, not values: rd_spending (-9)" in out
     assert "Holds in every row: turnover_total = turnover_domestic + turnover_export" in out
 

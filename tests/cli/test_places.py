@@ -36,7 +36,7 @@ def test_a_file_of_another_country_is_told_and_comes_back_so(
     german: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "released.csv"
-    code, _, err = run(capsys, "protect", german, "-o", out, "--method", "pca")
+    code, _, err = run(capsys, "protect", german, "-o", out, "--method", "pca", "--keep", "name")
     assert (code, err) == (0, f"microveil: {german} read as: semicolon, decimal comma, cp1252\n")
     lines = out.read_bytes().decode("cp1252").splitlines()
     assert lines[0] == "turnover;wages;costs;name"
@@ -46,7 +46,7 @@ def test_a_file_of_another_country_is_told_and_comes_back_so(
     assert all("," in row[0] and "." not in row[0] for row in cells)
     assert np.isclose(np.mean([float(row[0].replace(",", ".")) for row in cells]), firms()["turnover"].mean())
     code, printed, err = run(
-        capsys, "protect", german, "-o", out, "--overwrite", "--method", "pca", "--json", "--quiet"
+        capsys, "protect", german, "-o", out, "--overwrite", "--method", "pca", "--keep", "name", "--json", "--quiet"
     )
     assert json.loads(printed)["read_as"] == "semicolon, decimal comma, cp1252"
     assert err == ""
@@ -77,12 +77,15 @@ def test_what_the_user_says_goes_before_what_is_found(tmp_path: Path, capsys: py
 def test_labels_and_sheets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = firms().with_columns(region=pl.Series([1.0, 2.0] * 30))
     pyreadstat.write_sav(frame, tmp_path / "in.sav", variable_value_labels={"region": {1.0: "north", 2.0: "south"}})
-    code, _, err = run(capsys, "protect", tmp_path / "in.sav", "-o", tmp_path / "out.sav", "--method", "pca")
-    assert code == 0
-    assert "labelled, so taken as categories: region" in err
-    after, meta = pyreadstat.read_sav(tmp_path / "out.sav", output_format="polars")
-    assert after["region"].to_list() == frame["region"].to_list()
-    assert meta.variable_value_labels == {"region": {1.0: "north", 2.0: "south"}}
+    for options, same in ((["--method", "pca", "--keep", "region"], True), (["--overwrite"], False)):
+        code, _, err = run(capsys, "protect", tmp_path / "in.sav", "-o", tmp_path / "out.sav", *options)
+        assert code == 0
+        assert "labelled, so taken as categories: region" in err
+        after, meta = pyreadstat.read_sav(tmp_path / "out.sav", output_format="polars")
+        assert (after["region"].to_list() == frame["region"].to_list()) is same
+        assert sorted(after["region"].to_list()) == sorted(frame["region"].to_list())
+        assert meta.variable_value_labels == {"region": {1.0: "north", 2.0: "south"}}
+        assert "name" not in after.columns, "it names the records"
     frame.write_parquet(tmp_path / "in.parquet")
     target = f"{tmp_path / 'out.xlsx'}#Released"
     code, _, _ = run(capsys, "protect", tmp_path / "in.parquet", "-o", target, "--method", "pca", "--quiet")
@@ -97,7 +100,7 @@ def test_from_table_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     connection.close()
     address = f"sqlite:///{tmp_path / 'firms.db'}"
     report, recipe = tmp_path / "report.html", tmp_path / "recipe.toml"
-    options = ["--method", "pca", "--quiet"]
+    options = ["--method", "pca", "--keep", "name", "--quiet"]
     extras = ["--report", report, "--save-recipe", recipe]
     target = f"{address}#released"
     assert run(capsys, "protect", f"{address}#firms", "-o", target, *options, *extras)[0] == 0

@@ -81,6 +81,7 @@ def test_a_policy_that_is_not_met_leaves_nothing(source: Path, capsys: pytest.Ca
     ("options", "words"),
     [
         (("--method", "veil"), "engine='memory'"),
+        (("--method", "ipso"), "columns without a role that would be released as they are: 'region'"),
         (("--method", "ipso", "--strata", "region"), "takes no strata"),
         (("--method", "ipso", "--shuffle-rows"), "takes no strata"),
         (("--method", "ipso", "--memory", "1"), "at least 100MB"),
@@ -110,9 +111,8 @@ def test_auto_streams_what_does_not_fit(
     sampled: int,
 ) -> None:
     monkeypatch.setattr(protecting, "_free_memory", lambda: free)
-    code, printed, _ = run(
-        capsys, "protect", source, "-o", source.with_name("out.parquet"), "--method", method, "--json"
-    )
+    asked = ["--method", method, "--keep", "region", "--json"]
+    code, printed, _ = run(capsys, "protect", source, "-o", source.with_name("out.parquet"), *asked)
     assert code == 0
     assert sum("a sample of 10,000 rows" in said for said in json.loads(printed)["warnings"]) == sampled
 
@@ -131,6 +131,7 @@ def test_formulas_are_told_and_kept_as_from_memory(tmp_path: Path, capsys: pytes
         for engine in ("memory", "stream"):
             output = tmp_path / f"{engine}.csv"
             asked = ["--method", "ipso", "--seed", "5", "--engine", engine, "--json", "--overwrite", *option]
+            asked += ["--keep", "name"]
             code, printed, err = run(capsys, "protect", source, "-o", output, *asked)
             assert code == 0, err
             said = [line for line in json.loads(printed)["warnings"] if "100 cells of text begin as formulas" in line]
@@ -144,7 +145,7 @@ def test_a_result_that_cannot_be_printed_is_written_all_the_same(tmp_path: Path)
     source, output = formulas(tmp_path), tmp_path / "out.csv"
     command = [sys.executable, "-m", "microveil", "protect", source, "-o", output, "--engine", "stream"]
     with Path("/dev/full").open("w") as full:
-        asked = [*map(str, command), "--method", "ipso"]
+        asked = [*map(str, command), "--method", "ipso", "--keep", "name"]
         done = subprocess.run(asked, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert "the result cannot be printed" in done.stderr

@@ -87,6 +87,7 @@ def test_without_the_seed_the_doses_are_the_same_and_the_bytes_are_not(
 ) -> None:
     out, recipe = tmp_path / "o.csv", tmp_path / "recipe.toml"
     asked = ["protect", source, "-o", out, "--method", "noise", "--seed", SEED, "--save-recipe", recipe, "--json"]
+    asked += ["--keep", "group"]
     first = json.loads(run(capsys, *asked)[1])
     text = recipe.read_text()
     assert str(SEED) not in text
@@ -103,12 +104,12 @@ def test_without_the_seed_the_doses_are_the_same_and_the_bytes_are_not(
 def test_options_go_before_the_recipe(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe, other, out = tmp_path / "recipe.toml", tmp_path / "other.csv", tmp_path / "new.parquet"
     people()[:100].write_csv(other)
-    asked = ["--method", "noise", "--set", "noise_sd_ratio=0.1", "--save-recipe", recipe, "--quiet"]
+    asked = ["--method", "noise", "--keep", "group", "--set", "noise_sd_ratio=0.1", "--save-recipe", recipe, "--quiet"]
     assert run(capsys, "protect", source, "-o", tmp_path / "o.csv", *asked)[0] == 0
     given = ["--input", other, "--output", out, "--seed", 5, "--set", "noise_sd_ratio=0.9"]
     assert run(capsys, "run", recipe, *given, "--quiet") == (0, "", "")
     expected = tmp_path / "expected.parquet"
-    again = ["--method", "noise", "--set", "noise_sd_ratio=0.9", "--seed", 5, "--quiet"]
+    again = ["--method", "noise", "--keep", "group", "--set", "noise_sd_ratio=0.9", "--seed", 5, "--quiet"]
     assert run(capsys, "protect", other, "-o", expected, *again)[0] == 0
     assert pl.read_parquet(out).equals(pl.read_parquet(expected))
 
@@ -119,6 +120,7 @@ def test_another_output_leaves_the_reports_of_the_first_alone(
 ) -> None:
     recipe, report, public = tmp_path / "recipe.toml", tmp_path / "r.html", tmp_path / "p.html"
     asked = ["--method", "noise", "--save-recipe", recipe, "--report", report, "--public-report", public, "--quiet"]
+    asked += ["--keep", "rest"]
     assert run(capsys, "protect", source, "-o", tmp_path / "o.csv", *asked) == (0, "", "")
     kept = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     code, printed, err = run(capsys, "run", recipe, "-o", tmp_path / "other.csv")
@@ -138,7 +140,7 @@ def test_another_output_leaves_the_reports_of_the_first_alone(
 
 def test_another_input_is_told_and_no_failure(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "recipe.toml"
-    asked = ["--method", "noise", "--save-recipe", recipe, "--include-seed", "--quiet"]
+    asked = ["--method", "noise", "--keep", "rest", "--save-recipe", recipe, "--include-seed", "--quiet"]
     assert run(capsys, "protect", source, "-o", tmp_path / "o.csv", *asked)[0] == 0
     told = "the input is not the file that the recipe was written for"
     assert told not in run(capsys, "run", recipe, "--overwrite")[1]
@@ -226,7 +228,8 @@ WHOLE = BARE + '[input]\npath = "data/people in.csv"\n[output]\npath = "o.csv"\n
     [
         (BARE, [], "the recipe names no input; give --input FILE"),
         (BARE + '[input]\npath = "data/people in.csv"\n', [], "the recipe names no output; give --output FILE"),
-        (WHOLE.replace("recipe = 1", "recipe = 2"), [], "is no recipe file: it is of version 2"),
+        (WHOLE.replace("recipe = 1", "recipe = 3"), [], "is no recipe file: it is of version 3"),
+        (WHOLE.replace("recipe = 1", "recipe = 2"), [], "noise cannot protect labels, and column 'group' has some"),
         (WHOLE.replace("method", "metod"), [], "is no recipe file"),
         (WHOLE.replace("noise", "noize"), [], "there is no method 'noize'; did you mean 'noise'?"),
         (WHOLE.replace("people in", "nobody"), [], "there is no file"),
@@ -277,6 +280,9 @@ def test_the_seed_needs_a_recipe_to_go_to(source: Path, tmp_path: Path, capsys: 
         {"method": "pca", "strata": "group", "weight": "weight"},
         {"method": "noise", "confidential": ["tax"], "drop": [STRANGE[0], "debt"], "shuffle_rows": True},
         {"method": "pca", "rules": {"columns": {STRANGE[0]: {"special_codes": [-9]}}}},
+        {"method": "veil", "kinds": {"group": "ordered", STRANGE[0]: "amount"}, "confidential": [*STRANGE, "group"]},
+        {"method": "noise", "keep": ["group", STRANGE[0]], "weight": "weight"},
+        {"method": "noise", "keep": "rest", "weight": "weight"},
     ],
     ids=lambda options: ",".join(options),
 )

@@ -28,6 +28,8 @@ from microveil.perturb import PERTURBATIONS
 from microveil.workflow.protecting import protect_file as protect_new_file
 
 protect_file = partial(protect_new_file, overwrite=True, engine="stream")
+protect = partial(mv.protect, keep="rest")
+"""In memory, with identifiers and labels in clear, as a stream releases them."""
 
 ROWS = 70_000  # more than one block of rows that share a generator
 SEED = 5
@@ -66,6 +68,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def remarks(release: mv.Release) -> list[str]:
+    """What is said of a release, but of columns in clear: a stream counts no unique rows, and sees no constants."""
+    about_clear = "unique on the columns in clear", "released as they are: "
+    return [said for said in release.warnings if not any(words in said for words in about_clear)]
+
+
 def eligible(name: str, parameters: dict[str, Any]) -> bool:
     plan = METHODS[name].plan(parameters)
     try:
@@ -81,11 +89,12 @@ def test_a_file_in_blocks_is_protected_as_in_memory(files: Path, name: str, para
     options = {"rules": None, "seed": SEED, "confidential": ["sales", "costs", "far", "staff", "single"], **parameters}
     if name == "factor":
         options |= {"scores": "regression"}
-    inside = mv.protect(survey(), name, **options)
+    inside = protect(survey(), name, **options)
     release = protect_file(files / "in.parquet", files / "out.parquet", name, memory="100MB", **options)
     assert pl.read_parquet(files / "out.parquet").equals(inside.data)
     assert release.kept == pytest.approx(inside.kept, rel=1e-3, abs=1e-15)
-    assert release.warnings == inside.warnings
+    assert remarks(release) == remarks(inside)
+    assert release.in_clear == (*inside.in_clear, "flat") == ("firm", "size", "total", "flat")
     assert release.components.to_rows() == inside.components.to_rows()
 
 
@@ -105,7 +114,7 @@ def test_csv_goes_through_in_its_own_manner(tmp_path: Path, manner: dict[str, An
     data.write_csv(tmp_path / "in.csv", **manner)
     options = {"confidential": ["sales", "costs", "staff"], "public": ["size"], "seed": SEED}
     frame, read = read_table(tmp_path / "in.csv")
-    write_table(mv.protect(frame, method, **options).data, tmp_path / "inside.csv", read)
+    write_table(protect(frame, method, **options).data, tmp_path / "inside.csv", read)
     release = protect_file(tmp_path / "in.csv", tmp_path / "out.csv", method, memory="100MB", **options)
     assert release.rows == 30_000
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "inside.csv").read_bytes()
@@ -160,14 +169,16 @@ def test_some_methods_need_all_rows() -> None:
 @pytest.mark.parametrize("public", [None, ["size"]])
 def test_sums_constants_and_public_columns(files: Path, method: str, public: list[str] | None) -> None:
     data = survey()
-    inside = mv.protect(data, method, public=public, seed=SEED)
-    release = protect_file(files / "in.parquet", files / "out.parquet", method, public=public, seed=SEED)
+    options: dict[str, Any] = {"public": public, "keep": ["firm"], "seed": SEED}
+    inside = mv.protect(data, method, **options)
+    release = protect_file(files / "in.parquet", files / "out.parquet", method, **options)
     found = pl.read_parquet(files / "out.parquet")
     assert found.equals(inside.data)
     assert found.schema == inside.data.schema
     assert release.rules == inside.rules
     assert "total = sales + costs" in release.rules
-    assert release.warnings == inside.warnings
+    assert remarks(release) == remarks(inside)
+    assert release.in_clear == inside.in_clear
     assert release.dose == {name: pytest.approx(dose, abs=1e-9) for name, dose in inside.dose.items()} or all(
         release.dose[name].achieved == pytest.approx(dose.achieved, abs=1e-9) for name, dose in inside.dose.items()
     )
@@ -188,8 +199,9 @@ def test_labels_are_regressed_on(tmp_path: Path, public: Any) -> None:
         )
     )
     data.write_parquet(tmp_path / "in.parquet", row_group_size=3_000)
-    inside = mv.protect(data, "ipso", public=public, seed=SEED)
-    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", public=public, seed=SEED)
+    options: dict[str, Any] = {"public": public, "keep": "rest", "seed": SEED}
+    inside = mv.protect(data, "ipso", **options)
+    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", **options)
     assert pl.read_parquet(tmp_path / "out.parquet").equals(inside.data)
 
 
@@ -197,7 +209,7 @@ def test_a_label_of_one_record_is_refused(tmp_path: Path) -> None:
     region = pl.Series(["north"] * 4_999 + ["moon"])
     survey(5_000).with_columns(region=region).write_parquet(tmp_path / "in.parquet")
     with pytest.raises(DataError, match="1 labels of column 'region' have fewer than 10 rows"):
-        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", public=["region"])
+        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", public=["region"], keep=["firm"])
 
 
 @pytest.mark.parametrize("method", ["ipso", "pca"])
@@ -205,7 +217,7 @@ def test_weights_keep_weighted_moments(tmp_path: Path, method: str) -> None:
     data = survey().with_columns(weight=pl.Series(np.random.default_rng(3).uniform(1, 9, ROWS)))
     data.write_parquet(tmp_path / "in.parquet")
     options: dict[str, Any] = {"confidential": ["sales", "costs", "far"], "weight": "weight", "seed": SEED}
-    inside = mv.protect(data, method, **options)
+    inside = protect(data, method, **options)
     protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", method, **options)
     assert pl.read_parquet(tmp_path / "out.parquet").equals(inside.data)
 
@@ -214,7 +226,7 @@ def test_weights_keep_weighted_moments(tmp_path: Path, method: str) -> None:
 def test_neither_batches_nor_threads_nor_row_groups_change_a_bit(
     tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = survey(140_000)
+    data = survey(140_000).drop("firm")
     found = []
     for groups, memory, threads in ((140_000, "2GB", "1"), (9_999, "100MB", "2"), (50_000, "100MB", "3")):
         monkeypatch.setenv("MICROVEIL_THREADS", threads)
@@ -237,7 +249,7 @@ def test_the_shuffle_on_a_disk_is_the_one_in_memory(
         lambda self, _: (slice(s, min(s + batch, self.count)) for s in range(0, self.count, batch)),
     )
     data = survey(300_000)
-    inside = mv.protect(data, "pca", confidential=["sales", "costs", "far"], seed=SEED)
+    inside = protect(data, "pca", confidential=["sales", "costs", "far"], seed=SEED)
     data.write_parquet(tmp_path / "in.parquet")
     protect_file(
         tmp_path / "in.parquet", tmp_path / "out.parquet", "pca", confidential=["sales", "costs", "far"], seed=SEED
@@ -248,7 +260,7 @@ def test_the_shuffle_on_a_disk_is_the_one_in_memory(
 @pytest.mark.slow
 @pytest.mark.parametrize("marginals", ["original", "smoothed", "stratified"])
 def test_columns_get_their_distributions_back_as_in_memory(files: Path, marginals: str) -> None:
-    options: dict[str, Any] = {"marginals": marginals, "exchange": False, "rules": None, "seed": SEED}
+    options: dict[str, Any] = {"marginals": marginals, "exchange": False, "keep": ["firm"], "rules": None, "seed": SEED}
     inside = mv.protect(survey(), "primp", **options)
     release = protect_file(files / "in.parquet", files / "out.parquet", "primp", **options)
     assert pl.read_parquet(files / "out.parquet").equals(inside.data)
@@ -347,7 +359,8 @@ def test_a_code_in_three_rows_of_many_is_found_as_in_memory(tmp_path: Path) -> N
         protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso")
     roles = {"confidential": ["sales", "size"], "public": ["costs"], "seed": SEED}
     release = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", **roles)
-    assert release.warnings == mv.protect(coded, "ipso", **roles).warnings
+    assert remarks(release) == remarks(mv.protect(coded, "ipso", **roles))
+    assert "released as they are: costs" in release.warnings
     assert any("public column 'costs': 999998 looks like a code" in said for said in release.warnings)
 
 
@@ -361,9 +374,14 @@ def test_amounts_as_text_far_down_are_refused_as_in_memory(tmp_path: Path, endin
     frame.write_parquet(source) if ending == ".parquet" else frame.write_csv(source)
     with pytest.raises(DataError, match="'paid' is text, but most of its cells look like numbers"):
         mv.protect(frame, "ipso")
-    with pytest.raises(DataError, match="'paid' is text, but most of its cells look like numbers"):
+    with pytest.raises(DataError, match="columns without a role that would be released as they are: 'paid'"):
         protect_file(source, target, "ipso")
+    with pytest.raises(DataError, match="'paid' is text, but most of its cells look like numbers"):
+        mv.protect(frame, "ipso", keep="rest")
+    with pytest.raises(DataError, match="'paid' is text, but most of its cells look like numbers"):
+        protect_file(source, target, "ipso", keep="rest")
     assert not target.exists()
+    assert protect_file(source, target, "ipso", keep=["paid"]).in_clear == ("paid",)
     assert protect_file(source, target, "ipso", confidential=["a", "b"]).rows == 32_000
 
 
@@ -380,7 +398,7 @@ def test_notes_on_a_file_stay_behind(tmp_path: Path) -> None:
 
 def test_a_dictionary_can_declare_sums(files: Path) -> None:
     sums = {"sums": [{"total": "total", "parts": ["sales", "costs"]}]}
-    release = protect_file(files / "in.parquet", files / "out.parquet", "ipso", rules=sums, seed=SEED)
+    release = protect_file(files / "in.parquet", files / "out.parquet", "ipso", rules=sums, keep=["firm"], seed=SEED)
     assert "total = sales + costs" in release.rules
     with pytest.raises(DataError, match="not the sum of its parts"):
         protect_file(
@@ -388,9 +406,11 @@ def test_a_dictionary_can_declare_sums(files: Path) -> None:
             files / "no.parquet",
             "ipso",
             rules={"sums": [{"total": "total", "parts": ["sales", "far"]}]},
+            keep=["firm"],
         )
     with pytest.raises(ParameterError, match="can declare sums only"):
-        protect_file(files / "in.parquet", files / "no.parquet", "ipso", rules={"columns": {"sales": {"minimum": 0.0}}})
+        rules = {"columns": {"sales": {"minimum": 0.0}}}
+        protect_file(files / "in.parquet", files / "no.parquet", "ipso", rules=rules, keep=["firm"])
     assert not (files / "no.parquet").exists()
 
 
@@ -409,8 +429,23 @@ def test_a_dictionary_can_declare_sums(files: Path) -> None:
 )
 def test_what_cannot_be_done_in_blocks_is_said(files: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=re.escape(words)):
-        protect_file(files / "in.parquet", files / "no.parquet", **options)
+        protect_file(files / "in.parquet", files / "no.parquet", keep=["firm"], **options)
     assert not (files / "no.parquet").exists()
+
+
+def test_what_would_be_in_clear_is_named_by_whoever_protects(files: Path) -> None:
+    source, target = files / "in.parquet", files / "no.parquet"
+    with pytest.raises(DataError, match="columns without a role that would be released as they are: 'firm'"):
+        protect_file(source, target, "ipso")
+    with pytest.raises(ParameterError, match="keep: there is no column 'frim'; did you mean 'firm'"):
+        protect_file(source, target, "ipso", keep=["frim"])
+    assert not target.exists()
+    for keep in (["firm", "size"], "rest"):
+        release = protect_file(source, files / "out.parquet", "ipso", keep=keep, seed=SEED)
+        assert release.in_clear == (("firm",) if keep == "rest" else ("firm", "size"))
+        assert f"released as they are: {', '.join(release.in_clear)}" in release.warnings
+        found = pl.read_parquet(files / "out.parquet")
+        assert [name for name in found.columns if found[name].equals(survey()[name])] == [*release.in_clear, "flat"]
 
 
 def test_files_of_other_kinds_are_refused(files: Path, tmp_path: Path) -> None:
@@ -425,7 +460,7 @@ def test_files_of_other_kinds_are_refused(files: Path, tmp_path: Path) -> None:
 
 
 def test_the_report_shows_a_sample(files: Path, tmp_path: Path) -> None:
-    release = protect_file(files / "in.parquet", files / "out.parquet", "ipso", seed=SEED)
+    release = protect_file(files / "in.parquet", files / "out.parquet", "ipso", keep=["firm"], seed=SEED)
     assert release.sample is not None
     before, after = release.sample
     assert before.height == after.height <= 10_000

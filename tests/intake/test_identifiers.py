@@ -67,25 +67,29 @@ def table() -> pl.DataFrame:
     )
 
 
-def test_they_are_told_and_stay_unless_somebody_asks() -> None:
-    release = mv.protect(table(), seed=1)
+def test_they_are_kept_if_somebody_asks() -> None:
+    release = mv.protect(table(), keep=["person_id", "email"], seed=1)
     assert release.data.columns == table().columns
-    for name in ("person_id", "email"):
-        assert any(f"'{name}' looks like an identifier" in warning for warning in release.warnings)
+    assert release.data.select("person_id", "email").equals(table().select("person_id", "email"))
+    assert release.in_clear == ("person_id", "email")
+    assert release.unique_in_clear == 1.0
     assert mv.describe(table()).identifiers.keys() == {"person_id", "email"}
 
 
 @pytest.mark.parametrize("make", [lambda f: f, lambda f: f.to_pandas(), lambda f: f.to_arrow()])
-def test_they_are_dropped_on_request(make: object) -> None:
+def test_they_are_left_out(make: object) -> None:
     data = make(table())  # type: ignore[operator]
-    release = mv.protect(data, drop_identifiers=True, seed=1)
+    release = mv.protect(data, seed=1)
     assert type(release.data) is type(data)
     names = list(getattr(release.data, "column_names", getattr(release.data, "columns", [])))
     assert names == ["age", "wages", "rent"]
-    assert "dropped, on request: person_id, email" in release.warnings
-    assert release.recipe()["drop"] == ["person_id", "email"]
+    for name in ("person_id", "email"):
+        assert any(f"left out of the release: column '{name}'" in warning for warning in release.warnings)
     by_name = mv.protect(data, drop=["person_id", "email"], seed=1)
     assert by_name.data.equals(release.data)
+    assert "dropped, on request: person_id, email" in by_name.warnings
+    assert by_name.recipe()["drop"] == ["person_id", "email"]
+    assert mv.protect(data, drop_identifiers=True, seed=1).data.equals(release.data)
     assert "email" in (data.columns if hasattr(data, "columns") and not hasattr(data, "column_names") else ["email"])
 
 

@@ -64,9 +64,9 @@ def again(path: Path) -> tuple[pl.DataFrame, Path]:
 
 
 def protected(path: Path, **options) -> tuple[pl.DataFrame, Path]:
-    """Read a file, protect two columns, write it."""
+    """Read a file, protect two columns, write it with all others."""
     frame, form = read_table(path)
-    release = mv.protect(frame, "pca", confidential=["turnover", "wages"], seed=1, **options)
+    release = mv.protect(frame, "pca", confidential=["turnover", "wages"], keep="rest", seed=1, **options)
     target = path.with_name(f"released{path.suffix}")
     write_table(release.data, target, form)
     return release.data, target

@@ -322,7 +322,7 @@ def test_rules_strata_and_missing_cells_go_along() -> None:
 
 def test_the_columns_that_are_named_stay_as_they_are_and_are_not_protected() -> None:
     frame = firms()
-    release = mv.protect(frame, "cluster_hybrid", clusters="cluster", local="age", global_="size", seed=1)
+    release = mv.protect(frame, "cluster_hybrid", clusters="cluster", local="age", global_="size", keep="rest", seed=1)
     assert sorted(release.dose) == sorted(COLUMNS)
     assert release.data.drop(columns=COLUMNS).equals(frame.drop(columns=COLUMNS))
     assert release.recipe()["parameters"]["clusters"] == ["cluster"]

@@ -410,7 +410,7 @@ def test_a_column_without_values_passes_through_beside_units() -> None:
 
 def test_a_table_without_any_value_is_refused() -> None:
     with pytest.raises(DataError, match="has no values"):
-        mv.protect(np.full((20, 3), np.nan))
+        mv.protect(np.full((20, 3), np.nan), confidential=[0])
 
 
 # --- Sums with holes of their own

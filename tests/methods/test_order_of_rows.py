@@ -73,7 +73,7 @@ def test_no_index_tells_the_old_order() -> None:
 
 def test_measures_know_where_the_rows_were() -> None:
     data = table()
-    plain, shuffled = (mv.protect(data, "noise", seed=3, shuffle_rows=wish) for wish in (False, True))
+    plain, shuffled = (mv.protect(data, "noise", seed=3, shuffle_rows=wish, keep="town") for wish in (False, True))
     chosen = {"confidential": ["wages", "rent", "age"], "measures": ["dbrl"], "seed": 1}
     expected = mv.assess(data, plain.data, **chosen)["dbrl"].value
     assert expected > 0.1, "noise leaves something to link"
@@ -101,10 +101,9 @@ def test_a_file_keeps_the_writing_of_each_row_with_its_row(tmp_path: Path, capsy
     ]
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("code,price,kids,x\n" + "\n".join(lines) + "\n")
+    columns = ["--confidential", "x,kids", "--keep", "code"]
     with pytest.raises(SystemExit) as ended:
-        main(
-            ["protect", str(source), "-o", str(target), "--confidential", "x,kids", "--shuffle-rows", "--method", "pca"]
-        )
+        main(["protect", str(source), "-o", str(target), *columns, "--shuffle-rows", "--method", "pca"])
     assert ended.value.code == 0
     capsys.readouterr()
     before = {line.split(",")[0]: line.split(",")[1] for line in lines}

@@ -499,3 +499,45 @@ def test_sentences_end_once_and_the_engine_is_the_one_that_ran(case: Case) -> No
     assert case.json["internal"]["context"]["engine"] == "memory"
     for text in case.html.values():
         assert not re.search(r"\w\.\.(?!\.)", text)
+
+
+def test_labels_and_dates_are_in_the_reports(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    days = pl.Series("born", rng.integers(0, 20_000, 400)).cast(pl.Date)
+    labels = [
+        pl.Series(name, rng.choice(words, 400)) for name, words in (("area", ["a", "b", "c"]), ("sex", ["f", "m"]))
+    ]
+    data = people().with_columns(days, *labels, firm_id=pl.Series([f"F{number:04d}" for number in range(400)]))
+    release = mv.protect(data, keep="sex", seed=SEED)
+    told = {}
+    for audience in ("internal", "public"):
+        release.report(tmp_path / f"{audience}.html", audience, assessment=assess_release(release, measures=["ks"]))
+        told[audience] = strictly(tmp_path / f"{audience}.json")
+        assert told[audience]["release"]["columns"] == 6
+        assert told[audience]["release"]["roles"]["protected"] == [*people().columns, "born", "area"]
+        assert told[audience]["release"]["roles"]["released as they are"] == ["sex"]
+        lost = {row["column"] for row in told[audience]["plots"]["losses"]["rows"]}
+        assert lost == {*people().columns, "born"}, "dates count as numbers"
+        meanings = {line["statistic"]: line["meaning"] for line in told[audience]["kept"]}
+        assert "groups that labels make" in meanings["group means"]
+    assert told["internal"]["dose"].keys() == {*people().columns, "born", "area"}
+    assert any("column 'firm_id' (identifier" in warning for warning in told["internal"]["warnings"])
+
+
+def test_labels_alone_have_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(6)
+    columns = {name: rng.choice(["x", "y", "z"], 300) for name in ("area", "party", "trade")}
+    pl.DataFrame(columns).write_csv(tmp_path / "in.csv")
+    paths = [str(tmp_path / name) for name in ("in.csv", "out.csv", "r.html")]
+    with pytest.raises(SystemExit) as ended:
+        main(["protect", paths[0], "-o", paths[1], "--report", paths[2]])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert "Protected 3 columns of 300 rows" in said
+    assert "labels are others in" in said
+    assert "come back as they were" not in said
+    told = strictly(tmp_path / "r.json")
+    assert told["dose"].keys() == columns.keys()
+    assert [line["statistic"] for line in told["kept"]] == ["two-way tables"]
+    assert told["measured"] == "Nothing was measured: only labels are protected, and figures are of numbers."
+    assert told["plots"]["losses"]["absent"].endswith("only labels are protected, and figures are of numbers")

@@ -179,6 +179,13 @@ def dictionary_for(rules: Rules, names: Sequence[str]) -> tuple[Dictionary, bool
     return dictionary, False
 
 
+def rules_among(rules: Rules, names: Sequence[str]) -> Rules:
+    """The same rules for a table that has these columns only."""
+    if not isinstance(rules, str | Path | Mapping) or rules in ("infer", "none"):
+        return rules
+    return read_dictionary(rules).among(names).model_dump(exclude_unset=True)
+
+
 def _codes_of(table: Microdata, profile: Profile, number: int) -> tuple[float, ...]:
     return find_codes(table.values, number, *profile.extremes(number))
 

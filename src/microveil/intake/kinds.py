@@ -20,6 +20,7 @@ import numpy as np
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
 from microveil.intake.identifiers import FEWEST_ROWS, SAMPLE, identifier_reason
 from microveil.io.frames.dataframes import Frame
+from microveil.io.frames.validation import SMALLEST_TABLE
 
 Kind = Literal[
     "amount",
@@ -115,8 +116,11 @@ def _levels(frame: Frame, name: str) -> int:
 def _of_numbers(frame: Frame, name: str) -> ColumnKind:
     values = frame.numbers(name)
     present = values[~np.isnan(values)]
-    if present.size == 0 or present.min() == present.max():
-        return ColumnKind("constant", "one value" if present.size else "no values")
+    if present.size == 0:
+        return ColumnKind("constant", "no values")
+    few = present.size < SMALLEST_TABLE  # one or two answers are no constant
+    if not few and present.min() == present.max() and _levels(frame, name) == 1:  # long numbers, too, not only doubles
+        return ColumnKind("constant", "one value")
     whole = bool((present[:SAMPLE] == np.round(present[:SAMPLE])).all() and (present == np.round(present)).all())
     if not whole:
         return ColumnKind("amount")
@@ -133,7 +137,7 @@ def _of_numbers(frame: Frame, name: str) -> ColumnKind:
 
 def _of_text(frame: Frame, name: str) -> ColumnKind:
     levels = _levels(frame, name)
-    if levels <= 1:
+    if levels == 0 or (levels == 1 and not frame.missing(name)):  # who has an answer at all is an answer
         return ColumnKind("constant", "one value" if levels else "no values")
     if frame.has_order(name):
         return ColumnKind("ordered", "its type has an order")

@@ -83,7 +83,10 @@ def resolve_roles(
         free = [name for name in numeric if name not in taken and name not in taken_already]
         protect = tuple(name for name in free if numeric[name] or name in labels)
         if not protect:
-            raise DataError("confidential: there is no column to protect", "check how the file was read")
+            raise DataError(
+                "confidential: there is no column to protect",
+                "check how the file was read; identifiers, free text and constant columns are none",
+            )
     else:
         protect = named(numeric, "confidential", confidential)
         if not protect:

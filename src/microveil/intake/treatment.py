@@ -51,8 +51,7 @@ class Treatment:
     @property
     def no_role(self) -> tuple[str, ...]:
         """Columns that are not protected, whatever they hold."""
-        constant = (name for name, found in self.kinds.items() if found.kind == "constant")
-        return tuple(dict.fromkeys([*self.dropped, *self.left_out, *self.renumbered, *self.kept, *constant]))
+        return tuple(dict.fromkeys([*self.dropped, *self.left_out, *self.renumbered, *self.kept]))
 
     def remarks(self, labels: Collection[str], in_clear: Sequence[str], unique: float) -> list[str]:
         """What there is to say of columns: those in clear first, then those that were not simply perturbed.
@@ -110,7 +109,9 @@ def treat_columns(
     the options of `protect`.
     """
     known = dict.fromkeys(frame.names, True)
-    declared = {**_declared_in(rules, frame.names), **_given(kinds)}
+    dictionary, _ = dictionary_for(rules, frame.names)
+    declared = {name: entry.kind for name, entry in dictionary.columns.items() if entry.kind is not None}
+    declared |= _given(kinds)
     found = find_kinds(frame, declared)
     if isinstance(frame, NumpyFrame):  # an array has no place for columns that are left out: all are protected
         found = {
@@ -128,7 +129,7 @@ def treat_columns(
     constant = {name for name, of in found.items() if of.kind == "constant"}
     rest = [name for name in frame.names if name not in {*explicit, *left_out, *renumbered, *constant}]
     if confidential is None:  # numbers are protected
-        rest = [name for name in rest if found[name].kind not in NUMBERS]
+        rest = [name for name in rest if found[name].kind not in NUMBERS and not frame.is_numeric(name)]
     if confidential is not None:  # whoever names what is to be protected has named what is not; it is said
         kept = (*kept, *rest)
     if keeps_rest(keep):
@@ -158,12 +159,6 @@ def _given(kinds: Any) -> dict[str, str]:
     if not isinstance(kinds, Mapping):
         raise ParameterError(f"kinds: takes a kind for each of some columns, not {type(kinds).__name__}", "give a dict")
     return {str(name): str(kind) for name, kind in kinds.items()}
-
-
-def _declared_in(rules: Rules, names: Sequence[str]) -> dict[str, str]:
-    """The kinds that the dictionary of the columns declares."""
-    dictionary, _ = dictionary_for(rules, names)
-    return {name: entry.kind for name, entry in dictionary.columns.items() if entry.kind is not None}
 
 
 def keeps_rest(keep: Choice) -> bool:

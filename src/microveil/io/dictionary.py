@@ -136,6 +136,15 @@ class Dictionary(Strict):
         """The special codes of a column."""
         return self.columns[name].special_codes if name in self.columns else ()
 
+    def among(self, names: Sequence[str]) -> Dictionary:
+        """What is said of these columns; a rule of some of them and of others stays, and cannot be kept."""
+        return Dictionary(
+            columns={name: entry for name, entry in self.columns.items() if name in names},
+            sums=tuple(entry for entry in self.sums if {*entry.columns} & {*names}),
+            ratios=tuple(entry for entry in self.ratios if {*entry.columns} & {*names}),
+            orders=tuple(entry for entry in self.orders if {*entry.columns} & {*names}),
+        )
+
     def check_names(self, names: Sequence[str]) -> None:
         """Every column that is spoken of must exist."""
         rules: tuple[SumEntry | RatioEntry | OrderEntry, ...] = (*self.sums, *self.ratios, *self.orders)

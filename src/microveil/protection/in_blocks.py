@@ -73,10 +73,11 @@ def protect_blocks(
         chosen = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
         kept = [] if keeps_rest(options.keep) else named(numeric, "keep", options.keep)
         roles = resolve_roles(numeric, **chosen, strata=None, taken_already=kept)
-        in_clear = checks.check_in_clear(file.names, roles, options.keep, chosen=options.confidential is not None)
+        on_purpose = {*roles.shown, *kept}
         if options.confidential is None:
-            checks.check_text_columns(head, in_clear)
-            checks.check_other_types(file, in_clear)
+            checks.check_text_columns(head, on_purpose)
+            checks.check_other_types(file, on_purpose)
+        in_clear = checks.check_in_clear(file.names, roles, options.keep, chosen=options.confidential is not None)
         columns = FileSource(file, shelf, tell)
         intake = take_in(columns, roles, options.rules, tell)
         mostly = check_not_derivable(columns, roles.confidential, options.rules)
@@ -88,7 +89,7 @@ def protect_blocks(
         with into.open("wb") as out, keeping, formulas_counted() as counted:
             written = write_blocks(columns, intake, found, shown_rows(streams, intake.table.count), out)
         if options.confidential is None:
-            _check_words(written, in_clear)
+            _check_words(written, on_purpose)
         done = EngineRun(plan, head, roles, intake, outcome_of(plan, intake, found, written))
         settings = settings_of(plan, roles, options.model_copy(update={"engine": "stream"}))
         before, after = sample_rows(intake.table, written)
@@ -126,12 +127,12 @@ def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Stream
     return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
 
 
-def _check_words(written: Written, in_clear: Collection[str]) -> None:
+def _check_words(written: Written, on_purpose: Collection[str]) -> None:
     """Columns of text by cells from all over the file; its beginning has been seen before the work."""
     import pyarrow as pa
 
     if written.words:
-        checks.check_text_columns(open_frame(pa.Table.from_batches(written.words)), in_clear)
+        checks.check_text_columns(open_frame(pa.Table.from_batches(written.words)), on_purpose)
 
 
 def sample_rows(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:

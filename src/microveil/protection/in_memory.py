@@ -17,9 +17,9 @@ from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
 from microveil.intake.derivable import check_not_derivable
-from microveil.intake.intake import Intake, take_in, with_values
+from microveil.intake.intake import Intake, rules_among, take_in, with_values
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
-from microveil.intake.sources import FrameSource, share_unique
+from microveil.intake.sources import FrameSource, check_count, share_unique
 from microveil.intake.treatment import Treatment, check_labels, treat_columns
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
@@ -76,10 +76,13 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     key = secret_key(options.secret)
     data = whole.source
     treatment = _treatment(whole, options, plan)
+    if whole.names:
+        check_count(whole.count)
     gone = [*treatment.dropped, *treatment.left_out]
     released, rest = set_apart(without_columns(data, gone), treatment.index, keep_notes=options.keep_notes)
     frame = (whole if released is data else open_frame(released)).with_times(treatment.times)
     frame.source = released
+    rules = rules_among(options.rules, frame.names) if gone else options.rules
     roles = _roles(frame, options, plan, treatment)
     if options.confidential is None:
         shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
@@ -91,12 +94,14 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         release = protect_by_unit(
             lambda table, *given: _protected(open_frame(table), *given)[0], frame, unit, roles, options, params, tell
         )
+        asked = settings_of(plan, roles, options)["rules"]  # of all columns
+        release = dataclasses.replace(release, settings={**release.settings, "rules": asked})
     else:
         with single_threaded_blas():
             tell(READING, 0.0)
             source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
-            intake = take_in(source, roles, options.rules)
-            derivable = check_not_derivable(source, roles.confidential, options.rules)
+            intake = take_in(source, roles, rules)
+            derivable = check_not_derivable(source, roles.confidential, rules)
             checks.check_fits(plan, intake)
             intake = _with_other(plan, intake)
             streams = Streams.from_seed(seed, intake.profile.fingerprint, key)
@@ -121,16 +126,12 @@ def _numeric(frame: Frame) -> dict[str, bool]:
 def _treatment(frame: Frame, options: Protect, plan: Plan) -> Treatment:
     """What becomes of the columns that have no role."""
     numeric = _numeric(frame)
+    by_method = plan.named_columns
     used = [*regressed(numeric, "public", options.public).columns]
-    used += [name for role in ("strata", "weight") for name in named(numeric, role, getattr(options, role))]
-    used += [
-        name for choice in plan.named_columns.get("groups", {}).values() for name in named(numeric, "groups", choice)
-    ]
-    used += [
-        n
-        for role, choice in plan.named_columns.get("regressors", {}).items()
-        for n in regressed(numeric, role, choice).columns
-    ]
+    chosen = {"strata": options.strata, "weight": options.weight, **by_method.get("groups", {})}
+    used += [name for role, choice in chosen.items() for name in named(numeric, role, choice)]
+    for role, choice in by_method.get("regressors", {}).items():
+        used += regressed(numeric, role, choice).columns
     given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
     treatment = treat_columns(frame, used, **given)
     return treatment if plan.protects_labels else treatment.without_labels()

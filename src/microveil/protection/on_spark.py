@@ -64,11 +64,11 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     columns = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
     kept = [] if keeps_rest(options.keep) else named(source.numeric, "keep", options.keep)
     roles = resolve_roles(source.numeric, **columns, strata=None, taken_already=kept)
-    in_clear = checks.check_in_clear(source.names, roles, options.keep, chosen=options.confidential is not None)
     head = open_frame(source.head())
     if options.confidential is None:
-        checks.check_text_columns(head, in_clear)
-        checks.check_other_types(head, in_clear)
+        checks.check_text_columns(head, {*roles.shown, *kept})
+        checks.check_other_types(head, {*roles.shown, *kept})
+    in_clear = checks.check_in_clear(source.names, roles, options.keep, chosen=options.confidential is not None)
     mostly = check_not_derivable(source, roles.confidential, options.rules)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]

@@ -24,6 +24,7 @@ from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
+from microveil.intake.intake import rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource
 from microveil.intake.treatment import REST
@@ -72,7 +73,8 @@ def protect_by_unit(
     """
     units, data = _units(frame, unit), frame.source
     # Here, where all columns are together.
-    mostly = check_not_derivable(FrameSource(frame), roles.confidential, options.rules)
+    rules = rules_among(options.rules, frame.names)
+    mostly = check_not_derivable(FrameSource(frame), roles.confidential, rules)
     of_units = [column for column in roles.protected if units.is_constant(frame, column)]
     of_rows = [column for column in roles.protected if column not in of_units]
     seed = Streams.from_seed(options.seed).seed  # one for both
@@ -82,7 +84,8 @@ def protect_by_unit(
     def protect_columns(table: Any, names: Sequence[str]) -> Release:
         there = open_frame(table).names
         kinds = {name: kind for name, kind in (options.kinds or {}).items() if name in there}
-        return protect(table, same.model_copy(update={"confidential": list(names), "kinds": kinds}), params, tell)
+        own = {"confidential": list(names), "kinds": kinds, "rules": rules_among(rules, there)}
+        return protect(table, same.model_copy(update=own), params, tell)
 
     if not of_units or units.first.size == frame.count:
         release = protect_columns(data, roles.protected)
@@ -98,7 +101,12 @@ def protect_by_unit(
     second = protect_columns(without_columns(table, of_units), of_rows) if of_rows else None
     numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
     order = None
-    if second is not None and first.dose and not roles.shown and not codes_in(numbers, options.rules, frame.names):
+    if (
+        second is not None
+        and first.dose
+        and not roles.shown
+        and not codes_in(numbers, rules, frame.names)
+    ):
         order = _order_of_rows(frame, units, first, second, seed, secret_key(options.secret))
     whole = _joined(frame, unit, units, roles, first, second, order)
     return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))
@@ -106,7 +114,9 @@ def protect_by_unit(
 
 def _units(frame: Frame, name: str) -> _Units:
     if frame.missing(name):
-        raise DataError(f"unit: column '{name}' has missing cells", "give every row its unit")
+        raise DataError(
+            f"unit: column '{name}' has missing cells", "give every row its unit, or name it in keep or drop"
+        )
     _, first, numbers = np.unique(frame.labels(name), return_index=True, return_inverse=True)
     return _Units(numbers.ravel(), first)
 

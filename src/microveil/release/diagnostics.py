@@ -82,6 +82,8 @@ def kept(run: EngineRun, proof: Evidence) -> dict[str, float]:
         statistics["distribution"] = ks(original, released).parts["largest"]
     if mapped and not plan.exact:
         statistics = {name: error for name, error in statistics.items() if error <= CLOSELY}
+    if not intake.table.confidential_names:  # labels alone
+        statistics = {}
     if intake.table.labels.names and arranged:
         statistics |= label_errors(intake.table, outcome)
     exact = [rule for rule in outcome.rules if rule.exact]

@@ -51,12 +51,12 @@ def remarks(
         *_about_columns(intake, outcome),
         *_about_holes(intake, outcome),
         *_about_domains(plan, frame, intake, outcome),
-        *_about_distributions(plan, intake, outcome, kept),
+        *(_about_distributions(plan, intake, outcome, kept) if dose else []),
         *(_about_grid(kept) if plan.rounded else []),
         *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments and not plan.rounded else []),
         *_about_doses(intake, outcome, dose),
         *_about_cells(plan, intake, outcome, dose),
-        *_about_records(same_records),
+        *(_about_records(same_records) if dose else []),
     ]
 
 

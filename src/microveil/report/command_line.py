@@ -25,6 +25,9 @@ def protect_words(source: str, output: str, settings: Mapping[str, Any]) -> list
         if name in NOT_TYPED or Settings.about(name).get("only") or value in (None, [], field.get_default()):
             continue
         flag = Settings.flags(name)[0]
+        if isinstance(value, Mapping):  # the kinds of columns, each by itself
+            words += [word for column, kind in value.items() for word in (flag, f"{column}={kind}")]
+            continue
         # A text is a formula, a file, or the one column that there can be.
         words += [flag] if value is True else [flag, value if isinstance(value, str) else _listed(value)]
     return words

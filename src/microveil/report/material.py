@@ -132,6 +132,8 @@ def statistic_meanings(weighted: bool, by_stratum: bool) -> dict[str, str]:
         "covariance in clusters": "variances and covariances in every cluster (over the product of two standard "
         "deviations over all records)",
         "linear rules": "sums and other linear rules between columns (over the size of their terms)",
+        "two-way tables": "tables of two columns of labels (share of the records that would have to move)",
+        "group means": "column means in the groups that labels make, small ones left out (in standard deviations)",
     }
 
 
@@ -158,7 +160,9 @@ def roles(release: Release) -> dict[str, list[str]]:
         "unit": settings.get("unit"),
         "dropped": settings.get("drop"),
     }
-    return {role: [those] if isinstance(those, str) else list(those) for role, those in given.items() if those}
+    columns = {role: [those] if isinstance(those, str) else list(those) for role, those in given.items() if those}
+    others = [name for name in release.in_clear if not any(name in those for those in columns.values())]
+    return {**columns, "released as they are": others} if others else columns
 
 
 def picture(title: str, description: str, rows: Callable[[], list[Row]] | None, absent: str = "") -> dict[str, Any]:

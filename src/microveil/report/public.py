@@ -44,7 +44,7 @@ def public_contents(material: Material) -> dict[str, Any]:
             "kind": release.release_type,
             "kind_meaning": KIND_MEANING[release.release_type],
             "rows": release.rows,
-            "columns": len(release.dose),
+            "columns": len(release.dose) + len(release.labels),
             "roles": roles(release),
         },
         "kept": kept(release),

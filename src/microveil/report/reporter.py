@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microveil.assessment.pairing import Pair, pair_up
-from microveil.core.errors import MicroveilError, ParameterError
+from microveil.core.errors import DataError, MicroveilError, ParameterError
 from microveil.intake.describe import implied_orders
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
@@ -52,11 +52,17 @@ class Reporter:
     def pair(self, release: Release) -> Pair:
         """The protected columns of the original and of the release; made once for a released table."""
         if not self._paired or self._paired[0] is not release.data:
-            released = open_frame(in_file_order(release))
+            # Columns of labels are no numbers; dates and times are protected as such.
+            names = list(release.dose)
+            if not names:
+                raise DataError("only labels are protected, and figures are of numbers", "look at release.labels")
+            original, released = (open_frame(table) for table in (self.original, in_file_order(release)))
+            times = [name for name in names if not original.is_numeric(name)]
+            original, released = original.with_times(times), released.with_times(times)
             both = pair_up(
-                open_frame(self.original),
+                original,
                 released,
-                Assess(confidential=release.settings["confidential"], rules=release.settings["rules"]),
+                Assess(confidential=names, rules=release.settings["rules"]),
                 order_known=True,
                 codes=self.codes,
             )
@@ -145,10 +151,16 @@ class Reporter:
 
 def pair_of(release: Release) -> tuple[Pair, Frame]:
     """The original and the released columns of a release, and the frame of the original (of a sample of its rows)."""
+    original = original_of(release)
+    return release.writer.pair(release), original  # type: ignore[attr-defined]  # a Reporter: it has an original
+
+
+def original_of(release: Release) -> Frame:
+    """The frame of the original, or of a sample of its rows."""
     writer = release.writer
     if not isinstance(writer, Reporter) or writer.original is None:
         raise ParameterError("the release was stored without its original", "use assess(original, release)")
-    return writer.pair(release), open_frame(writer.original)
+    return open_frame(writer.original)
 
 
 def in_file_order(release: Release) -> Any:

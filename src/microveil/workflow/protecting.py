@@ -122,7 +122,7 @@ def _measured(job: Job, release: Release, face: Face) -> Measured:
         except DataError as error:  # a report without figures is still a report
             remark = f"Nothing was measured: {error.problem}."
     risk = None
-    if face.quick_risk:
+    if face.quick_risk and release.dose:
         face.progress("linking records", None)
         measured = reported or judged
         risk = quick_risk(release, {} if measured is None else measured.figures)

@@ -15,6 +15,7 @@ from microveil.assessment.assessment import Assessment
 from microveil.assessment.policy import Verdict
 from microveil.cli.show.console import aligned_row, better, number, open_console, print_written, some_names
 from microveil.intake.describe import Description
+from microveil.intake.kinds import LABELS, TIMES
 from microveil.measures.base import Kind, Measure, plain
 from microveil.release.release import Release
 
@@ -52,6 +53,9 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "rules": release.rules,
         "audit": None if (audit := release.audit) is None else [dataclasses.asdict(line) for line in audit],
         "dose": {name: dataclasses.asdict(dose) for name, dose in release.dose.items()},
+        "labels": {name: dataclasses.asdict(dose) for name, dose in release.labels.items()},
+        "kinds": dict(release.kinds),
+        "in_clear": list(release.in_clear),
         "altered_variance": release.components.altered_variance,
         "components": release.components.to_rows(),
         "untouched_variance": release.components.untouched_variance,
@@ -122,10 +126,14 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
 def _dose(result: Release) -> str:
     """How far the columns are from the originals: what was reached, as what was set out for need not be."""
     reached = [dose.achieved for dose in result.dose.values() if dose.asked != 0]
-    if not reached:
-        return "nothing was to be changed"
-    mean = sum(reached) / len(reached)
-    return f"1 - correlation with the original is {mean:.2f}, from {min(reached):.2f} to {max(reached):.2f} by column"
+    said = []
+    if reached:
+        mean, low, high = sum(reached) / len(reached), min(reached), max(reached)
+        said.append(f"1 - correlation with the original is {mean:.2f}, from {low:.2f} to {high:.2f} by column")
+    if result.labels:
+        shares = [100 * dose.cells_changed for dose in result.labels.values()]
+        said.append(f"labels are others in {min(shares):.0f} to {max(shares):.0f} % of the rows")
+    return "; ".join(said) or "nothing was to be changed"
 
 
 def _bound(error: float) -> str:
@@ -225,6 +233,8 @@ def findings(found: Description) -> None:
     console = open_console()
     numeric = [column for column in found.columns if column.numeric]
     lists = {
+        "labels": [column.name for column in found.columns if column.kind in LABELS],
+        "dates and times": [column.name for column in found.columns if column.kind in TIMES],
         "whole numbers": [column.name for column in numeric if column.integer],
         "zero is a value of its own": [column.name for column in numeric if column.zero_spike],
         "codes, not values": [
