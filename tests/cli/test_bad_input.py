@@ -45,7 +45,7 @@ FILES = {
     "one column that varies": (f"a,t\n1,x\n{SENTINEL},x\n3,x\n4,x\n", "'a'"),
     "texts that are all the same": ("s,t\nu,x\nu,x\nu,x\n", "no column to protect"),
     "all constant": (f"a,b\n1,{SENTINEL}\n1,{SENTINEL}\n1,{SENTINEL}\n", "constant"),
-    "nothing but missing cells": (f"a,b,s\n,,{SENTINEL}x\n,,{SENTINEL}x\n,,{SENTINEL}x\n", "no column to protect"),
+    "nothing but missing cells": (f"a,b,s\n,,{SENTINEL}x\n,,u\n,,v\n,,w\n", "'a'"),
     "infinite cell": (f"a,b\n1,{SENTINEL}\n3,inf\n5,1\n7,7\n", "'b' has 1 infinite cell;"),
     "minus infinity": (f"a,b\n-inf,{SENTINEL}\n3,2\n-inf,1\n7,7\n", "'a' has 2 infinite cells"),
     "duplicate names": (f"a,a\n1,{SENTINEL}\n3,4\n5,1\n7,7\n", "'a'"),

@@ -174,7 +174,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "no columns": (pl.DataFrame(), "no column to protect"),
     "one row": (pl.DataFrame({"a": [1.5], "b": [2.5]}), "1 row"),
     "no rows": (pl.DataFrame({"a": [], "b": []}, schema={"a": pl.Float64, "b": pl.Float64}), "no rows"),
-    "nothing but missing cells": (pl.DataFrame({"a": [None] * 3, "b": [float("nan")] * 3}), "column '[ab]' has no values"),
+    "nothing but missing cells": (
+        pl.DataFrame({"a": [None] * 3, "b": [float("nan")] * 3}),
+        "column '[ab]' has no values",
+    ),
     "nan only": (np.full((60, 2), np.nan), "column '0' has no values"),
 }
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
-from microveil.core.table import Matrix, Microdata
+from microveil.core.table import Labels, Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
@@ -32,6 +32,7 @@ from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE, check_values
 from microveil.rules.column_rules import ColumnRules
 from microveil.rules.domain import Domain, learnt_domain
+from microveil.rules.label_rules import LabelRules
 from microveil.rules.ratios import find_ratios
 
 Rules = str | Path | Mapping[str, Any] | None
@@ -50,6 +51,9 @@ class Intake:
     public_codes: Codes
     holes: dict[str, Mask | None]
     known: ColumnRules
+    labels: LabelRules = field(default_factory=LabelRules)
+    """Rules between columns of labels; the table has only those that follow from no other."""
+
     rare: Mapping[str, int] = field(default_factory=dict)
     """How many labels, combinations of labels or strata were pooled, because few records have them, by role; and how
     many records were pulled in (`far`) because a regression on public columns would follow them."""
@@ -108,7 +112,10 @@ def take_in(
     }
     _check_answers(holes, table.strata)
     known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
-    return Intake(table, profile, codes, public_codes, holes, known, read.rare)
+    labels = LabelRules.among(table.labels.codes) if inferred else LabelRules(table.labels.codes)
+    names = tuple(table.labels.names[j] for j in labels.independent)
+    table = replace(table, labels=Labels(names, tuple(labels.columns[j] for j in labels.independent)))
+    return Intake(table, profile, codes, public_codes, holes, known, labels, read.rare)
 
 
 def _check_columns(

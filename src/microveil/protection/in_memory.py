@@ -12,7 +12,7 @@ import numpy as np
 
 from microveil.core.errors import DataError, ReleasedAsIs
 from microveil.core.rng import Streams
-from microveil.core.table import Matrix
+from microveil.core.table import Labels, Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
@@ -106,6 +106,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
             intake = _with_other(plan, intake)
             streams = Streams.from_seed(seed, intake.profile.fingerprint, key)
             outcome = _drawn(plan, frame, intake, streams, tell)
+            intake, outcome = _with_all_labels(intake, outcome, roles.labels, streams)
             settings = settings_of(plan, roles, options)
             release = _release(EngineRun(plan, frame, roles, intake, outcome), whole, settings, streams.seed)
             release = dataclasses.replace(release, warnings=[*release.warnings, *derivable])
@@ -195,6 +196,16 @@ def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Pro
         if not back:
             break
     return best or outcome
+
+
+def _with_all_labels(
+    intake: Intake, outcome: Outcome, names: tuple[str, ...], streams: Streams
+) -> tuple[Intake, Outcome]:
+    """Both with all columns of labels (`names`), those that follow from others included, and no pair that cannot be."""
+    generator = streams.stream("pairs of labels").generator()
+    labels = intake.labels.restored(outcome.labels, generator)
+    table = dataclasses.replace(intake.table, labels=Labels(names, intake.labels.columns))
+    return dataclasses.replace(intake, table=table), dataclasses.replace(outcome, labels=labels)
 
 
 def _with_other(plan: Plan, intake: Intake) -> Intake:

@@ -101,12 +101,7 @@ def protect_by_unit(
     second = protect_columns(without_columns(table, of_units), of_rows) if of_rows else None
     numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
     order = None
-    if (
-        second is not None
-        and first.dose
-        and not roles.shown
-        and not codes_in(numbers, rules, frame.names)
-    ):
+    if second is not None and first.dose and not roles.shown and not codes_in(numbers, rules, frame.names):
         order = _order_of_rows(frame, units, first, second, seed, secret_key(options.secret))
     whole = _joined(frame, unit, units, roles, first, second, order)
     return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))

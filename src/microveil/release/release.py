@@ -96,7 +96,7 @@ class ComponentTable:
         The variance of a score does not tell it: factors and independent components have unit variance, and carry what
         their loadings say. What public columns explain is in no component, so that the shares add up to less.
         """
-        shares: Array = self.variance_shares.mean(axis=0)
+        shares: Array = self.variance_shares.mean(axis=0) if self.columns else np.zeros(self.variance.size)
         return shares
 
     @property
@@ -106,7 +106,7 @@ class ComponentTable:
         What public columns explain of a column, and stays, is no part of it.
         """
         shares = self.variance_shares[:, list(self.perturbed)].sum(axis=1)
-        return float(np.minimum(shares, 1.0).mean())
+        return float(np.minimum(shares, 1.0).mean()) if self.columns else 0.0
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row per column and component, for a frame or a plot."""

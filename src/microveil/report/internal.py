@@ -50,7 +50,7 @@ def internal_contents(material: Material) -> dict[str, Any]:
         "dose": {name: asdict(dose) for name, dose in {**release.dose, **release.labels}.items()},
         "warnings": list(release.warnings),
         "measures": _measures(found),
-        "measured": NOTHING_MEASURED if found is None else material.measured,
+        "measured": material.measured or (NOTHING_MEASURED if found is None else ""),
         "sanity": None if found is None or found.sanity is None else {"rows": found.sanity.rows, "of": found.sanity.of},
         "skipped": {} if found is None else dict(found.skipped),
         "notes": [] if found is None else list(found.notes),
