@@ -195,7 +195,9 @@ class Settings(Options):
 class Protect(Settings):
     """The options of `protect`."""
 
-    drop_identifiers: bool = option(False, "Leave out the columns that `microveil describe` calls identifiers.")
+    drop_identifiers: bool = option(
+        False, "What is done by default now: leave out columns that name or number the rows."
+    )
     seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
     registry: Any = option(
         None, "A private file of releases: tells of a second one of nearly the same data.", "path", metavar="FILE"

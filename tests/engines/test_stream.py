@@ -408,8 +408,8 @@ def test_a_dictionary_can_declare_sums(files: Path) -> None:
             rules={"sums": [{"total": "total", "parts": ["sales", "far"]}]},
             keep=["firm"],
         )
+    rules = {"columns": {"sales": {"minimum": 0.0}}}
     with pytest.raises(ParameterError, match="can declare sums only"):
-        rules = {"columns": {"sales": {"minimum": 0.0}}}
         protect_file(files / "in.parquet", files / "no.parquet", "ipso", rules=rules, keep=["firm"])
     assert not (files / "no.parquet").exists()
 

@@ -56,8 +56,8 @@ def protected(folder: Path, *options: str) -> tuple[list[str], str]:
     source, target = folder / "in.csv", folder / "out.csv"
     cells = ["=1+1", "-5", "@x", "plain"] * 3
     source.write_text("note,a,b\n" + "".join(f"{cell},{i * i % 7},{i % 5}\n" for i, cell in enumerate(cells)))
+    chosen = ["--seed", "1", "--method", "pca", "--keep", "note", "--overwrite", *options]
     with pytest.raises(SystemExit) as ended:
-        chosen = ["--seed", "1", "--method", "pca", "--keep", "note", "--overwrite", *options]
         main(["protect", str(source), "-o", str(target), *chosen])
     assert ended.value.code == 0
     return [line.split(",")[0] for line in target.read_text().splitlines()[1:]], ""

@@ -601,7 +601,7 @@ def test_the_command_line_from_server_to_server_shows_no_password(postgresql, tm
     )
     files = {word: tmp_path / word for word in ("internal.html", "public.html", "recipe.toml")}
     command = ["protect", f"{postgresql}#{source}", "-o", f"{postgresql}#{target}", "--method", "pca"]
-    command += ["--confidential", "wages,turnover", "--report", str(files["internal.html"])]
+    command += ["--confidential", "wages,turnover", "--keep", "id", "--report", str(files["internal.html"])]
     command += ["--public-report", str(files["public.html"]), "--save-recipe", str(files["recipe.toml"])]
     with pytest.raises(SystemExit) as ended:
         main(command)

@@ -94,6 +94,16 @@ def test_sums_in_a_circle_are_refused() -> None:
         mv.protect(frame(b=table()["a"], c=zero), rules=rules)
 
 
+def test_a_part_of_a_sum_may_be_zero_in_every_row() -> None:
+    rules = {"sums": [{"total": "t", "parts": ["a", "b", "none"]}]}
+    release = mv.protect(frame(none=np.zeros(100)), rules=rules, seed=1)
+    after = release.data
+    assert np.allclose(after["t"], after["a"] + after["b"] + after["none"])
+    assert after["none"].to_list() == [0.0] * 100
+    assert after["a"].to_list() != frame()["a"].to_list()
+    assert release.in_clear == ()
+
+
 def test_a_sum_that_does_not_hold_is_refused_with_a_count() -> None:
     broken = table()["t"].copy()
     broken[[3, 8]] += 1

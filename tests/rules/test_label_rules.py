@@ -80,5 +80,5 @@ def test_a_release_has_no_pair_that_cannot_be_and_keeps_what_follows() -> None:
         assert (out["chapter"] == out["icd"].str[0]).all()
         assert "chapter follows from icd" in release.rules
         for name in ("icd", "chapter", "sex", "pregnant"):
-            assert (out[name].value_counts() == data[name].value_counts()).all()
+            assert out[name].value_counts().to_dict() == data[name].value_counts().to_dict()
         assert (out["icd"] != data["icd"]).mean() > 0.8

@@ -30,7 +30,7 @@ from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.protection import checks
 from microveil.protection.building import about_decimals, build_release, reporter_of, settings_of
-from microveil.protection.units import protect_by_unit
+from microveil.protection.units import can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
 from microveil.release.registry import NewRelease
 from microveil.release.release import Release
@@ -90,7 +90,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         checks.check_other_types(frame, shown)
     roles = with_values(frame, roles) if options.confidential is None else roles
     unit = treatment.unit_of(named(_numeric(frame), "unit", options.unit))
-    if unit is not None:
+    if unit is not None and (options.unit is not None or can_be_unit(frame, unit, roles)):
         release = protect_by_unit(
             lambda table, *given: _protected(open_frame(table), *given)[0], frame, unit, roles, options, params, tell
         )

@@ -107,6 +107,22 @@ def protect_by_unit(
     return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))
 
 
+def can_be_unit(frame: Frame, name: str, roles: Roles) -> bool:
+    """Whether a column that nobody named can tell units.
+
+    Every row must have one, what is in clear must be the units' own, and no column of numbers may be alone in one of
+    the two tables: it would be refused there.
+    """
+    if frame.missing(name):
+        return False
+    units = _units(frame, name)
+    own = {column for column in roles.protected if units.is_constant(frame, column)}
+    alone = [list(part) for part in (own, set(roles.protected) - own) if len(part) == 1]
+    if any(column in roles.confidential for (column,) in alone):
+        return False
+    return all(units.is_constant(frame, column) for column in roles.shown)
+
+
 def _units(frame: Frame, name: str) -> _Units:
     if frame.missing(name):
         raise DataError(

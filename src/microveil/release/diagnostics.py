@@ -155,28 +155,27 @@ MOST_CELLS = 50
 def label_errors(table: Microdata, outcome: Outcome) -> dict[str, float]:
     """How far two-way tables of labels are off (total variation), and means of groups (standard deviations).
 
-    Groups of fewer records than are fitted to are left out.
+    Both are weighted, where there are weights. Groups of fewer records than are fitted to are left out.
     """
     pairs = list(zip(table.labels.codes, outcome.labels, strict=True))
+    weights = np.ones(table.count) if table.weights is None else table.weights
     tables, means = [], []
     for at, (first, new_first) in enumerate(pairs):
         levels = int(first.max()) + 1
         for second, new_second in pairs[at + 1 :]:
-            cells = levels * (int(second.max()) + 1)
-            if cells <= MOST_CELLS:
-                before, after = (
-                    np.bincount(one * (int(second.max()) + 1) + other, minlength=cells) / table.count
-                    for one, other in ((first, second), (new_first, new_second))
-                )
-                tables.append(float(np.abs(before - after).sum() / 2))
-        counts = np.bincount(first, minlength=levels)
+            width = int(second.max()) + 1
+            if levels * width <= MOST_CELLS:
+                cells = (first * width + second, new_first * width + new_second)
+                before, after = (np.bincount(cell, weights, levels * width) for cell in cells)
+                tables.append(float(np.abs(before - after).sum() / 2 / weights.sum()))
+        large = np.bincount(first, minlength=levels) >= FEWEST_RECORDS
+        sizes = [np.bincount(by, weights, levels)[large] for by in (first, new_first)]
         for j in outcome.perturbed:
             old, new = table.confidential.columns[j], outcome.columns[j]
             if np.isnan(old).any() or (spread := float(old.std())) == 0:
                 continue
-            sums = [np.bincount(by, values, levels) for by, values in ((first, old), (new_first, new))]
-            large = counts >= FEWEST_RECORDS
-            gap = np.abs(sums[0] - sums[1])[large] / counts[large] / spread
+            sums = [np.bincount(by, weights * v, levels)[large] for by, v in ((first, old), (new_first, new))]
+            gap = np.abs(sums[0] / sizes[0] - sums[1] / sizes[1]) / spread
             means.append(float(gap.max(initial=0.0)))
     found = {"two-way tables": tables, "group means": means}
     return {name: max(errors) for name, errors in found.items() if errors}

@@ -41,8 +41,9 @@ Weights that fall with size leave large values little weight, so the target is s
 starts from; with a small ridge it would get stuck far from it.
 """
 
-SETTLED = 0.02
-"""Largest error of a correlation, in units of its own sampling error, at which there is nothing left to do."""
+SETTLED, SETTLED_SINGLE = 0.02, 0.5
+"""Largest error of a correlation within a layer, and of a single moment, in units of its own sampling error, at which
+there is nothing left to do."""
 
 PROPOSALS, LEAST_PASSES, MOST_PASSES = 60_000_000, 4, 400
 """Exchanges tried at most, in passes over all cells; many rows need few passes, as many exchanges help a sum."""
@@ -63,9 +64,9 @@ BLOCK = 4_096
 EMPHASIS = np.array([48.0, 8.0, 8.0, 8.0])
 """How much the layers count: covariances are what most analyses are made of."""
 
-SINGLE, WEIGHTED_SINGLE = 1.0, 0.1
-"""How much single moments count, between features of different layers and with levels. With weights, means are among
-them, and the search would get stuck."""
+SINGLE, CAREFUL_SINGLE = 1.0, 0.1
+"""How much single moments count, between features of different layers and with levels. With weights or missing cells,
+means are among them, and the search would get stuck."""
 
 MOMENTS_PER_ROW = 0.5
 """Other moments that are fitted to, at most: more sums than this are more than the records can hide."""
@@ -161,7 +162,8 @@ class _ExchangeSearch:
         ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.blocks.values)
         layers = [np.linalg.inv(self.target[own, own] + ridge) for own in self.blocks.layers]
         self.inverse = np.ascontiguousarray(np.array(layers))
-        owner, weight = self.blocks.owner, SINGLE if original.weights is None else WEIGHTED_SINGLE
+        plain = original.weights is None and present is None
+        owner, weight = self.blocks.owner, SINGLE if plain else CAREFUL_SINGLE
         self.weight = np.where(self.fitted & ~self.in_layers & (owner[:, None] != owner), weight, 0.0)
 
     @cached_property
@@ -209,11 +211,11 @@ class _ExchangeSearch:
         chosen = self.in_layers.copy()
         p, q = np.nonzero(np.triu(owner[:, None] != owner) & ~chosen)
         low, high = np.minimum(degree[p], degree[q]), np.maximum(degree[p], degree[q])
-        # Values are matched with values, and with levels (group means); with ranks of others last of all.
-        crossed = (low == 0) & (np.maximum(p, q) < LAYERS * values)
-        order_of = np.where(crossed, 9, np.maximum(low, 1) + high)
+        order_of = np.maximum(low, 1) + high
         strength = np.abs(self.target[p, q])
-        strong = (order_of <= 2) | (strength * np.sqrt(self.count) >= WEAK)
+        # Values are matched with values, in their layer, and with levels (group means), but not with ranks of others.
+        crossed = (low == 0) & (np.maximum(p, q) < LAYERS * values)
+        strong = ((order_of <= 2) | (strength * np.sqrt(self.count) >= WEAK)) & ~crossed
         order = np.lexsort((-strength, order_of))
         order = order[strong[order]][: int(MOMENTS_PER_ROW * self.count)]
         chosen[p[order], q[order]] = True
@@ -283,9 +285,9 @@ class _ExchangeSearch:
 
     def _settled(self, error: Array) -> bool:
         """Is no error of a moment left that is worth the work?"""
-        owner = self.blocks.owner
-        counted = (self.in_layers | (self.weight > 0)) & (owner[:, None] != owner)
-        return bool(np.abs(error[counted]).max(initial=0.0) <= SETTLED / np.sqrt(self.count))
+        owner, scaled = self.blocks.owner, np.abs(error) * np.sqrt(self.count)
+        within = scaled[self.in_layers & (owner[:, None] != owner)].max(initial=0.0)
+        return bool(within <= SETTLED and scaled[self.weight > 0].max(initial=0.0) <= SETTLED_SINGLE)
 
     def _largest(self, error: Array) -> tuple[float, float]:
         """The largest error of a correlation, and of a rank correlation, between a moving column and any other."""
