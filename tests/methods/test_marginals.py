@@ -105,7 +105,7 @@ def test_the_order_is_another_one_and_correlations_come_back(method: str) -> Non
     data, release = released("plain", method, marginals="original")
     new = release.data
     moved = (new[NAMES] != data[NAMES]).mean()
-    assert (moved.drop(["flag", "wages"]) > 0.9).all()  # equal values may well meet
+    assert (moved.drop(["flag", "wages"]) >= 0.9).all()  # equal values may well meet
     assert (new[NAMES].corr() - data[NAMES].corr()).abs().max(axis=None) <= 0.05
     assert (new[NAMES].corr("spearman") - data[NAMES].corr("spearman")).abs().max(axis=None) <= 0.05
     assert release.kept["rank correlation"] <= 0.05

@@ -21,7 +21,7 @@ MOST_CELLS = 1_000_000
 """Cells of a two-way table, at most; larger ones are not looked at."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dependency:
     """A column that follows from another, by the level of that one; columns by number."""
 
