@@ -11,7 +11,7 @@ from scipy.stats import rankdata, spearmanr
 
 from microveil.core.rng import Stream, Streams
 from microveil.core.sorted_columns import mid_ranks
-from microveil.core.table import Labels, Matrix, Microdata
+from microveil.core.table import LabelColumns, Matrix, Microdata
 from microveil.restore import Marginal, Settled, _arrange_kernels, arrange, calibrate
 from microveil.restore.features import feature_blocks
 
@@ -214,7 +214,9 @@ def labelled(seed: int = 3, rows: int = 1_000) -> tuple[Array, list[NDArray[np.i
 def arranged_with_labels(seed: int = 1) -> tuple[Array, list[NDArray[np.intp]], Array, list[NDArray[np.intp]]]:
     data, labels = labelled()
     original = table(data)
-    original = Microdata(original.values, original.names, labels=Labels(("group", "other", "rare"), tuple(labels)))
+    original = Microdata(
+        original.values, original.names, labels=LabelColumns(("group", "other", "rare"), tuple(labels))
+    )
     rng = np.random.default_rng(seed)
     columns = [rng.permutation(column) for column in data.T]
     found = arrange(columns, [Marginal(np.sort(c)) for c in data.T], original, None, stream(seed))
@@ -252,7 +254,7 @@ def test_a_label_of_few_records_goes_anywhere() -> None:
 def test_labels_alone_are_arranged() -> None:
     _, labels = labelled()
     ones = Matrix([np.ones(1_000)])
-    original = Microdata(ones, ("1",), 1, labels=Labels(("group", "other", "rare"), tuple(labels)))
+    original = Microdata(ones, ("1",), 1, labels=LabelColumns(("group", "other", "rare"), tuple(labels)))
     found = arrange([], [], original, None, stream())
     before, after = (np.bincount(3 * first + second, minlength=12) for first, second, _ in (labels, found.labels))
     assert np.abs(before - after).sum() / 2 <= 0.01 * 1_000

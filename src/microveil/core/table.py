@@ -156,18 +156,18 @@ class Clustering:
 
 
 @dataclass(frozen=True, repr=False)
-class Labels:
+class LabelColumns:
     """Columns of labels: for each the number of the level that each record has. A missing cell is a level, too."""
 
     names: tuple[str, ...] = ()
     codes: tuple[NDArray[np.intp], ...] = ()
 
-    def take(self, rows: NDArray[np.intp]) -> Labels:
+    def take(self, rows: NDArray[np.intp]) -> LabelColumns:
         """The labels of some of the records."""
         return replace(self, codes=tuple(codes[rows] for codes in self.codes))
 
 
-NO_LABELS = Labels()
+NO_LABELS = LabelColumns()
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,7 +187,7 @@ class Microdata:
     strata: NDArray[np.intp] | None = None
     other: Matrix | None = None
     clustering: Clustering = field(default_factory=Clustering)
-    labels: Labels = field(default_factory=lambda: NO_LABELS)
+    labels: LabelColumns = field(default_factory=lambda: NO_LABELS)
 
     @property
     def count(self) -> int:

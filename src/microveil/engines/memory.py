@@ -25,7 +25,7 @@ from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.clusters import clustered
-from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, protected
+from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, joined_spectrum, protected
 from microveil.engines.rows import Progress, RunContext, check_holes, gridding
 from microveil.engines.set_aside import SetAside, Totals, altered_variance, dependence_of, places_of, rebuild_map
 from microveil.measures.utility.information_loss import pil
@@ -151,7 +151,7 @@ def _joined(
         columns=columns,
         perturbed=sorted({j for part in outcomes for j in part.perturbed}),
         rules=list(rules.sums),
-        spectrum=_spectrum([part.spectrum for part in outcomes], [rows.size for rows, _ in changed]),
+        spectrum=joined_spectrum([part.spectrum for part in outcomes], [rows.size for rows, _ in changed]),
         altered=np.sum([part.altered for part in outcomes], axis=0),
         variance=_variance(table, profile) * table.count,
         leverage=sum(part.leverage for part in outcomes),
@@ -162,19 +162,6 @@ def _joined(
         labels=labels,
         enforcement=reduce(Enforcement.combined, costs) if costs else None,
     )
-
-
-def _spectrum(parts: Sequence[Spectrum], sizes: Sequence[int]) -> Spectrum:
-    """The components of the largest stratum, with the figures that were found and remarks of the worst of all."""
-    largest = parts[int(np.argmax(sizes))]
-    if not largest.found:
-        return largest
-    worst = min(parts, key=lambda part: part.found.get("alpha", 1.0))
-    found = {name: min(part.found[name] for part in parts) for name in largest.found}
-    if "clusters" in found:
-        found["clusters"] = sum(part.found["clusters"] for part in parts)
-    remark = worst.axes.remark and f"in a stratum, the worst of all: {worst.axes.remark}"
-    return replace(largest, found=found, axes=replace(largest.axes, remark=remark))
 
 
 def _run_stratum(

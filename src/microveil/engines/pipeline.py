@@ -6,7 +6,7 @@ Every engine runs these steps: what is done to rows is up to the table (`measure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -121,6 +121,19 @@ class Spectrum:
         """How many combinations of the columns came through exactly, because nothing of them was perturbed."""
         moved = self.axes.weights[:, self.selected]
         return self.axes.columns.size - rank_of(sorted_eigen(moved @ moved.T)[0])
+
+
+def joined_spectrum(parts: Sequence[Spectrum], sizes: Sequence[int]) -> Spectrum:
+    """Of several strata, the components of the largest, with figures and remarks of the worst of all."""
+    largest = parts[int(np.argmax(sizes))]
+    if not largest.found:
+        return largest
+    worst = min(parts, key=lambda part: part.found.get("alpha", 1.0))
+    found = {name: min(part.found[name] for part in parts) for name in largest.found}
+    if "clusters" in found:
+        found["clusters"] = sum(part.found["clusters"] for part in parts)
+    remark = worst.axes.remark and f"in a stratum, the worst of all: {worst.axes.remark}"
+    return replace(largest, found=found, axes=replace(largest.axes, remark=remark))
 
 
 NO_COMPONENTS = Spectrum(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
-from microveil.core.table import Labels, Matrix, Microdata
+from microveil.core.table import LabelColumns, Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
@@ -114,7 +114,7 @@ def take_in(
     known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
     labels = LabelRules.among(table.labels.codes) if inferred else LabelRules(table.labels.codes)
     names = tuple(table.labels.names[j] for j in labels.independent)
-    table = replace(table, labels=Labels(names, tuple(labels.columns[j] for j in labels.independent)))
+    table = replace(table, labels=LabelColumns(names, tuple(labels.columns[j] for j in labels.independent)))
     return Intake(table, profile, codes, public_codes, holes, known, labels, read.rare)
 
 

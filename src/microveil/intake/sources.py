@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.fewest_records import pooled, pulled_in
-from microveil.core.table import Clustering, Groups, Labels, Matrix, Microdata
+from microveil.core.table import Clustering, Groups, LabelColumns, Matrix, Microdata
 from microveil.intake.model_matrix import model_matrix
 from microveil.intake.roles import Roles
 from microveil.io.blocks import BlockSource
@@ -149,7 +149,7 @@ class FrameSource(BatchedSource[Frame]):
         if roles.strata:
             strata, few = pooled(group_numbers(frame, roles.strata))
             rare |= {"strata": few} if few else {}
-        labels = Labels(roles.labels, tuple(frame.labels(name) for name in roles.labels))
+        labels = LabelColumns(roles.labels, tuple(frame.labels(name) for name in roles.labels))
         block = frame.block()
         if block is not None and not labels.names and not roles.shown and list(roles.confidential) == frame.names:
             table = Microdata(Matrix.from_array(block), roles.confidential, 0, weights, strata)

@@ -12,7 +12,7 @@ import numpy as np
 
 from microveil.core.errors import DataError, ReleasedAsIs
 from microveil.core.rng import Streams
-from microveil.core.table import Labels, Matrix
+from microveil.core.table import LabelColumns, Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
@@ -204,7 +204,7 @@ def _with_all_labels(
     """Both with all columns of labels (`names`), those that follow from others included, and no pair that cannot be."""
     generator = streams.stream("pairs of labels").generator()
     labels = intake.labels.restored(outcome.labels, generator)
-    table = dataclasses.replace(intake.table, labels=Labels(names, intake.labels.columns))
+    table = dataclasses.replace(intake.table, labels=LabelColumns(names, intake.labels.columns))
     return dataclasses.replace(intake, table=table), dataclasses.replace(outcome, labels=labels)
 
 
