@@ -34,6 +34,12 @@ class Treatment:
     kept: tuple[str, ...] = ()
     """Released as they are, on request."""
 
+    computed: tuple[str, ...] = ()
+    """Computed anew from protected dates."""
+
+    named: tuple[str, ...] = ()
+    """Columns that the caller gave a role other than confidential: public, strata, weight, kept."""
+
     index: tuple[str, ...] = ()
     """Levels of a pandas index that are kept."""
 
@@ -51,7 +57,11 @@ class Treatment:
     @property
     def no_role(self) -> tuple[str, ...]:
         """Columns that are not protected, whatever they hold."""
-        return tuple(dict.fromkeys([*self.dropped, *self.left_out, *self.renumbered, *self.kept]))
+        return tuple(dict.fromkeys([*self.dropped, *self.left_out, *self.renumbered, *self.kept, *self.computed]))
+
+    def without_roles(self, computed: Sequence[str]) -> Treatment:
+        """The same, with some columns that are computed from others, and so neither protected nor in clear."""
+        return replace(self, computed=tuple(computed), kept=tuple(n for n in self.kept if n not in computed))
 
     def remarks(self, labels: Collection[str], in_clear: Sequence[str], unique: float) -> list[str]:
         """What there is to say of columns: those in clear first, then those that were not simply perturbed.
@@ -135,7 +145,8 @@ def treat_columns(
     if keeps_rest(keep):
         kept = (*kept, *(name for name in [*rest, *left_out, *shared] if name not in kept))
         left_out, renumbered = (), tuple(name for name in renumbered if name in units)
-    return Treatment(found, dropped, left_out, renumbered, kept, index)
+    by_name = tuple({*roles, *dropped, *_kept(frame, keep)[0], *units})
+    return Treatment(found, dropped, left_out, renumbered, kept, named=by_name, index=index)
 
 
 def check_labels(labels: Sequence[str], method: str) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from microveil.engines.release_check import Evidence
+from microveil.intake.from_dates import DateRule
 from microveil.intake.roles import Roles
-from microveil.io.frames.dataframes import Frame
+from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.io.frames.reorder import with_columns_from
 from microveil.methods import METHODS, Plan
 from microveil.options import Settings
 from microveil.release import diagnostics
@@ -83,6 +88,24 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
     ratios = dict.fromkeys([*outcome.ratios, *known.ratios, *known.found_ratios])
     rules: list[Rule] = [*outcome.rules, *near, *ratios, *known.orders, *known.watched]
     return Reporter(original, method.summary, method.reference, rules, known.domains(mapped=False), run.intake.codes)
+
+
+def with_columns_from_dates(
+    release: Release, original: Any, found: Sequence[DateRule], times: Sequence[str]
+) -> Release:
+    """The release with columns computed anew from its dates, in the places they have in the `original` table.
+
+    `found` are the rules by which they follow, and `times` all columns of dates and times.
+    """
+    if not found:
+        return release
+    names, rows = open_frame(release.data).names, np.arange(release.rows)
+    data = with_columns_from(original, dict.fromkeys(names, (release.data, rows)))
+    for rule in found:
+        frame = open_frame(data).with_times([name for name in times if name in names])
+        values = rule.computed(frame)
+        data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})
+    return replace(release, data=data, rules=[*release.rules, *(rule.sentence for rule in found)])
 
 
 def about_decimals(before: Frame, names: Sequence[str], after: Frame | None = None) -> list[str]:

@@ -17,10 +17,12 @@ from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
 from microveil.intake.derivable import check_not_derivable
+from microveil.intake.from_dates import DateRule, find_date_rules
 from microveil.intake.intake import Intake, rules_among, take_in, with_values
+from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
 from microveil.intake.sources import FrameSource, check_count, share_unique
-from microveil.intake.treatment import Treatment, check_labels, treat_columns
+from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
@@ -29,7 +31,13 @@ from microveil.io.tables import read_table
 from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.protection import checks
-from microveil.protection.building import about_decimals, build_release, reporter_of, settings_of
+from microveil.protection.building import (
+    about_decimals,
+    build_release,
+    reporter_of,
+    settings_of,
+    with_columns_from_dates,
+)
 from microveil.protection.units import can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
 from microveil.release.registry import NewRelease
@@ -83,6 +91,12 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     frame = (whole if released is data else open_frame(released)).with_times(treatment.times)
     frame.source = released
     rules = rules_among(options.rules, frame.names) if gone else options.rules
+    from_dates = _from_dates(frame, options, treatment)
+    if from_dates:
+        treatment = treatment.without_roles([rule.column for rule in from_dates])
+        core = without_columns(released, treatment.computed)
+        frame = open_frame(core).with_times(treatment.times)
+        frame.source = core
     roles = _roles(frame, options, plan, treatment)
     if options.confidential is None:
         shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
@@ -110,6 +124,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
             settings = settings_of(plan, roles, options)
             release = _release(EngineRun(plan, frame, roles, intake, outcome), whole, settings, streams.seed)
             release = dataclasses.replace(release, warnings=[*release.warnings, *derivable])
+    release = with_columns_from_dates(release, released, from_dates, treatment.times)
     release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
     constant = {name for name, found in treatment.kinds.items() if found.kind == "constant"}
@@ -136,6 +151,19 @@ def _treatment(frame: Frame, options: Protect, plan: Plan) -> Treatment:
     given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
     treatment = treat_columns(frame, used, **given)
     return treatment if plan.protects_labels else treatment.without_labels()
+
+
+def _from_dates(frame: Frame, options: Protect, treatment: Treatment) -> list[DateRule]:
+    """How columns that nobody named follow from dates that are protected."""
+    if options.rules != "infer" or keeps_rest(options.keep) or not frame.times:
+        return []
+    known = dict.fromkeys(frame.names, True)
+    by_name = {*named(known, "confidential", options.confidential), *treatment.named}
+    free = [n for n, found in treatment.kinds.items() if found.kind in NUMBERS and n in known and n not in by_name]
+    dates = [name for name in frame.times if name not in treatment.named]
+    if options.confidential is not None:
+        dates = [name for name in dates if name in by_name]
+    return find_date_rules(frame.with_times(dates), free) if dates else []
 
 
 def _roles(frame: Frame, options: Protect, plan: Plan, treatment: Treatment) -> Roles:

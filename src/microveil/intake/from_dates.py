@@ -1,0 +1,124 @@
+"""Columns that follow from dates: a year, a month, a weekday, an age. They are computed anew from the released dates.
+
+An age is the number of completed years from a date to another column of dates, or to a day that is the same for all
+rows: the day of the survey, which need not be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.io.frames.dataframes import Frame
+from microveil.io.frames.times import MICROSECONDS
+
+Days = NDArray[np.datetime64]
+
+FEWEST, DIFFERENT = 20, 5
+"""Rows that must agree, and different values that they must have: fewer agree by accident."""
+
+PARTS: Mapping[str, Callable[[Days], Array]] = {
+    "the year": lambda days: days.astype("datetime64[Y]").astype(float) + 1970,
+    "the month": lambda days: days.astype("datetime64[M]").astype(float) % 12 + 1,
+    "the weekday": lambda days: (days.astype(float) + 3) % 7,
+    "the weekday, from 1": lambda days: (days.astype(float) + 3) % 7 + 1,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class DateRule:
+    """A column that is a part of a date, or the years from it to another date or to a day; NaN where one is missing."""
+
+    column: str
+    date: str
+    part: str = "completed years"
+    until: str | None = None
+    day: np.datetime64 | None = None
+
+    @property
+    def sentence(self) -> str:
+        """It as a person would say it; never the day, which is a value."""
+        end = f" until {self.until}" if self.until else ""
+        return f"{self.column} follows from {self.date}: {self.part}{end}"
+
+    def computed(self, frame: Frame) -> Array:
+        """The column, from the dates of a table."""
+        days = days_in(frame, self.date)
+        if self.part in PARTS:
+            return _where(days, PARTS[self.part](days))
+        end = np.full(days.shape, self.day) if self.until is None else days_in(frame, self.until)
+        return completed_years(days, end)
+
+
+def days_in(frame: Frame, name: str) -> Days:
+    """The days of a column of dates or datetimes that counts as numbers; NaT where a cell is missing."""
+    found = frame.times[name]
+    steps = np.where(np.isnan(found.numbers), 0, found.numbers).astype(np.int64)
+    if found.unit == "month":
+        days = steps.astype("datetime64[M]").astype("datetime64[D]")
+    else:
+        days = (steps * MICROSECONDS[found.unit]).astype("datetime64[us]").astype("datetime64[D]")
+    days[np.isnan(found.numbers)] = np.datetime64("NaT")
+    return days
+
+
+def completed_years(first: Days, last: Days) -> Array:
+    """Birthdays from one day to another; NaN where one is missing."""
+    whole = last.astype("datetime64[Y]").astype(float) - first.astype("datetime64[Y]").astype(float)
+    before = _day_of_year(last) < _day_of_year(first)
+    return _where(first, _where(last, whole - before))
+
+
+def _day_of_year(days: Days) -> Array:
+    """Month and day as a number that grows with them, leap years or not."""
+    months = days.astype("datetime64[M]")
+    return (months.astype(float) % 12) * 32 + (days - months.astype("datetime64[D]")).astype(float)
+
+
+def _where(days: Days, values: Array) -> Array:
+    return np.where(np.isnat(days), np.nan, values)
+
+
+def find_date_rules(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
+    """For each of some columns of numbers the rule by which it follows from dates in every row, if there is one."""
+    dates = [name for name, found in frame.times.items() if found.kind != "time"]
+    found = []
+    for column in columns:
+        values = frame.numbers(column)
+        present = ~np.isnan(values)
+        whole = values[present]
+        if whole.size < FEWEST or not (whole == np.round(whole)).all() or np.unique(whole).size < DIFFERENT:
+            continue
+        rule = next((rule for date in dates for rule in _rules_of(frame, column, date, dates, values)), None)
+        found += [rule] if rule is not None else []
+    return found
+
+
+def _rules_of(frame: Frame, column: str, date: str, dates: Sequence[str], values: Array) -> list[DateRule]:
+    """Those of the possible rules between a column and a date that hold in every row."""
+    rules = [DateRule(column, date, part) for part in PARTS]
+    rules += [DateRule(column, date, until=other) for other in dates if other != date]
+    day = _one_day_for_all(days_in(frame, date), values)
+    rules += [] if day is None else [DateRule(column, date, day=day)]
+    return [rule for rule in rules if np.array_equal(rule.computed(frame), values, equal_nan=True)]
+
+
+def _one_day_for_all(days: Days, values: Array) -> np.datetime64 | None:
+    """A day up to which all ages are right: not before any birthday that was had, and before all next ones."""
+    there = ~np.isnat(days) & ~np.isnan(values)
+    if not there.any() or (values[there] < 0).any() or (values[there] > 150).any():
+        return None
+    birth, years = days[there], values[there].astype(np.int64)
+    # Within a few days, as years differ: the rule is checked with each day of the range.
+    months = birth.astype("datetime64[M]")
+    offset = (birth - months.astype("datetime64[D]")).astype(np.int64)
+    had = ((months + 12 * years).astype("datetime64[D]") + offset).max()
+    coming = ((months + 12 * (years + 1)).astype("datetime64[D]") + offset).min()
+    for day in np.arange(had, min(coming, had + 400) + 1):
+        if np.array_equal(completed_years(birth, np.full(birth.shape, day)), years.astype(float)):
+            return np.datetime64(day, "D")
+    return None
