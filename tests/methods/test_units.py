@@ -186,3 +186,26 @@ def test_the_first_canonical_pair_is_correlated_most() -> None:
         other = np.corrcoef(left @ rng.standard_normal(3), right @ rng.standard_normal(4))[0, 1]
         assert abs(other) <= pair.correlation + 1e-9
     assert first_canonical_pair(np.ones((20, 1)), np.ones((20, 2))).correlation == 0
+
+
+def test_labels_of_units_and_of_rows_that_never_meet_do_not_meet_in_a_release() -> None:
+    rng = np.random.default_rng(4)
+    patient = np.repeat(np.arange(400), rng.integers(1, 5, 400))
+    sex = rng.choice(["f", "m"], 400)[patient]
+    reason = rng.choice(["heart", "lung", "birth"], patient.size, p=[0.5, 0.3, 0.2])
+    data = pd.DataFrame(
+        {
+            "patient_id": patient,
+            "sex": sex,
+            "height": rng.normal(170, 9, 400).round()[patient],
+            "weight_kg": rng.normal(70, 9, 400).round()[patient],
+            "reason": np.where((reason == "birth") & (sex == "m"), "heart", reason),
+            "cost": rng.lognormal(7, 1, patient.size).round(2),
+            "days": rng.poisson(4, patient.size),
+        }
+    )
+    for seed in range(3):
+        out = mv.protect(data, seed=seed).data
+        assert within(out.rename(columns={"patient_id": "household"}), "sex", "height", "weight_kg") == 1
+        assert not ((out["sex"] == "m") & (out["reason"] == "birth")).any()
+        assert out["reason"].value_counts().to_dict() == data["reason"].value_counts().to_dict()

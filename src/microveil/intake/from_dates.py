@@ -76,7 +76,8 @@ def completed_years(first: Days, last: Days) -> Array:
 def _day_of_year(days: Days) -> Array:
     """Month and day as a number that grows with them, leap years or not."""
     months = days.astype("datetime64[M]")
-    return (months.astype(float) % 12) * 32 + (days - months.astype("datetime64[D]")).astype(float)
+    number: Array = (months.astype(float) % 12) * 32 + (days - months.astype("datetime64[D]")).astype(float)
+    return number
 
 
 def _where(days: Days, values: Array) -> Array:

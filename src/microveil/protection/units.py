@@ -33,6 +33,7 @@ from microveil.io.frames.reorder import with_columns_from, with_rows, without_co
 from microveil.options import Protect
 from microveil.release.release import Dose, Release
 from microveil.release.secret import secret_key
+from microveil.rules.label_rules import LabelRules, find_impossible_pairs, without_impossible_pairs
 
 TELLING = 0.1
 """Change of a correlation between the two tables from which on it is pointed out."""
@@ -210,6 +211,8 @@ def _joined(
         rows = np.arange(frame.count) if order is None else order
         taken |= dict.fromkeys((*second.dose, *second.labels), (second.data, rows))
     whole = with_columns_from(frame.source, taken)
+    if second is not None and first.labels and second.labels:
+        whole = _without_impossible_pairs(frame, whole, list(first.labels), list(second.labels), second.seed or 0)
     if second is not None and order is not None:
         after = open_frame(whole).with_times(list(frame.times))
         doses |= {c: _dose(doses[c], frame.numbers(c), after.numbers(c)) for c in second.dose}
@@ -234,6 +237,29 @@ def _joined(
         after = open_frame(whole).with_times(list(frame.times))
         apart = _about_relations(frame, after, list(first.dose), list(second.dose))
     return _with_unit(release, name, apart)
+
+
+def _without_impossible_pairs(
+    before: Frame, whole: Any, of_units: Sequence[str], of_rows: Sequence[str], seed: int
+) -> Any:
+    """The released table (`whole`) without pairs of labels, of units and of rows, that cannot be.
+
+    Rows exchange their labels; what follows from these follows again.
+    """
+    after = open_frame(whole)
+    old, new = ([frame.labels(name) for name in (*of_units, *of_rows)] for frame in (before, after))
+    if any(int(a.max()) != int(b.max()) for a, b in zip(old, new, strict=True)):
+        return whole
+    units = len(of_units)
+    rules = LabelRules.among(old[units:])
+    free = [*range(units), *(units + j for j in rules.independent)]
+    pairs = find_impossible_pairs([old[j] for j in free])
+    if not pairs:
+        return whole
+    generator = Streams.from_seed(seed).stream("pairs of labels").generator()
+    fixed = without_impossible_pairs([new[j] for j in free], pairs, generator, range(units))
+    rows = LabelRules(rules.columns, rules.dependencies).restored(fixed[units:], generator)
+    return after.rebuilt({}, {}, dict(zip(of_rows, rows, strict=True)))
 
 
 def _with_unit(release: Release, unit: str, warnings: list[str]) -> Release:

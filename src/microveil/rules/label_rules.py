@@ -6,7 +6,7 @@ were the columns independent, would hardly ever bring them about.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,18 +145,21 @@ def find_impossible_pairs(columns: Sequence[Codes]) -> list[ImpossiblePair]:
 
 
 def without_impossible_pairs(
-    columns: Sequence[Codes], pairs: Sequence[ImpossiblePair], generator: np.random.Generator
+    columns: Sequence[Codes],
+    pairs: Sequence[ImpossiblePair],
+    generator: np.random.Generator,
+    stay: Collection[int] = (),
 ) -> list[Codes]:
     """The columns with labels exchanged between records until no pair is left that cannot be.
 
-    A record with such a pair exchanges one of both labels with a random record, if that leaves neither with one.
+    A record with such a pair exchanges one of both labels with a random record, if that leaves neither with one. The
+    columns that `stay`, by number, exchange nothing.
     """
     out = [np.array(codes) for codes in columns]
     for pair in pairs:
         first, second = pair.columns
         for row in np.flatnonzero((out[first] == pair.levels[0]) & (out[second] == pair.levels[1])).tolist():
-            if not _exchange_away(out, pairs, second, row, generator):
-                _exchange_away(out, pairs, first, row, generator)
+            any(_exchange_away(out, pairs, j, row, generator) for j in (second, first) if j not in stay)
     return out
 
 
