@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
@@ -377,3 +378,13 @@ def _alive_in(session: int) -> bool:
             if int(fields[3]) == session and fields[0] != "Z":
                 return True
     return False
+
+
+def test_methods_are_compared_on_numbers_where_a_table_has_labels_too() -> None:
+    rng = np.random.default_rng(3)
+    data = pl.DataFrame(
+        {"town": rng.choice(["a", "b"], 200), "x": rng.lognormal(size=200), "y": rng.lognormal(size=200)}
+    )
+    study = mv.compare(data, ["veil", "noise"], repeats=1, measures=["pil"], seed=1, workers=1)
+    assert not study.failed
+    assert set(study.figures) == {"veil", "noise"}

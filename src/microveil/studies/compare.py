@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ import numpy as np
 from microveil.assess import assess, assess_release
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
-from microveil.core.errors import MicroveilError, ParameterError, did_you_mean
+from microveil.core.errors import MicroveilError, ParameterError, ReleasedAsIs, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
 from microveil.io.frames.dataframes import open_frame, table_like
@@ -195,7 +196,11 @@ def _measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
     """The figures of one release, or why there is none."""
     result = {"label": planned.label, "method": planned.method, "repeat": planned.repeat}
     try:
-        release = protect(plan.data, planned.method, seed=planned.seed, **{**plan.roles, **planned.parameters})
+        with warnings.catch_warnings():  # nothing of a study is released
+            warnings.simplefilter("ignore", ReleasedAsIs)
+            # Most methods protect numbers only, so that is what they are compared on.
+            options = {"keep": "rest", **plan.roles, **planned.parameters}
+            release = protect(plan.data, planned.method, seed=planned.seed, **options)
         assessment = _assessed(plan, release)
     except MicroveilError as error:
         return {**result, "failed": str(error)}
