@@ -129,24 +129,25 @@ def treat_columns(
             for name, of in found.items()
         }
     dropped = tuple(dict.fromkeys(named(known, "drop", drop)))
-    kept, index = _kept(frame, keep)
+    asked, index = _kept(frame, keep)
     units = named(known, "unit", unit)
     protected = named(known, "confidential", confidential)
-    explicit = {*roles, *dropped, *kept, *units, *protected}
+    by_name = {*roles, *dropped, *asked, *units}
+    explicit = {*by_name, *protected}
     left_out = tuple(name for name, of in found.items() if of.kind in LEFT_OUT and name not in explicit)
     shared = [name for name, of in found.items() if of.kind == "unit" and name not in explicit]
-    renumbered = tuple(dict.fromkeys([*(name for name in units if name not in kept), *shared]))
+    renumbered = tuple(dict.fromkeys([*(name for name in units if name not in asked), *shared]))
     constant = {name for name, of in found.items() if of.kind == "constant"}
     rest = [name for name in frame.names if name not in {*explicit, *left_out, *renumbered, *constant}]
     if confidential is None:  # numbers are protected
         rest = [name for name in rest if found[name].kind not in NUMBERS and not frame.is_numeric(name)]
-    if confidential is not None:  # whoever names what is to be protected has named what is not; it is said
-        kept = (*kept, *rest)
+    kept = asked
     if keeps_rest(keep):
-        kept = (*kept, *(name for name in [*rest, *left_out, *shared] if name not in kept))
+        kept = (*asked, *rest, *left_out, *shared)
         left_out, renumbered = (), tuple(name for name in renumbered if name in units)
-    by_name = tuple({*roles, *dropped, *_kept(frame, keep)[0], *units})
-    return Treatment(found, dropped, left_out, renumbered, kept, named=by_name, index=index)
+    elif confidential is not None:  # whoever names what is to be protected has named what is not; it is said
+        kept = (*asked, *rest)
+    return Treatment(found, dropped, left_out, renumbered, kept, named=tuple(by_name), index=index)
 
 
 def check_labels(labels: Sequence[str], method: str) -> None:

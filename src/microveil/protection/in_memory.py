@@ -193,7 +193,8 @@ def _arranged(
         secret: the key that salts the seed.
     """
     remarks, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data
-    streams = Streams.from_seed(release.seed, int(fingerprint(original), 16), secret)
+    if treatment.renumbered or shuffle_rows:
+        streams = Streams.from_seed(release.seed, int(fingerprint(original), 16), secret)
     if treatment.dropped:
         settings["drop"] = list(treatment.dropped)
         remarks.append(f"dropped, on request: {', '.join(treatment.dropped)}")

@@ -176,7 +176,7 @@ def _exchanged(
         _readonly_weights,
         _readonly_marks,
         _readonly_places,
-        types.Tuple((_readonly_matrices, _gradient, _readonly_matrix, _readonly_weights)),  # type: ignore[no-untyped-call]
+        types.Tuple((_readonly_matrices, _gradient, _readonly_matrix, _readonly_weights)),  # type: ignore[no-untyped-call]  # numba
         types.int64,
         types.uint64,
     ),

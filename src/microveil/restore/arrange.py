@@ -1,12 +1,13 @@
 """Arrangement: which record gets which value, so that moments and rank correlations come back.
 
 Columns that keep their values can only exchange them between records. Two records that exchange their values of one
-column change its covariances with all others, and nothing else; so exchanges are tried at random and made when they
-bring the second moments of the release nearer to those of the original. Four layers count at once:
-of the values (Pearson's correlations), of the ranks (Spearman's), and of the squares and cubes of the ranks, which
-tell whether columns are far out together. Like is matched with like only: a bend (y against x²) is not. In each layer
-the error is measured in units of the target (`trace(T^-1 E T^-1 E)`), so that a direction in which the columns hardly
-vary counts as much as the first.
+column change its moments with all others, and nothing else; so exchanges are tried at random and made when they bring
+the second moments between the features of the columns (`restore/features`) nearer to those of the original.
+Like is matched with like in four layers: values (Pearson's correlations), ranks (Spearman's), and the squares and cubes
+of the ranks, which tell whether columns are far out together. In each layer the error is measured in units of the
+target (`trace(T^-1 E T^-1 E)`), so that a direction in which the columns hardly vary counts as much as the first.
+Single moments between layers (a bend: the rank of one column, the square of that of another) and with the levels of
+labels (group means, two-way tables) count as they are, as many as the number of records allows.
 
 These are some hundred sums over all records, of data whose records have been torn apart before: which of the many
 arrangements with the same sums comes out is chance.
@@ -240,7 +241,7 @@ class _ExchangeSearch:
         passes = int(np.clip(proposals // (self.count * len(moving)), LEAST_PASSES, MOST_PASSES))
         losses: list[Array] = []
         for number in range(passes):
-            error = np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
+            error = self._error(features)
             gradient = self._gradient(error)
             losses.append(self._losses(gradient, error))
             stalled = number >= PATIENCE and (losses[-1] > STALLED * losses[-1 - PATIENCE]).all()
@@ -256,10 +257,11 @@ class _ExchangeSearch:
                 BLOCK,
                 seed,
             )
-        error = np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
-        self.passes = number
-        self.final = error
-        return Settled(*self._largest(error))
+        return Settled(*self._largest(self._error(features)))
+
+    def _error(self, features: NDArray[np.float32]) -> Array:
+        """How far the second moments that are fitted to are off: features x features."""
+        return np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
 
     def values(self, features: NDArray[np.float32], marginals: Sequence[Marginal]) -> list[Array]:
         """The values of the marginals where the features are."""

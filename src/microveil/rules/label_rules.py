@@ -164,6 +164,7 @@ def without_impossible_pairs(
 
 
 TRIES = 2_000
+"""Partners for an exchange that are tried."""
 
 
 def _exchange_away(

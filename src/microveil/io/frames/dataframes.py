@@ -125,6 +125,7 @@ class NarwhalsFrame(Frame):
         self.native = native
         self.headings = headings
         self.own = own
+        self._times_read: dict[str, TimeColumn | None] = {}
         self.names = list(native.columns)
         if len(set(self.names)) < len(self.names):
             raise _duplicates(self.names)
@@ -147,7 +148,9 @@ class NarwhalsFrame(Frame):
         return name in self.times or bool(self.schema[name].is_integer())
 
     def time_column(self, name: str) -> TimeColumn | None:
-        return self.times[name] if name in self.times else read_times(self.native[name])
+        if name not in self._times_read:
+            self._times_read[name] = read_times(self.native[name])
+        return self._times_read[name]
 
     def has_order(self, name: str) -> bool:
         if self.schema[name] == nw.Enum:

@@ -118,7 +118,7 @@ def renumbered(data: Any, name: str, labels: NDArray[np.intp], stream: Stream) -
         out[:, frame.names.index(name)] = numbers
         return out
     native = nw.from_native(data, eager_only=True)
-    column = native[str(name)] if name in native.columns else native[native.columns[frame.names.index(name)]]
+    column = native[native.columns[frame.names.index(name)]]  # whose name need not be text
     new = nw.new_series(column.name, numbers, nw.Int64(), backend=native.implementation)
     if not column.dtype.is_numeric():
         new = new.cast(nw.String())

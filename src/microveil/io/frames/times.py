@@ -186,14 +186,17 @@ def _parsed(cells: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str] | None:
     import polars as pl
     import pyarrow as pa
 
-    texts = pl.Series(cells).drop_nulls().unique()
+    every = pl.Series(cells)
+    if not every.head(SAMPLE).drop_nulls().str.contains(r"^\d{1,4}[-./:]").all():  # settles it for most columns
+        return None
+    texts = every.drop_nulls().unique()
     first = texts.head(SAMPLE)
-    if len(texts) < FEWEST or not first.str.contains(r"^\d{1,4}[-./:]").all():
+    if len(texts) < FEWEST:
         return None
     for kind, formats in FORMATS.items():
         for form in formats:
             if _comes_back(first, kind, form) and _comes_back(texts, kind, form):
-                parsed = _parse(pl.Series(cells), kind, form)
+                parsed = _parse(every, kind, form)
                 return pa.chunked_array([parsed.to_arrow()]), form
     return None
 
