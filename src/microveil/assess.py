@@ -10,9 +10,10 @@ from typing import Any
 
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
-from microveil.assessment.pairing import FileColumns, Pair, combined, pair_up
+from microveil.assessment.pairing import FileColumns, Pair, pair_up
 from microveil.assessment.policy import Policy
 from microveil.assessment.policy import read_policy as policy_from
+from microveil.assessment.several_releases import combined
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.core.threads import single_threaded_blas
@@ -67,14 +68,24 @@ def assess(original: Any, released: Any, *, progress: Progress | None = None, **
 
 
 def _pair(frame: Frame, released: Any, asked: Assess) -> Pair:
-    known = isinstance(released, Release)
-    return pair_up(frame, open_frame(in_file_order(released) if known else released), asked, order_known=known)
+    if not isinstance(released, Release):
+        return pair_up(frame, open_frame(released), asked)
+    weight = released.settings.get("weight") if asked.weight is None else asked.weight
+    return pair_up(
+        frame,
+        open_frame(in_file_order(released)),
+        asked.model_copy(update={"weight": weight}),
+        order_known=True,
+        kinds=released.kinds,
+        in_clear=released.in_clear,
+    )
 
 
 def _request(asked: Assess) -> measuring.Request:
     policy = read_policy(asked.policy)
     ids = measuring.chosen(asked.measures, also=policy.measures if policy else ())
-    return measuring.Request(ids, Streams.from_seed(checked_seed(asked.seed)), asked.sanity, policy)
+    streams = Streams.from_seed(checked_seed(asked.seed))
+    return measuring.Request(ids, streams, asked.sanity, policy, measuring.of_labels(asked.measures))
 
 
 def assess_release(

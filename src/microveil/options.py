@@ -281,11 +281,21 @@ class Assess(Options):
     """The options of `assess`."""
 
     measures: Any = option("default", "default, all, or ids; see `microveil measures`.", "ids", metavar="A,B")
-    confidential: Any = option(None, "Columns to compare; by default all numeric ones.", "columns", metavar="A,B")
+    confidential: Any = option(
+        None, "Columns to compare; by default all but identifiers and free text.", "columns", metavar="A,B"
+    )
     public: Any = option(None, "Columns that were to stay: not compared, only checked.", "formula", metavar="X,Y")
     sensitive: Any = option(
         None, "Columns that are to be hidden, if not all: attacks are on these alone.", "columns", metavar="A,B"
     )
+    keys: Any = option(
+        None,
+        "Columns that an intruder knows, for measures of labels; by default labels and what is in clear.",
+        "columns",
+        metavar="A,B",
+    )
+    weight: Any = option(None, "The column of survey weights, for measures of a population.", "column", metavar="W")
+    kinds: Any = same_as(Settings, "kinds")
     rules: Any = option("infer", "infer, none, or a dictionary of the columns (TOML or JSON).", "rules", metavar="FILE")
     seed: Any = option(None, "For figures that can be repeated.", "number", metavar="N")
     holdout: Any = option(

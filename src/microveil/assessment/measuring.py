@@ -60,8 +60,11 @@ RANK_ROWS = 200_000
 
 GAUGES: dict[str, MeasureSpec] = {**RISKS, **UTILITIES}
 
+IF_THERE = {name for name, gauge in GAUGES.items() if gauge.needs in ("labels", "clear")}
+"""Measures of columns that not every file has."""
+
 DEFAULT = (
-    *(name for name, gauge in GAUGES.items() if gauge.default),
+    *(name for name, gauge in GAUGES.items() if gauge.default and name not in IF_THERE),
     *(name for name, score in SCORES.items() if score.default),
     WORST,
 )
@@ -86,11 +89,11 @@ def entries() -> dict[str, MeasureInfo]:
 
 
 def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]:
-    """Ids, each once, and `also` those of a policy; "default" and "all" stand for many."""
+    """Ids, each once, and `also` those of a policy; "default" and "all" stand for many that every file has."""
     if not isinstance(measures, str | list | tuple) or not all(isinstance(word, str) for word in measures):
         raise ParameterError("measures: takes ids", "give 'default', 'all' or a list of ids")
     known = [*GAUGES, *SCORES, WORST]
-    many = {"default": list(DEFAULT), "all": known}
+    many = {"default": list(DEFAULT), "all": [name for name in known if name not in IF_THERE]}
     found: dict[str, None] = {}
     for word in (*([measures] if isinstance(measures, str) else measures), *also):
         if word not in many and word not in known:
@@ -101,6 +104,13 @@ def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]
     if WORST in found and not any(name in RISKS for name in found):
         found = dict.fromkeys([*(name for name in DEFAULT if name in RISKS), *found])
     return list(found)
+
+
+def of_labels(measures: str | Sequence[str]) -> list[str]:
+    """Ids that "default" and "all" stand for as well, where there are labels or columns in clear."""
+    words = {measures} if isinstance(measures, str) else {*measures}
+    wanted = ("all", "default")
+    return [name for name in GAUGES if name in IF_THERE and words & {*wanted[: 1 + GAUGES[name].default]}]
 
 
 def for_report(cells: int, *, public_only: bool) -> tuple[list[str], str]:
@@ -128,6 +138,19 @@ class Request:
     policy: Policy | None = None
     """What the figures are held against."""
 
+    if_there: Sequence[str] = ()
+    """Measures of labels and of columns in clear, which are taken where there are some."""
+
+    def ids_for(self, both: Pair) -> list[str]:
+        """What is measured of these files, what not every file has first: it is what the whole file gives away."""
+        labels = both.labels
+        needed = {"labels": labels is not None and bool(labels.of_labels.names), "clear": _has_clear(both)}
+        return list(dict.fromkeys([*(n for n in self.if_there if needed[GAUGES[n].needs]), *self.ids]))
+
+
+def _has_clear(both: Pair) -> bool:
+    return both.labels is not None and any(both.labels.in_clear)
+
 
 def assess_pair(
     pair: Pair,
@@ -150,7 +173,7 @@ def assess_pair(
         limits: for tables that are not in memory; the sanity lines are of a few records, which are.
         known: figures by id that are not measured again.
     """
-    ids, streams = request.ids, request.streams
+    ids, streams = request.ids_for(pair), request.streams
     share = 1.0 - SANITY_SHARE if request.sanity else 1.0
     found = dict(known or {})
     if limits is None:
@@ -160,13 +183,15 @@ def assess_pair(
         tables, columns = (pair.original, pair.released), range(pair.original.shape[1])
         in_threads([partial(table.in_order, j) for table in tables for j in columns])  # all at once
     figures, skipped = take(pair, ids, streams, _part_of(tell, "", 0.0, share), limits, found)
+    if not figures and not pair.names:
+        raise DataError("only labels are protected, and figures are of numbers", "ask for measures of labels")
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
     assessment = Assessment(
         figures=figures,
         entries=entries(),
-        columns=pair.names,
+        columns=pair.compared or pair.names,
         rows=pair.rows,
         sanity=_sanity(pair, list(figures), streams, tell) if request.sanity else None,
         skipped=skipped,
@@ -195,8 +220,17 @@ def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> San
     orders = [streams.stream("sanity shuffle", number).generator() for number in range(sample.shape[1])]
     shuffled = Matrix([order.permutation(column) for order, column in zip(orders, sample.columns, strict=True)])
     start, share = 1.0 - SANITY_SHARE, SANITY_SHARE / 2
-    few = replace(both, original=sample, reordered="", union=None, mean=None)
+    few = replace(both, original=sample, reordered="", union=None, mean=None, labels=None)
     same, other = (replace(few, released=released) for released in (sample, shuffled))
+    if both.labels is not None:  # what is in clear is no matter of either release
+        known = both.labels.of_labels
+        codes = known.original[np.sort(rows)]
+        mixed = [streams.stream("sanity labels", j).generator().permutation(of) for j, of in enumerate(codes.T)]
+        other_codes = np.column_stack(mixed) if mixed else codes
+        same, other = (
+            replace(one, labels=replace(known.beside(codes, new), in_clear=(False,) * len(known.names)))
+            for one, new in ((same, codes), (other, other_codes))
+        )
     identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share))
     shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share))
     return Sanity(identity, shuffle, rows.size, count)
@@ -231,8 +265,12 @@ def take(
         options: dict[str, Any] = {"sensitive": both.sensitive} if by_column else {}
         if about.holdout is not None and GAUGES[name].takes("control"):
             options["control"] = about.holdout
+        if both.labels is not None and GAUGES[name].takes("labels"):
+            options["labels"] = both.labels
         tables = about.original, _known_of(about, name)
         try:
+            if by_column and both.sensitive == ():
+                raise DataError("no column of numbers is sensitive")
             if both.reordered and GAUGES[name].paired:
                 raise DataError(both.reordered)
             if name in known:
@@ -321,7 +359,7 @@ def figure_on_disk(
     """One figure (`name`) of tables on a disk, with `options` of the measure; a `DataError` says why there is none."""
     gauge = GAUGES[name]
     check_shapes(original, released, paired=gauge.paired)
-    if gauge.on_disk == "no":
+    if gauge.on_disk == "no" or gauge.needs in ("labels", "clear"):
         raise DataError(
             "it needs all records in memory; measure a random sample of the rows of both files with the engine 'memory'"
         )

@@ -2,10 +2,6 @@
 
 Columns are matched by their names (by their numbers in arrays), rows by their places. Files may be in memory, or larger
 than it: then the columns of both go onto a disk.
-
-Of several releases of one file an intruder has all who kept them. Attacks that need no pairs search all released
-records at once; attacks on pairs go by the mean of a record's releases, in which independent errors cancel out; and
-sums that were kept exactly tell, by their difference, the record that is in one file and not in the other.
 """
 
 from __future__ import annotations
@@ -13,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from microveil.assessment.label_columns import ColumnKinds, kinds_of_columns, pair_of_labels
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.sorted_columns import pieces_of
@@ -30,6 +27,7 @@ from microveil.io.dictionary import find_codes
 from microveil.io.frames.dataframes import Frame, NumpyFrame, open_frame
 from microveil.io.frames.validation import LARGEST
 from microveil.measures.base import scales
+from microveil.measures.labels import LabelPair
 from microveil.options import Assess
 from microveil.storage.disk_columns import BYTES, DiskColumn, RemoteMatrix, Shelf
 
@@ -44,9 +42,6 @@ SHARE = 32
 
 FEWEST_ROWS, MOST_ROWS = 2**12, 2**18
 """Rows of a batch; fewer rows than the most are not worth a thread."""
-
-EXACT = 1e-6
-"""Standard deviations within which the difference of two sums is a record of the original."""
 
 
 class FileColumns:
@@ -105,9 +100,17 @@ class Pair:
     mean: Matrix | None = None
     """The mean of each record's releases, where all have the same rows."""
 
+    labels: LabelPair | None = None
+    """Columns of labels and those in clear, of files in memory that have some; of several releases, of the first."""
+
+    compared: tuple[str, ...] = ()
+    """The columns of numbers and of labels that are compared; `names` are those of numbers."""
+
     @property
     def rows(self) -> tuple[int, int]:
         """Rows of the original and of the released file."""
+        if self.labels is not None:
+            return len(self.labels.original), len(self.labels.released)
         return self.original.shape[0], self.released.shape[0]
 
 
@@ -118,21 +121,33 @@ def pair_up(
     *,
     order_known: bool = False,
     codes: Mapping[str, Sequence[float]] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    in_clear: Sequence[str] = (),
 ) -> Pair:
-    """Match the columns of two files; by default those that are numeric in both and not public.
+    """Match the columns of two files; by default those that are numbers or labels in both and not public.
 
-    Only of files in memory there can be a holdout, and only there it is found out whether rows are in another order
-    (unless `order_known`). Special codes by column that are known already (`codes`) are not looked for.
+    In memory, labels of both files stand beside the numbers, dates and times are numbers, there can be a holdout, and
+    it is found out whether rows are in another order.
+
+    Args:
+        original: the file as it was.
+        released: the file to judge.
+        asked: which columns are compared.
+        order_known: whether the rows are in one order for sure.
+        codes: special codes by column, if they are known already.
+        kinds: kinds of the columns, if they are known already.
+        in_clear: columns that are known to be released as they are; those that are equal in both files are, too.
     """
-    confidential, public, sensitive = asked.confidential, asked.public, asked.sensitive
     _check_kinds(original, released)
+    columns = _column_kinds(original, released, asked, kinds)
+    if columns is not None:
+        original, released = columns.frames[:2]
     numeric = {name: original.is_numeric(name) for name in original.names}
-    known = regressed(numeric, "public", public).columns
-    chosen = confidential is not None
-    names = named(numeric, "confidential", confidential) if chosen else _comparable(original, released, known)
-    _check_columns(original, released, names, known)
-    hidden = _places_of(sensitive, numeric, names)
-    kept = [name for name in known if numeric[name] and released.is_numeric(name)]
+    public = regressed(numeric, "public", asked.public).columns
+    names, labels = _compared(original, released, asked, public, columns)
+    also = labels if asked.confidential is not None else [name for name in labels if name not in public]
+    _check_columns(original, released, names, (*public, *also))
+    kept = [name for name in public if numeric[name] and released.is_numeric(name) and name not in labels]
     whole = _read(original, [*names, *kept]), _read(released, [*names, *kept], "released")
     compared, unchanged = range(len(names)), range(len(names), len(names) + len(kept))
     changed = _differing(kept, *(table.select(unchanged) for table in whole))
@@ -140,34 +155,90 @@ def pair_up(
     if codes is None:
         codes = codes_in(dict(zip(names, tables[0].columns, strict=True)), asked.rules, original.names)
     before, after = (_without_codes(table, names, codes) for table in tables)
-    _check_values(names, before, after)
+    _check_values(names, before, after, needed=not labels)
     moved = _differing(names, before, after)
+    hidden = _places_of(asked.sensitive, numeric, (*names, *labels))
+    sensitive = None if hidden is None else tuple(j for j in hidden if j < len(names))
+    of_labels = None
+    if columns is not None:
+        same = [*(name for name in names if name not in moved), *(name for name in kept if name not in changed)]
+        found = columns.in_clear([*same, *in_clear], (*moved, *changed))
+        hidden_labels = None if hidden is None else [labels[j - len(names)] for j in hidden if j >= len(names)]
+        of_labels = pair_of_labels(columns, labels, found, hidden_labels, asked)
     notes = [
-        *_about("risk is that of {} alone, all else that of all columns", [names[j] for j in hidden or ()]),
-        *([] if chosen else _about_left_out(original, released)),
+        *_about("risk is that of {} alone, all else that of all columns", [(*names, *labels)[j] for j in hidden or ()]),
+        *([] if asked.confidential is not None else _about_left_out(original, released)),
         *_about_codes(codes),
-        *_about("the same in both files, cell by cell: {}", [name for name in names if name not in moved]),
+        *_about("the same in both files, cell by cell: {}", _same(names, moved, public, of_labels)),
     ]
     if before.shape[0] == after.shape[0]:
         notes += _about("public, but not the same in both files: {}; are the rows in the same order?", changed)
-    reordered = "" if order_known or isinstance(before, RemoteMatrix) else _reordered(before.columns, after.columns)
-    strangers = None if asked.holdout is None else _held_out(original, open_frame(asked.holdout), names, codes)
-    return Pair(names, before, after, notes, hidden, reordered, order_known, strangers)
+    reordered = "" if order_known or columns is None else _reordered(before, after, of_labels)
+    strangers = None if columns is None or asked.holdout is None else _held_out(columns, names, codes)
+    found_pair = Pair(names, before, after, notes, sensitive, reordered, order_known, strangers)
+    return replace(found_pair, labels=of_labels, compared=(*names, *labels))
+
+
+def _column_kinds(
+    original: ColumnSource, released: ColumnSource, asked: Assess, kinds: Mapping[str, str] | None
+) -> ColumnKinds | None:
+    """Kinds of columns in memory; of files that are read in blocks all is numbers, and what needs labels is refused."""
+    if isinstance(original, Frame) and isinstance(released, Frame):
+        holdout = [] if asked.holdout is None else [open_frame(asked.holdout)]
+        for frame in holdout:
+            _check_kinds(original, frame)
+        return kinds_of_columns([original, released, *holdout], asked, kinds)
+    for name in ("keys", "weight", "kinds"):
+        if getattr(asked, name) is not None:
+            raise ParameterError(
+                f"{name}: goes with engine='memory' only", "measure a sample of the rows of both files"
+            )
+    return None
+
+
+def _compared(
+    original: ColumnSource, released: ColumnSource, asked: Assess, public: Sequence[str], columns: ColumnKinds | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of numbers and of labels that are compared: those that are asked for, or else all of both files.
+
+    Args:
+        original: the file as it was.
+        released: the file to judge.
+        asked: the columns may be named there.
+        public: columns that were to stay.
+        columns: the kinds of columns, where they are known.
+    """
+    known = dict.fromkeys(original.names, True)
+    if asked.confidential is not None:
+        chosen = named(known, "confidential", asked.confidential)
+        return (chosen, ()) if columns is None else columns.confidential(chosen)
+    labels = () if columns is None else columns.labels
+    names = _comparable(original, released, public, set() if columns is None else columns.no_numbers)
+    if not names and not labels:
+        shared = [name for name in original.names if name in released.names and name not in public]
+        kind = "numeric column" if shared else "column"
+        raise DataError(f"the files have no {kind} in common", "check the names of the columns, and how they were read")
+    return names, labels
+
+
+def _same(names: Sequence[str], moved: Sequence[str], public: Sequence[str], labels: LabelPair | None) -> list[str]:
+    """The columns that are the same in both files, those of numbers first; public ones were to be."""
+    clear = [] if labels is None else labels.of_clear.names
+    others = [name for name in clear if name not in (*names, *public)]
+    return [*(name for name in names if name not in moved), *others]
 
 
 def _read(source: ColumnSource, names: Sequence[str], called: str = "original") -> Matrix:
     table = Matrix([source.numbers(name) for name in names]) if isinstance(source, Frame) else source.read(names)
-    if not table.shape[0]:
+    if not (source.count if isinstance(source, Frame) else table.shape[0]):
         raise DataError(f"the {called} file has no rows", "check that it is the right one")
     return table
 
 
-def _held_out(
-    original: ColumnSource, holdout: Frame, names: Sequence[str], codes: Mapping[str, Sequence[float]]
-) -> Matrix:
+def _held_out(columns: ColumnKinds, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
     """The columns `names` of records that were kept back, without their `codes`."""
-    _check_kinds(original, holdout)
-    _check_columns(original, holdout, names, (), "held-out")
+    original, _, holdout = columns.frames
+    _check_columns(original, holdout, names, columns.labels, "held-out")
     table = _without_codes(_read(holdout, names, "held-out"), names, codes)
     _check_sizes("held-out", names, table)
     return table
@@ -183,14 +254,12 @@ def _check_kinds(original: ColumnSource, released: ColumnSource) -> None:
         raise DataError(f"the arrays have {widths[0]} and {widths[1]} columns", "give the same columns of both")
 
 
-def _comparable(original: ColumnSource, released: ColumnSource, public: Sequence[str]) -> tuple[str, ...]:
-    """The columns that are numeric in both files, in the order of the original."""
-    shared = [name for name in original.names if name in released.names and name not in public]
-    names = tuple(name for name in shared if original.is_numeric(name) and released.is_numeric(name))
-    if not names:
-        kind = "numeric column" if shared else "column"
-        raise DataError(f"the files have no {kind} in common", "check the names of the columns, and how they were read")
-    return names
+def _comparable(
+    original: ColumnSource, released: ColumnSource, public: Sequence[str], no_numbers: set[str]
+) -> tuple[str, ...]:
+    """The columns that are numeric in both files, in the order of the original, but for those that are `no_numbers`."""
+    shared = [name for name in original.names if name in released.names and name not in {*public, *no_numbers}]
+    return tuple(name for name in shared if original.is_numeric(name) and released.is_numeric(name))
 
 
 def _check_columns(
@@ -204,7 +273,7 @@ def _check_columns(
 
     `called` is what errors call the second file.
     """
-    if not names:
+    if not names and not public:
         raise ParameterError("confidential: no column named", "name at least one, or leave it out for all numeric")
     for name in (*names, *public):
         if (*names, *public).count(name) > 1:
@@ -276,11 +345,11 @@ def _blanked(column: Array, codes: Sequence[float]) -> Array:
     return cast(Array, column)
 
 
-def _check_values(names: Sequence[str], before: Matrix, after: Matrix) -> None:
-    """Infinite cells, columns in different units, and tables in which nothing varies."""
+def _check_values(names: Sequence[str], before: Matrix, after: Matrix, *, needed: bool) -> None:
+    """Infinite cells, columns in different units, and, where numbers are `needed`, tables in which nothing varies."""
     _check_sizes("original", names, before)
     extremes = _check_sizes("released", names, after)
-    for number, (mean, sd) in scales(before, needed=True).items():
+    for number, (mean, sd) in scales(before, needed=needed).items():
         if max(abs(end - mean) for end in extremes[number]) / sd > BEYOND:
             raise DataError(f"column '{names[number]}' differs too much between the files", "give both in one unit")
 
@@ -335,61 +404,19 @@ def _differing(names: Sequence[str], before: Matrix, after: Matrix) -> list[str]
     return differing
 
 
-def _reordered(before: Sequence[Array], after: Sequence[Array]) -> str:
+def _reordered(before: Matrix, after: Matrix, labels: LabelPair | None) -> str:
     """Are most released records, whole, those that only one other row of the original has?
 
     A table that was sorted is no less disclosed for it, but what compares rows with rows would not see it.
     """
     import polars as pl
 
-    if len(before) < 2 or before[0].size != after[0].size:
+    both: list[list[NDArray[Any]]] = [[*before.columns], [*after.columns]]
+    if labels is not None:
+        both[0] += [*labels.of_labels.original.T]
+        both[1] += [*labels.of_labels.released.T]
+    if len(both[0]) < 2 or both[0][0].size != both[1][0].size:
         return ""
-    old, new = (pl.DataFrame({str(j): cells for j, cells in enumerate(those)}).hash_rows() for those in (before, after))
+    old, new = (pl.DataFrame({str(j): cells for j, cells in enumerate(those)}).hash_rows() for those in both)
     elsewhere = (new != old) & new.is_in(old.filter(old.is_unique()).implode())
     return REORDERED if 2 * int(elsewhere.sum()) >= new.len() else ""
-
-
-def combined(pairs: Sequence[Pair]) -> Pair:
-    """The original beside all its releases: the first for itself, all records together, and the mean of each record."""
-    first, original = pairs[0], pairs[0].original
-    releases = [pair.released for pair in pairs]
-    disclosed = _differences(original, releases)
-    by_column = list(zip(*(table.columns for table in releases), strict=True))
-    union = Matrix([np.concatenate([*cells, disclosed[:, j]]) for j, cells in enumerate(by_column)])
-    alike = all(pair.rows[1] == first.rows[0] and not pair.reordered for pair in pairs)
-    notes = [f"{len(pairs)} releases: attacks have all of them, what a release is good for is that of the first"]
-    notes += [f"shared by releases: {_shared(releases):.1%} of the values of the first stand in another one too"]
-    if len(disclosed):
-        notes.append(
-            f"sums of two releases differ by a record of the original, which is given away: {len(disclosed)} of them"
-        )
-    return replace(
-        first,
-        notes=[*notes, *first.notes],
-        union=union,
-        mean=Matrix([np.mean(cells, axis=0) for cells in by_column]) if alike else None,
-        order_known=all(pair.order_known for pair in pairs),
-    )
-
-
-def _shared(releases: Sequence[Matrix]) -> float:
-    """The share of values of the first release that stand in another one too."""
-    hits = [
-        np.isin(column[~np.isnan(column)], np.concatenate([other.columns[j] for other in releases[1:]]))
-        for j, column in enumerate(releases[0].columns)
-    ]
-    return float(np.concatenate(hits).mean()) if hits else 0.0
-
-
-def _differences(original: Matrix, releases: Sequence[Matrix]) -> Array:
-    """Records of the original that are the difference of the sums of two releases, whose rows differ by one."""
-    found = scales(original)
-    records = np.column_stack(original.columns)
-    found_records = []
-    for pair in combinations(releases, 2):
-        small, large = sorted(pair, key=lambda table: table.shape[0])
-        if large.shape[0] - small.shape[0] == 1:
-            gap = np.array([new.sum() - old.sum() for new, old in zip(large.columns, small.columns, strict=True)])
-            near = [np.abs(records[:, j] - gap[j]) <= EXACT * sd * len(records) for j, (_, sd) in found.items()]
-            found_records += [gap] if near and np.all(near, axis=0).any() else []
-    return np.array(found_records).reshape(len(found_records), original.shape[1])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -83,6 +83,15 @@ def find_kinds(frame: Frame, declared: Mapping[str, str]) -> dict[str, ColumnKin
         name: _declared(frame, name, declared[name]) if name in declared else _found(frame, name)
         for name in frame.names
     }
+
+
+def declared_kinds(kinds: Any) -> dict[str, str]:
+    """The option `kinds`, as a dict of names."""
+    if kinds is None:
+        return {}
+    if not isinstance(kinds, Mapping):
+        raise ParameterError(f"kinds: takes a kind for each of some columns, not {type(kinds).__name__}", "give a dict")
+    return {str(name): str(kind) for name, kind in kinds.items()}
 
 
 def _declared(frame: Frame, name: str, kind: str) -> ColumnKind:

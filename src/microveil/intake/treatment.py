@@ -10,7 +10,7 @@ import numpy as np
 
 from microveil.core.errors import DataError, ParameterError
 from microveil.intake.intake import Rules, dictionary_for
-from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, find_kinds
+from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, declared_kinds, find_kinds
 from microveil.intake.roles import Choice, named
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame
@@ -121,7 +121,7 @@ def treat_columns(
     known = dict.fromkeys(frame.names, True)
     dictionary, _ = dictionary_for(rules, frame.names)
     declared = {name: entry.kind for name, entry in dictionary.columns.items() if entry.kind is not None}
-    declared |= _given(kinds)
+    declared |= declared_kinds(kinds)
     found = find_kinds(frame, declared)
     if isinstance(frame, NumpyFrame):  # an array has no place for columns that are left out: all are protected
         found = {
@@ -163,14 +163,6 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     """`column 'a'`, or `columns 'a', 'b'`."""
     names_shown = ", ".join(f"'{name}'" for name in names[:most]) + (", ..." if len(names) > most else "")
     return f"column{'s' if len(names) > 1 else ''} {names_shown}"
-
-
-def _given(kinds: Any) -> dict[str, str]:
-    if kinds is None:
-        return {}
-    if not isinstance(kinds, Mapping):
-        raise ParameterError(f"kinds: takes a kind for each of some columns, not {type(kinds).__name__}", "give a dict")
-    return {str(name): str(kind) for name, kind in kinds.items()}
 
 
 def keeps_rest(keep: Choice) -> bool:

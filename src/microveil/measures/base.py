@@ -7,7 +7,8 @@ an `Estimate`:
     @gauge("share of cells that moved", better="low", range=(0, 1), cost="fast", paired=True, on_disk="passes")
     def moved(original: Matrix, released: Matrix) -> Estimate: ...
 
-and is then called as `moved(original, released)`, which checks the tables and gives back a `Measure`. The registries
+and is then called as `moved(original, released)`, which checks the tables and gives back a `Measure`. What is taken of
+labels says so, `needs="labels"`, and has the argument `labels`, a `LabelPair`. The registries
 (`microveil.measures.utility.MEASURES`, `microveil.measures.risk.MEASURES`) are plain lists of such functions.
 """
 
@@ -30,6 +31,7 @@ from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments, single_threaded_blas
 from microveil.core.tolerances import RANGE_ROUND_OFF
+from microveil.measures.labels import LABEL_KINDS, LabelPair
 
 Better = Literal["low", "high", "neither"]
 Cost = Literal["fast", "slow"]
@@ -41,6 +43,10 @@ OnDisk = Literal["no", "passes", "sorted", "columns", "sample"]
 """How a measure is taken of tables that are not in memory: not at all; in passes over pieces of rows, or from rows that
 it draws itself; from columns in ascending order too; from `HELD_COLUMNS` such columns held at once; or from a random
 sample of the rows."""
+
+Needs = Literal["numbers", "labels", "clear", "any"]
+"""What columns a measure is taken of: numbers; labels; those in clear, of any kind; or numbers or labels, whichever
+there are. Measures of labels and of columns in clear are in the default set of files that have some, in memory."""
 
 HELD_COLUMNS = 3
 
@@ -121,6 +127,7 @@ class MeasureSpec(MeasureInfo):
     function: Callable[..., Estimate]
     default: bool
     on_disk: OnDisk
+    needs: Needs
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.function.__doc__)
@@ -140,7 +147,11 @@ class MeasureSpec(MeasureInfo):
 
     def __call__(self, original: Matrix, released: Matrix, **options: Any) -> Measure:
         """Measure."""
-        check_comparable(original, released, paired=self.paired)
+        labels: LabelPair | None = options.get("labels")
+        if self.needs in ("labels", "clear") or (labels is not None and not original.shape[1]):
+            check_labels(labels, self.needs, paired=self.paired)
+        else:
+            check_comparable(original, released, paired=self.paired)
         return self.take(original, released, **options)
 
     def take(self, original: Matrix, released: Matrix, **options: Any) -> Measure:
@@ -167,6 +178,7 @@ def gauge(
     paired: bool = False,
     default: bool = False,
     on_disk: OnDisk = "no",
+    needs: Needs = "numbers",
 ) -> Callable[[Callable[..., Estimate]], MeasureSpec]:
     """Declare a measure; its id is the name of the function. `MeasureSpec` says what the others mean.
 
@@ -175,7 +187,7 @@ def gauge(
 
     def declared(function: Callable[..., Estimate]) -> MeasureSpec:
         ends, story = (float(range[0]), float(range[1])), inspect.cleandoc(function.__doc__ or "")
-        kept: dict[str, Any] = {"function": function, "default": default, "on_disk": on_disk}
+        kept: dict[str, Any] = {"function": function, "default": default, "on_disk": on_disk, "needs": needs}
         return MeasureSpec(function.__name__, "utility", summary, better, ends, cost, paired, story, **kept)
 
     return declared
@@ -199,6 +211,15 @@ def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> Non
                 raise DataError(f"column {number} (from 0) of the {which} file has infinite cells", "remove them")
 
 
+def check_labels(labels: LabelPair | None, needs: Needs, *, paired: bool) -> None:
+    """There are columns of the kind that a measure needs; and as many rows, if records are compared one by one."""
+    if labels is None or (needs != "clear" and not set(labels.kinds) & set(LABEL_KINDS)):
+        raise DataError("the files have no columns of labels in common", "give both files with their labels")
+    if needs == "clear" and not any(labels.in_clear):
+        raise DataError("no column is released as it is", "there is nothing to measure, and that is good")
+    _check_rows(len(labels.original), len(labels.released), paired)
+
+
 def check_shapes(original: Matrix, released: Matrix, *, paired: bool) -> None:
     """Same columns, some rows; and as many, if records are compared one by one."""
     (rows, columns), (new_rows, new_columns) = original.shape, released.shape
@@ -206,6 +227,10 @@ def check_shapes(original: Matrix, released: Matrix, *, paired: bool) -> None:
         raise DataError(f"the files have {columns} and {new_columns} columns", "compare the same columns of both")
     if not rows or not new_rows or not columns:
         raise DataError("there is nothing to measure", "both files need rows and columns of numbers")
+    _check_rows(rows, new_rows, paired)
+
+
+def _check_rows(rows: int, new_rows: int, paired: bool) -> None:
     if paired and rows != new_rows:
         raise DataError(
             f"the files have {rows} and {new_rows} rows, and this measure compares records one by one",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microveil.assessment.pairing import Pair, pair_up
-from microveil.core.errors import DataError, MicroveilError, ParameterError
+from microveil.core.errors import MicroveilError, ParameterError
 from microveil.intake.describe import implied_orders
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
@@ -52,19 +52,19 @@ class Reporter:
     def pair(self, release: Release) -> Pair:
         """The protected columns of the original and of the release; made once for a released table."""
         if not self._paired or self._paired[0] is not release.data:
-            # Columns of labels are no numbers; dates and times are protected as such.
-            names = list(release.dose)
-            if not names:
-                raise DataError("only labels are protected, and figures are of numbers", "look at release.labels")
             original, released = (open_frame(table) for table in (self.original, in_file_order(release)))
-            times = [name for name in names if not original.is_numeric(name)]
-            original, released = original.with_times(times), released.with_times(times)
             both = pair_up(
                 original,
                 released,
-                Assess(confidential=names, rules=release.settings["rules"]),
+                Assess(
+                    confidential=[*release.dose, *release.labels],
+                    rules=release.settings["rules"],
+                    weight=release.settings.get("weight"),
+                ),
                 order_known=True,
                 codes=self.codes,
+                kinds=release.kinds,
+                in_clear=release.in_clear,
             )
             self._paired[:] = [release.data, both, released]
         found: Pair = self._paired[1]
@@ -102,6 +102,8 @@ class Reporter:
             both = self.pair(release)
         except MicroveilError as error:
             return replace(material, absent=f"the two files cannot be compared: {error.problem}")
+        if not both.names:
+            return replace(material, absent="only labels are protected, and figures are of numbers")
         return replace(
             material, names=both.names, before=both.original, after=both.released, audits=self._audits(release, both)
         )

@@ -42,12 +42,21 @@ class Frame(ABC):
 
     def with_times(self, names: Sequence[str]) -> Frame:
         """The same table, in which these columns of dates and times count as numbers."""
-        found = {name: column for name in names if (column := self.time_column(name)) is not None}
-        if not found:
+        return self.with_time_columns(
+            {name: column for name in names if (column := self.time_column(name)) is not None}
+        )
+
+    def with_time_columns(self, columns: Mapping[str, TimeColumn]) -> Frame:
+        """The same table, in which some columns count as these numbers."""
+        if not columns:
             return self
         new = copy.copy(self)
-        new.times = found
+        new.times = columns
         return new
+
+    def level_order(self, name: str) -> list[str]:
+        """The labels that a column can have, in their order, where its type has one."""
+        return []
 
     @cached_property
     def found_codes(self) -> dict[str, tuple[float, ...]]:

@@ -157,6 +157,12 @@ class NarwhalsFrame(Frame):
             return True
         return bool(getattr(getattr(self.native[name].to_native(), "dtype", None), "ordered", False))
 
+    def level_order(self, name: str) -> list[str]:
+        if not self.has_order(name):
+            return []
+        kind: Any = self.schema[name]
+        return [str(level) for level in (kind if kind == nw.Enum else self.native[name].to_native().dtype).categories]
+
     def looks_numeric(self, name: str) -> bool:
         if self.schema[name] not in (nw.String, nw.Object, nw.Binary):
             return False

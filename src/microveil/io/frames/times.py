@@ -5,7 +5,8 @@ The step is the precision of the column: months if all days are the first, days,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import narwhals as nw
@@ -62,6 +63,15 @@ class TimeColumn:
     text: str = ""
     """The format, where the cells are text."""
 
+    def in_unit(self, unit: str) -> TimeColumn:
+        """The same in a finer unit, one of `MICROSECONDS`."""
+        numbers, size = self.numbers, MICROSECONDS.get(self.unit, MICROSECONDS["day"])
+        if self.unit == "month":
+            missing = np.isnan(numbers)
+            months = np.where(missing, 0.0, numbers).astype(np.int64).astype("datetime64[M]")
+            numbers = np.where(missing, np.nan, months.astype("datetime64[D]").astype(np.float64))
+        return replace(self, numbers=numbers * (size / MICROSECONDS[unit]), unit=unit)
+
     def cells(self, values: Array) -> pa.Array:
         """Numbers of steps as an Arrow array: dates, timestamps or times of day; NaN is missing."""
         import pyarrow as pa
@@ -92,6 +102,14 @@ class TimeColumn:
         if isinstance(native, pl.Series):
             return pl.Series(like.name, _zoned(pl.Series(cells), native.dtype))
         return _as_pandas(cells, native)
+
+
+def in_one_unit(columns: Sequence[TimeColumn]) -> list[TimeColumn]:
+    """Columns of different files that are to be compared, in the finest of their units."""
+    units = [unit for unit in MICROSECONDS if any(column.unit == unit for column in columns)]
+    if len({column.unit for column in columns}) == 1:
+        return list(columns)
+    return [column if column.unit == units[-1] else column.in_unit(units[-1]) for column in columns]
 
 
 def _zoned(series: pl.Series, kind: Any) -> pl.Series:

@@ -1,0 +1,102 @@
+"""The label columns of two files side by side, as numbers of levels on a list that both files share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+
+Codes = NDArray[np.int64]
+
+MISSING: Final = -1
+"""The number of a cell that is missing."""
+
+LABEL_KINDS: Final = ("category", "ordered")
+
+
+@dataclass(frozen=True, repr=False)
+class LabelPair:
+    """Columns of labels that both files have, and columns of any kind that are released as they are.
+
+    Cells are numbers of levels from 0, -1 where they are missing; the levels of an `ordered` column, and of numbers and
+    dates, are in their order. What the levels are called is for the eyes of the owner.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    """category or ordered; or amount, count, date, ... of columns in clear that are no labels."""
+
+    sizes: tuple[int, ...]
+    """The number of levels of each column, in both files (and the holdout) together."""
+
+    original: Codes
+    """Rows x columns."""
+
+    released: Codes
+    in_clear: tuple[bool, ...]
+    """Is the column released as it is?"""
+
+    keys: tuple[int, ...]
+    """Columns that an intruder may know: by default all."""
+
+    sensitive: tuple[int, ...] | None = None
+    """Columns that are to be hidden, if not all; none where only numbers are."""
+
+    weights: Array | None = None
+    """Survey weights of the records of the original."""
+
+    holdout: Codes | None = None
+    """Records that did not enter the release; only of columns of labels, -1 elsewhere."""
+
+    level_names: tuple[tuple[str, ...], ...] = ()
+
+    def select(self, columns: Sequence[int]) -> LabelPair:
+        """Some of the columns, numbered anew."""
+        places = {column: place for place, column in enumerate(columns)}
+        chosen = list(columns)
+        return replace(
+            self,
+            names=tuple(self.names[j] for j in columns),
+            kinds=tuple(self.kinds[j] for j in columns),
+            sizes=tuple(self.sizes[j] for j in columns),
+            original=self.original[:, chosen],
+            released=self.released[:, chosen],
+            in_clear=tuple(self.in_clear[j] for j in columns),
+            keys=tuple(places[j] for j in self.keys if j in places),
+            sensitive=None if self.sensitive is None else tuple(places[j] for j in self.sensitive if j in places),
+            holdout=None if self.holdout is None else self.holdout[:, chosen],
+            level_names=tuple(self.level_names[j] for j in columns) if self.level_names else (),
+        )
+
+    @property
+    def of_labels(self) -> LabelPair:
+        """The columns of labels alone, without numbers and dates that are in clear."""
+        return self.select([j for j, kind in enumerate(self.kinds) if kind in LABEL_KINDS])
+
+    @property
+    def of_clear(self) -> LabelPair:
+        """The columns that are released as they are."""
+        return self.select([j for j, clear in enumerate(self.in_clear) if clear])
+
+    @property
+    def of_keys(self) -> LabelPair:
+        """The columns that an intruder may know."""
+        return self.select(self.keys)
+
+    def beside(self, original: Codes, released: Codes) -> LabelPair:
+        """The same columns of other records."""
+        return replace(self, original=original, released=released, weights=None, holdout=None)
+
+
+def group_numbers(codes: Codes) -> NDArray[np.intp]:
+    """The number of the group of each record: those equal in every column (rows x columns) are one."""
+    numbers = np.zeros(len(codes), dtype=np.intp)
+    for column in codes.T:
+        width = int(column.max(initial=MISSING)) + 2
+        numbers = np.unique(numbers * width + (column - MISSING), return_inverse=True)[1].ravel()
+    return numbers
