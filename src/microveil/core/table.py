@@ -171,13 +171,32 @@ NO_LABELS = LabelColumns()
 
 
 @dataclass(frozen=True, repr=False)
+class Beside:
+    """Columns that are protected already, as they were and as they are released: what others are arranged beside.
+
+    Nothing is regressed on them: what was said of a record would come back with it.
+    """
+
+    before: Sequence[Array] = ()
+    after: Sequence[Array] = ()
+
+    def take(self, rows: NDArray[np.intp]) -> Beside:
+        """The same for some of the records."""
+        return Beside([column[rows] for column in self.before], [column[rows] for column in self.after])
+
+
+NOTHING_BESIDE = Beside()
+
+
+@dataclass(frozen=True, repr=False)
 class Microdata:
     """What is to be protected, and what else is known of the records.
 
     `values` has the public columns first, then the confidential ones: every step that needs both reads one piece.
     `other` has the confidential columns as another masker released them, for methods that start from these, and
     `clustering` tells which records belong together, for methods that regress inside clusters. `labels` are
-    the confidential columns of labels, which have no order and no moments of their own.
+    the confidential columns of labels, which have no order and no moments of their own; `beside` are columns whose
+    relations to the confidential ones come back, although they are other columns in the release.
     """
 
     values: Matrix
@@ -188,6 +207,7 @@ class Microdata:
     other: Matrix | None = None
     clustering: Clustering = field(default_factory=Clustering)
     labels: LabelColumns = field(default_factory=lambda: NO_LABELS)
+    beside: Beside = NOTHING_BESIDE
 
     @property
     def count(self) -> int:
@@ -257,6 +277,7 @@ class Microdata:
             other=other,
             clustering=self.clustering.take(rows),
             labels=self.labels.take(rows),
+            beside=self.beside.take(rows),
         )
 
 

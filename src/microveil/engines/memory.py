@@ -36,7 +36,7 @@ from microveil.restore import (
     Marginal,
     Marginals,
     Settled,
-    arrange,
+    arrange_beside,
     calibrate,
     completed,
     enforced,
@@ -241,7 +241,7 @@ def _run_stratum(
 def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules: list[LinearRule]) -> Outcome:
     """The outcome where no column of numbers varies: there is nothing to decompose, and labels are exchanged."""
     core = table.keep([])
-    arranged = arrange([], [], core, None, context.stream("marginals").child("arrange"))
+    arranged = arrange_beside([], [], core, None, context.stream("marginals").child("arrange"))
     width = len(table.confidential_names)
     return Outcome(
         columns=[np.array(column) for column in table.confidential.columns],
@@ -389,7 +389,7 @@ def restored(
     plain = _mapped(step, table, perturbed, present, stream, ())
     # With so many columns every regression tells the files apart, so that nothing could be compared.
     many = table.confidential.shape[1] > MOST_COLUMNS
-    labelled = bool(table.labels.names)  # whose relations to the columns come back by exchanges only
+    labelled = bool(table.labels.names or table.beside.before)  # whose relations come back by exchanges only
     if step.marginals == "original" or many or not (rules or (_unsettled(plain) and not labelled)):
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
@@ -415,7 +415,7 @@ def _mapped(
     """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
     original = table.with_confidential(gaps(table.confidential.columns, rules))
     marginals = _marginals(step, original, present, stream)
-    found = arrange(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
+    found = arrange_beside(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
     return Restored(without_gaps(found.columns, rules), found.settled, found.labels)
 
 

@@ -9,12 +9,15 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.table import Matrix
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.sources import Cells, IntakeSource
 from microveil.io.dictionary import find_codes
+from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import LARGEST
 from microveil.rules.derivable import DerivableColumn, derivable_columns, spread_rows
+from microveil.rules.label_rules import BY_CHANCE, follows
 from microveil.rules.near_rules import HOLDS
 
 Codes = Mapping[str, tuple[float, ...]]
@@ -47,6 +50,31 @@ def check_not_derivable(source: IntakeSource, confidential: Sequence[str], rules
     if always:
         more = f" (and {len(always) - 1} more such columns)" if len(always) > 1 else ""
         raise DataError(f"confidential: {always[0]}, released as they are: whoever has them has it{more}", HINT)
+    return mostly
+
+
+def check_labels_not_derivable(frame: Frame, labels: Sequence[str], clear: Sequence[str]) -> list[str]:
+    """Refuse protected labels that follow from labels in clear (`clear`); warnings of those that mostly do.
+
+    Labels of few rows each are no source: who knows what follows from an identifier knows the records.
+    """
+    always, mostly = [], []
+    sources = {name: frame.labels(name) for name in clear} if labels else {}
+    sources = {name: codes for name, codes in sources.items() if (codes.max() + 1) * FEWEST_RECORDS <= codes.size}
+    for name in labels:
+        for other, codes in sources.items():
+            rule = follows(codes, frame.labels(name), BY_CHANCE / max(len(labels) * len(sources), 1))
+            if rule is not None and not rule.exceptions:
+                always.append(f"'{name}' follows from '{other}'")
+            elif rule is not None:
+                share = 1 - rule.exceptions / frame.count
+                mostly.append(
+                    f"column '{name}' follows in {share:.1%} of the rows from '{other}', which is released as it is: "
+                    f"{HINT}"
+                )
+    if always:
+        more = f" (and {len(always) - 1} more such columns)" if len(always) > 1 else ""
+        raise DataError(f"confidential: {always[0]}, released as it is: whoever has it has both{more}", HINT)
     return mostly
 
 

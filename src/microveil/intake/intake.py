@@ -15,6 +15,7 @@ from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
 from microveil.core.table import LabelColumns, Matrix, Microdata
+from microveil.intake.declared import label_rules
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
@@ -112,7 +113,9 @@ def take_in(
     }
     _check_answers(holes, table.strata)
     known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
-    labels = LabelRules.among(table.labels.codes) if inferred else LabelRules(table.labels.codes)
+    labels = LabelRules(table.labels.codes)
+    if labels.columns and isinstance(source, FrameSource):
+        labels = label_rules(source.opened, table.labels.names, dictionary, inferred=inferred)
     names = tuple(table.labels.names[j] for j in labels.independent)
     table = replace(table, labels=LabelColumns(names, tuple(labels.columns[j] for j in labels.independent)))
     return Intake(table, profile, codes, public_codes, holes, known, labels, read.rare)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -38,6 +38,11 @@ class Roles:
     def protected(self) -> tuple[str, ...]:
         """All columns that are perturbed."""
         return (*self.confidential, *self.labels)
+
+    def among(self, names: Collection[str]) -> Roles:
+        """The same, with only these of the protected columns."""
+        confidential, labels = (tuple(n for n in own if n in names) for own in (self.confidential, self.labels))
+        return replace(self, confidential=confidential, labels=labels)
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from microveil.core.errors import DataError, ParameterError
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, declared_kinds, find_kinds
-from microveil.intake.roles import Choice, named
+from microveil.intake.roles import Choice, Roles, named
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame
 
@@ -35,7 +35,7 @@ class Treatment:
     """Released as they are, on request."""
 
     computed: tuple[str, ...] = ()
-    """Computed anew from protected dates."""
+    """Computed anew from protected columns, or from the units of the rows."""
 
     named: tuple[str, ...] = ()
     """Columns that the caller gave a role other than confidential: public, strata, weight, kept."""
@@ -62,6 +62,11 @@ class Treatment:
     def without_roles(self, computed: Sequence[str]) -> Treatment:
         """The same, with some columns that are computed from others, and so neither protected nor in clear."""
         return replace(self, computed=tuple(computed), kept=tuple(n for n in self.kept if n not in computed))
+
+    def in_clear(self, frame: Frame, roles: Roles) -> list[str]:
+        """The columns that are released as they are, but for those that say nothing."""
+        constant = {name for name, found in self.kinds.items() if found.kind == "constant"}
+        return [name for name in frame.names if name in {*roles.shown, *self.kept} - constant]
 
     def remarks(self, labels: Collection[str], in_clear: Sequence[str], unique: float) -> list[str]:
         """What there is to say of columns: those in clear first, then those that were not simply perturbed.

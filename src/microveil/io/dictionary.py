@@ -27,6 +27,18 @@ Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML
     lower = "wages"
     upper = "turnover_total"
 
+    [columns.region]
+    follows_from = "stratum"           # a label of which each label of another column has one
+
+    [columns.age]
+    follows_from = "birth"             # dates, or the column of the units
+    part = "completed years"
+    until = "admitted"
+
+    [[impossible]]                     # labels that no row has together
+    columns = ["sex", "pregnant"]
+    labels = ["m", "yes"]
+
 A rule with `enforce = false` is not kept, but counted: in how many rows it does not hold, before and after.
 """
 
@@ -80,6 +92,10 @@ class ColumnEntry(Strict):
     maximum: float | None = Field(None, allow_inf_nan=False, description="the largest value the column can have")
     step: float | None = Field(None, gt=0, allow_inf_nan=False, description="values are multiples of it: 1, 0.01, 100")
     zeros: bool = Field(False, description="zero is a value of its own, and its share of the rows is kept")
+    follows_from: Name | None = Field(None, description="the column of labels, dates or units that it follows from")
+    part: str | None = Field(None, description="what of dates or units it is: the year, completed years, the sum of")
+    until: Name | None = Field(None, description="the other column that it is about: of dates, or of what is counted")
+    exceptions: int = Field(0, ge=0, description="rows of the original in which a label may not follow")
 
 
 class SumEntry(Strict):
@@ -124,6 +140,13 @@ class OrderEntry(Strict):
         return self.lower, self.upper
 
 
+class ImpossibleEntry(Strict):
+    """Two labels of two columns that no row has together."""
+
+    columns: tuple[Name, Name] = Field(strict=False)
+    labels: tuple[Name, Name] = Field(strict=False)
+
+
 class Dictionary(Strict):
     """What is known of the columns."""
 
@@ -131,15 +154,30 @@ class Dictionary(Strict):
     sums: tuple[SumEntry, ...] = Field(default=(), strict=False)
     ratios: tuple[RatioEntry, ...] = Field(default=(), strict=False)
     orders: tuple[OrderEntry, ...] = Field(default=(), strict=False)
+    impossible: tuple[ImpossibleEntry, ...] = Field(default=(), strict=False)
+
+    @property
+    def computed(self) -> dict[str, ColumnEntry]:
+        """The columns that follow from dates or units."""
+        return {name: entry for name, entry in self.columns.items() if entry.follows_from and entry.part}
 
     def codes(self, name: str) -> tuple[float, ...]:
         """The special codes of a column."""
         return self.columns[name].special_codes if name in self.columns else ()
 
     def among(self, names: Sequence[str]) -> Dictionary:
-        """What is said of these columns; a rule of some of them and of others stays, and cannot be kept."""
+        """What is said of these columns; a rule of some of them and of others stays, and cannot be kept.
+
+        What is said of labels, and what follows from others, is about two columns that are both there, or is not said.
+        """
+        nothing = {"follows_from": None, "part": None, "until": None}
+        own = {name: entry for name, entry in self.columns.items() if name in names}
         return Dictionary(
-            columns={name: entry for name, entry in self.columns.items() if name in names},
+            columns={
+                name: entry if entry.follows_from in (None, *names) else entry.model_copy(update=nothing)
+                for name, entry in own.items()
+            },
+            impossible=tuple(entry for entry in self.impossible if {*entry.columns} <= {*names}),
             sums=tuple(entry for entry in self.sums if {*entry.columns} & {*names}),
             ratios=tuple(entry for entry in self.ratios if {*entry.columns} & {*names}),
             orders=tuple(entry for entry in self.orders if {*entry.columns} & {*names}),
@@ -147,8 +185,9 @@ class Dictionary(Strict):
 
     def check_names(self, names: Sequence[str]) -> None:
         """Every column that is spoken of must exist."""
-        rules: tuple[SumEntry | RatioEntry | OrderEntry, ...] = (*self.sums, *self.ratios, *self.orders)
-        spoken = (name for entry in rules for name in entry.columns)
+        rules = (*self.sums, *self.ratios, *self.orders, *self.impossible)
+        spoken = [name for entry in rules for name in entry.columns]
+        spoken += [name for entry in self.columns.values() for name in (entry.follows_from, entry.until) if name]
         for name in (*self.columns, *spoken):
             if name not in names:
                 raise ParameterError(f"rules: there is no column {shown(name)}", did_you_mean(name, names))

@@ -13,6 +13,7 @@ import numpy as np
 from microveil.engines.release_check import Evidence
 from microveil.intake.from_dates import DateRule
 from microveil.intake.roles import Roles
+from microveil.intake.unit_rules import UnitRule
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.reorder import with_columns_from
 from microveil.methods import METHODS, Plan
@@ -90,10 +91,10 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
     return Reporter(original, method.summary, method.reference, rules, known.domains(mapped=False), run.intake.codes)
 
 
-def with_columns_from_dates(
-    release: Release, original: Any, found: Sequence[DateRule], times: Sequence[str]
+def with_computed_columns(
+    release: Release, original: Any, found: Sequence[DateRule | UnitRule], times: Sequence[str]
 ) -> Release:
-    """The release with columns computed anew from its dates, in the places they have in the `original` table.
+    """The release with columns computed anew from others, in the places they have in the `original` table.
 
     `found` are the rules by which they follow, and `times` all columns of dates and times.
     """

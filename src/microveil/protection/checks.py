@@ -98,7 +98,7 @@ def check_fits(plan: Plan, intake: Intake) -> None:
     """Is there enough to protect, and do the parameters fit the table?"""
     table, needed = intake.table, METHODS[plan.method].minimum_columns
     names = table.confidential_names
-    if len(names) < needed and not (plan.protects_labels and table.labels.names):
+    if len(names) < needed and not (plan.protects_labels and (table.labels.names or table.beside.before)):
         raise DataError(
             f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
             "one column has no components: its values would come back in another order; add columns",

@@ -12,17 +12,19 @@ import numpy as np
 
 from microveil.core.errors import DataError, ReleasedAsIs
 from microveil.core.rng import Streams
-from microveil.core.table import LabelColumns, Matrix
+from microveil.core.table import NOTHING_BESIDE, Beside, LabelColumns, Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
-from microveil.intake.derivable import check_not_derivable
+from microveil.intake.declared import check_declared
+from microveil.intake.derivable import check_labels_not_derivable, check_not_derivable
 from microveil.intake.from_dates import DateRule, find_date_rules
-from microveil.intake.intake import Intake, rules_among, take_in, with_values
+from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among, take_in, with_values
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
 from microveil.intake.sources import FrameSource, check_count, share_unique
 from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
+from microveil.intake.unit_rules import PLACE, UnitRule, Units, find_unit_rules
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
@@ -36,9 +38,9 @@ from microveil.protection.building import (
     build_release,
     reporter_of,
     settings_of,
-    with_columns_from_dates,
+    with_computed_columns,
 )
-from microveil.protection.units import can_be_unit, protect_by_unit
+from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
 from microveil.release.registry import NewRelease
 from microveil.release.release import Release
@@ -78,61 +80,99 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
 
 def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: Progress) -> tuple[Release, list[str]]:
     """The release of a table, and what there is to say of columns that were not perturbed."""
-    seed = checks.checked_seed(options.seed)
+    seed = Streams.from_seed(checks.checked_seed(options.seed)).seed
     checks.check_engine_in_memory(options.engine)
     plan = method_named(options.method).plan(params)
     key = secret_key(options.secret)
-    data = whole.source
     treatment = _treatment(whole, options, plan)
     if whole.names:
         check_count(whole.count)
     gone = [*treatment.dropped, *treatment.left_out]
-    released, rest = set_apart(without_columns(data, gone), treatment.index, keep_notes=options.keep_notes)
-    frame = (whole if released is data else open_frame(released)).with_times(treatment.times)
-    frame.source = released
+    released, rest = set_apart(without_columns(whole.source, gone), treatment.index, keep_notes=options.keep_notes)
+    frame = _opened(whole, released, treatment)
     rules = rules_among(options.rules, frame.names) if gone else options.rules
-    from_dates = _from_dates(frame, options, treatment)
-    if from_dates:
-        treatment = treatment.without_roles([rule.column for rule in from_dates])
-        core = without_columns(released, treatment.computed)
-        frame = open_frame(core).with_times(treatment.times)
-        frame.source = core
+    computed = _computed(frame, options, treatment)
+    place = next((rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part == PLACE), None)
+    if computed:
+        treatment = treatment.without_roles([rule.column for rule in computed])
+        frame = _opened(whole, without_columns(released, [n for n in treatment.computed if n != place]), treatment)
     roles = _roles(frame, options, plan, treatment)
     if options.confidential is None:
         shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
         checks.check_text_columns(frame, shown)
         checks.check_other_types(frame, shown)
     roles = with_values(frame, roles) if options.confidential is None else roles
+    clear = treatment.in_clear(frame, roles)
+    said = check_labels_not_derivable(frame, roles.labels, clear)
     unit = treatment.unit_of(named(_numeric(frame), "unit", options.unit))
-    if unit is not None and (options.unit is not None or can_be_unit(frame, unit, roles)):
-        release = protect_by_unit(
-            lambda table, *given: _protected(open_frame(table), *given)[0], frame, unit, roles, options, params, tell
-        )
-        asked = settings_of(plan, roles, options)["rules"]  # of all columns
-        release = dataclasses.replace(release, settings={**release.settings, "rules": asked})
+    one = _OneRelease(plan, whole, options, roles, seed, key, tell)
+    if unit is not None and (options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)):
+        said += check_not_derivable(FrameSource(frame), roles.confidential, rules)
+        streams = Streams(seed, int(fingerprint(whole), 16), key)
+        rows = RowsInUnits(frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams)
+        release = protect_by_unit(one.of_columns, rows)
     else:
-        with single_threaded_blas():
-            tell(READING, 0.0)
-            source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
-            intake = take_in(source, roles, rules)
-            derivable = check_not_derivable(source, roles.confidential, rules)
-            checks.check_fits(plan, intake)
-            intake = _with_other(plan, intake)
-            streams = Streams.from_seed(seed, intake.profile.fingerprint, key)
-            outcome = _drawn(plan, frame, intake, streams, tell)
-            intake, outcome = _with_all_labels(intake, outcome, roles.labels, streams)
-            settings = settings_of(plan, roles, options)
-            release = _release(EngineRun(plan, frame, roles, intake, outcome), whole, settings, streams.seed)
-            release = dataclasses.replace(release, warnings=[*release.warnings, *derivable])
-    release = with_columns_from_dates(release, released, from_dates, treatment.times)
+        release = one.of_columns(frame, roles, rules, derivable=True)
+    release = with_computed_columns(release, released, [r for r in computed if r.column != place], treatment.times)
     release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
-    constant = {name for name, found in treatment.kinds.items() if found.kind == "constant"}
-    clear = [name for name in frame.names if name in {*roles.shown, *treatment.kept} - constant]
-    kinds = {name: found.kind for name, found in treatment.kinds.items()}
     unique = share_unique(frame, clear)
-    release = dataclasses.replace(release, kinds=kinds, in_clear=tuple(clear), unique_in_clear=unique)
+    release = dataclasses.replace(
+        release,
+        kinds={name: found.kind for name, found in treatment.kinds.items()},
+        in_clear=tuple(clear),
+        unique_in_clear=unique,
+        warnings=list(dict.fromkeys([*release.warnings, *said])),
+    )
     return release, treatment.remarks(roles.labels, clear, unique)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class _OneRelease:
+    """What the tables that one release is made of have in common; `roles` are those of all its columns."""
+
+    plan: Plan
+    original: Frame
+    options: Protect
+    roles: Roles
+    seed: int
+    secret: bytes
+    tell: Progress
+
+    def of_columns(
+        self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, derivable: bool = False
+    ) -> Release:
+        """The release of some columns.
+
+        Args:
+            frame: the table.
+            roles: those of its columns.
+            rules: the rules of its columns.
+            beside: what the columns are arranged beside, rows as in the table.
+            derivable: whether to look for columns that follow from others in clear.
+        """
+        plan = self.plan
+        with single_threaded_blas():
+            self.tell(READING, 0.0)
+            source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
+            intake = take_in(source, roles, rules)
+            said = check_not_derivable(source, roles.confidential, rules) if derivable else []
+            intake = dataclasses.replace(intake, table=dataclasses.replace(intake.table, beside=beside))
+            checks.check_fits(plan, intake)
+            intake = _with_other(plan, intake)
+            streams = Streams(self.seed, intake.profile.fingerprint, self.secret)
+            outcome = _drawn(plan, frame, intake, streams, self.tell)
+            intake, outcome = _with_all_labels(intake, outcome, roles.labels, streams)
+            settings = settings_of(plan, self.roles, self.options)
+            release = _release(EngineRun(plan, frame, roles, intake, outcome), self.original, settings, self.seed)
+        return dataclasses.replace(release, warnings=[*release.warnings, *said])
+
+
+def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
+    """A table with its dates as numbers; `whole` is the one that it came from, and may be it."""
+    frame = (whole if table is whole.source else open_frame(table)).with_times(treatment.times)
+    frame.source = table
+    return frame
 
 
 def _numeric(frame: Frame) -> dict[str, bool]:
@@ -153,17 +193,29 @@ def _treatment(frame: Frame, options: Protect, plan: Plan) -> Treatment:
     return treatment if plan.protects_labels else treatment.without_labels()
 
 
-def _from_dates(frame: Frame, options: Protect, treatment: Treatment) -> list[DateRule]:
-    """How columns that nobody named follow from dates that are protected."""
-    if options.rules != "infer" or keeps_rest(options.keep) or not frame.times:
+def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[DateRule | UnitRule]:
+    """How columns that nobody named follow from protected dates, or from the units of the rows."""
+    dictionary, inferred = dictionary_for(rules_among(options.rules, frame.names), frame.names)
+    if (not inferred and not dictionary.computed) or keeps_rest(options.keep):
         return []
     known = dict.fromkeys(frame.names, True)
     by_name = {*named(known, "confidential", options.confidential), *treatment.named}
-    free = [n for n, found in treatment.kinds.items() if found.kind in NUMBERS and n in known and n not in by_name]
-    dates = [name for name in frame.times if name not in treatment.named]
+    numeric = [name for name in frame.names if treatment.kinds[name].kind in NUMBERS and frame.is_numeric(name)]
+    free = [name for name in numeric if name not in by_name]
+    hidden = [n for n in frame.names if n not in treatment.named]
     if options.confidential is not None:
-        dates = [name for name in dates if name in by_name]
-    return find_date_rules(frame.with_times(dates), free) if dates else []
+        hidden = [n for n in hidden if n in by_name or n in free]
+    dates = [name for name in frame.times if name in hidden and (options.confidential is None or name in by_name)]
+    found: list[DateRule | UnitRule] = []
+    wanted = free if inferred else [name for name in free if name in dictionary.computed]
+    found += find_date_rules(frame.with_times(dates), wanted) if dates else []
+    unit = treatment.unit_of(named(known, "unit", options.unit))
+    if unit is not None and not frame.missing(unit):
+        left = [name for name in wanted if name not in {rule.column for rule in found}]
+        labels = [name for name in treatment.labels if name in hidden]
+        of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
+        found += [rule for rule in of_units if not rule.exceptions]
+    return found if inferred else check_declared(dictionary, found)
 
 
 def _roles(frame: Frame, options: Protect, plan: Plan, treatment: Treatment) -> Roles:

@@ -1,17 +1,20 @@
-"""Units with several rows: the persons of a household, the months of a firm.
+"""Units with several rows: the persons of a household, the months of a firm, the visits of a patient.
 
 A column that is the same in all rows of every unit (the rent of the household) belongs to the unit. Protected row by
 row it would get several values, and a mean over them is nearer to the truth than any of them. So there are two tables:
-one of the units, with a row for each, and one of the rows, with what differs within units; each is protected by itself.
-Then the released rows are dealt out to the released units so that what belonged together (the rent and the wages) does
-so again, by the pair of combinations, one of each table, that went together most (the first canonical correlation).
+one of the units, with a row for each, and one of the rows, with what differs within units.
+
+The units are protected first, the rows are then arranged beside them: the moments between what is the unit's and what
+is the row's (the rent and the wages, the sex of a patient and the diagnoses) are brought back with the units as they are
+released. The size of a unit and the place of a row in it stay, and others are arranged beside them, too. A method that
+does not arrange values deals its rows out to the units by the pair of combinations, one of each table, that went
+together most (the first canonical correlation).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,121 +22,101 @@ from numpy.typing import NDArray
 
 from microveil.assessment.pairing import codes_in
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError, ParameterError
+from microveil.core.errors import ParameterError
+from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
-from microveil.engines import Progress
-from microveil.intake.derivable import check_not_derivable
-from microveil.intake.intake import rules_among
+from microveil.core.table import Beside
+from microveil.intake.declared import label_rules
+from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
-from microveil.intake.sources import FrameSource
-from microveil.intake.treatment import REST
+from microveil.intake.unit_rules import Units, dates_in_order
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
 from microveil.io.frames.reorder import with_columns_from, with_rows, without_columns
-from microveil.options import Protect
 from microveil.release.release import Dose, Release
-from microveil.release.secret import secret_key
-from microveil.rules.label_rules import LabelRules, find_impossible_pairs, without_impossible_pairs
 
 TELLING = 0.1
 """Change of a correlation between the two tables from which on it is pointed out."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class _Units:
-    """Which unit each row belongs to, and the first row of each."""
+class RowsInUnits:
+    """The rows of a table, the unit that each belongs to, and what is known of both.
 
-    of_rows: NDArray[np.intp]
-    first: NDArray[np.intp]
-
-    def is_constant(self, frame: Frame, name: str) -> bool:
-        """Is the column the same in all rows of every unit, holes included?"""
-        labels = frame.labels(name)
-        return bool((labels == labels[self.first][self.of_rows]).all())
-
-
-def protect_by_unit(
-    protect: Callable[..., Release],
-    frame: Frame,
-    unit: str,
-    roles: Roles,
-    options: Protect,
-    params: Mapping[str, Any],
-    tell: Progress,
-) -> Release:
-    """Protect the columns of the units once per unit, and the others row by row.
-
-    Args:
-        protect: protects a table without units: `protect(table, options, params, tell)`.
-        frame: the table, with the columns that are to be released.
-        unit: the column that tells which rows belong together.
-        roles: those of the other columns.
-        options: those of the caller.
-        params: the parameters of the method.
-        tell: called with the name of the step and the share done.
+    `place` is the column that counts the rows of a unit, if there is one; `arranged` says whether the method arranges
+    values, and `streams` gives the random numbers, which depend on the data.
     """
-    units, data = _units(frame, unit), frame.source
-    # Here, where all columns are together.
-    rules = rules_among(options.rules, frame.names)
-    mostly = check_not_derivable(FrameSource(frame), roles.confidential, rules)
-    of_units = [column for column in roles.protected if units.is_constant(frame, column)]
-    of_rows = [column for column in roles.protected if column not in of_units]
-    seed = Streams.from_seed(options.seed).seed  # one for both
-    alone = {"unit": None, "drop": None, "drop_identifiers": False, "keep": REST, "keep_notes": False}
-    same = options.model_copy(update={**alone, "shuffle_rows": False, "registry": None, "seed": seed})
 
-    def protect_columns(table: Any, names: Sequence[str]) -> Release:
-        there = open_frame(table).names
-        kinds = {name: kind for name, kind in (options.kinds or {}).items() if name in there}
-        own = {"confidential": list(names), "kinds": kinds, "rules": rules_among(rules, there)}
-        return protect(table, same.model_copy(update=own), params, tell)
+    frame: Frame
+    unit: str
+    units: Units
+    roles: Roles
+    place: str | None
+    rules: Rules
+    arranged: bool
+    streams: Streams
+
+    def of_units(self) -> list[str]:
+        """The protected columns that are the units'."""
+        return [column for column in self.roles.protected if self.units.is_constant(self.frame, column)]
+
+
+ProtectColumns = Callable[[Frame, Roles, Rules, Beside], Release]
+"""Protects columns of a table: `protect(frame, roles, rules, beside)`."""
+
+
+def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
+    """Protect the columns of the units once per unit, and the others row by row, beside them."""
+    frame, units, roles, rules = rows.frame, rows.units, rows.roles, rows.rules
+    of_units = rows.of_units()
+    of_rows = [column for column in roles.protected if column not in of_units]
+
+    def protect_columns(table: Any, names: Sequence[str], beside: Beside) -> Release:
+        opened = open_frame(table).with_times([name for name in frame.times if name in names])
+        opened.source = table
+        return protect(opened, roles.among(names), rules_among(rules, opened.names), beside)
 
     if not of_units or units.first.size == frame.count:
-        release = protect_columns(data, roles.protected)
-        return _with_unit(release, unit, ["unit: no column is the same in all rows of every unit that has several"])
+        release = protect_columns(frame.source, roles.protected, Beside())
+        return _with_unit(
+            release, rows.unit, ["unit: no column is the same in all rows of every unit that has several"]
+        )
     _check_shown(frame, units, roles)
-    table = (
-        table_like(frame, {n: data[:, j].tolist() for j, n in enumerate(frame.names)})
-        if isinstance(data, np.ndarray)
-        else data
-    )
+    table, data = frame.source, frame.source
+    if isinstance(data, np.ndarray):
+        table = table_like(frame, {name: data[:, j].tolist() for j, name in enumerate(frame.names)})
     others = [column for column in frame.names if column not in (*of_units, *roles.shown)]
-    first = protect_columns(without_columns(with_rows(table, units.first), others), of_units)
-    second = protect_columns(without_columns(table, of_units), of_rows) if of_rows else None
-    numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
-    order = None
-    if second is not None and first.dose and not roles.shown and not codes_in(numbers, rules, frame.names):
-        order = _order_of_rows(frame, units, first, second, seed, secret_key(options.secret))
-    whole = _joined(frame, unit, units, roles, first, second, order)
-    return dataclasses.replace(whole, warnings=list(dict.fromkeys([*whole.warnings, *mostly])))
+    unit_table = without_columns(with_rows(table, units.first), others)
+    size = [units.sizes.astype(float)] if rows.arranged and np.ptp(units.sizes) > 0 else []
+    first = protect_columns(unit_table, of_units, Beside(size, size))
+    second, order = None, None
+    if of_rows:
+        beside = _beside(rows, of_units, _released(frame, first)) if rows.arranged else Beside()
+        second = protect_columns(without_columns(table, of_units), of_rows, beside)
+        numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
+        order = _by_date(rows, second) if rows.arranged else None
+        if not rows.arranged and first.dose and not roles.shown and not codes_in(numbers, rules, frame.names):
+            order = _order_of_rows(rows, first, second)
+    return _with_unit(_joined(rows, first, second, order), rows.unit, _about_sizes(units))
 
 
-def can_be_unit(frame: Frame, name: str, roles: Roles) -> bool:
+def can_be_unit(frame: Frame, name: str, roles: Roles, *, arranged: bool) -> bool:
     """Whether a column that nobody named can tell units.
 
-    Every row must have one, what is in clear must be the units' own, and no column of numbers may be alone in one of
-    the two tables: it would be refused there.
+    Every row must have one, what is in clear must be the units' own, and, for a method that does not arrange values
+    beside others, no column of numbers may be alone in one of the two tables: it would be refused there.
     """
     if frame.missing(name):
         return False
-    units = _units(frame, name)
+    units = Units.of(frame, name)
     own = {column for column in roles.protected if units.is_constant(frame, column)}
     alone = [list(part) for part in (own, set(roles.protected) - own) if len(part) == 1]
-    if any(column in roles.confidential for (column,) in alone):
+    if not arranged and any(column in roles.confidential for (column,) in alone):
         return False
     return all(units.is_constant(frame, column) for column in roles.shown)
 
 
-def _units(frame: Frame, name: str) -> _Units:
-    if frame.missing(name):
-        raise DataError(
-            f"unit: column '{name}' has missing cells", "give every row its unit, or name it in keep or drop"
-        )
-    _, first, numbers = np.unique(frame.labels(name), return_index=True, return_inverse=True)
-    return _Units(numbers.ravel(), first)
-
-
-def _check_shown(frame: Frame, units: _Units, roles: Roles) -> None:
+def _check_shown(frame: Frame, units: Units, roles: Roles) -> None:
     """What units are protected with must be theirs."""
     for name in roles.shown:
         if not units.is_constant(frame, name):
@@ -143,14 +126,63 @@ def _check_shown(frame: Frame, units: _Units, roles: Roles) -> None:
             )
 
 
-def _order_of_rows(
-    frame: Frame, units: _Units, first: Release, second: Release, seed: int, secret: bytes
-) -> NDArray[np.intp] | None:
+def _beside(rows: RowsInUnits, of_units: Sequence[str], released: Frame) -> Beside:
+    """What the rows are arranged beside: the columns of their units, before and after, their size and the place.
+
+    Of labels there is an indicator for each level that enough units have, but for one: it follows from the others.
+    """
+    units, frame = rows.units, rows.frame
+    before: list[Array] = []
+    after: list[Array] = []
+    for name in of_units:
+        new: NDArray[Any]
+        if name in rows.roles.confidential:
+            old, new = frame.numbers(name), released.numbers(name)[units.of_rows]
+            holes = np.isnan(old)
+            if min(units.first.size - holes[units.first].sum(), holes[units.first].sum()) >= FEWEST_RECORDS:
+                before.append(holes.astype(float))
+                after.append(holes.astype(float))
+            before.append(np.where(holes, np.nanmean(old), old))
+            after.append(np.where(holes, np.nanmean(new), new))
+            continue
+        old_levels, new_levels = frame.labels(name), released.labels(name)[units.of_rows]
+        common = np.flatnonzero(np.bincount(old_levels[units.first]) >= FEWEST_RECORDS)
+        if old_levels.max() != new_levels.max():
+            continue
+        for level in common[1:].tolist():
+            before.append((old_levels == level).astype(float))
+            after.append((new_levels == level).astype(float))
+    stay = [units.sizes[units.of_rows].astype(float)]
+    if rows.place is not None:
+        place = frame.numbers(rows.place)
+        stay += [place, *((place == level).astype(float) for level in np.unique(place)[:3])]
+    varying = [column for column in stay if np.ptp(column) > 0]
+    before, after = (
+        pulled_in([*(column for column in columns), *varying], None)[0] for columns in (before, after)
+    )
+    return Beside(before, after)
+
+
+def _by_date(rows: RowsInUnits, second: Release) -> NDArray[np.intp] | None:
+    """Which released record each row gets so that the days rise within units, if they did; None if they stay."""
+    frame, units = rows.frame, rows.units
+    dates = [name for name in frame.times if name in second.dose and not frame.missing(name)]
+    date = dates_in_order(frame, units, rows.place, dates)
+    if date is None:
+        return None
+    place = np.arange(frame.count) if rows.place is None else frame.numbers(rows.place)
+    order = np.empty(frame.count, dtype=np.intp)
+    order[units.by(place)] = units.by(_released(frame, second).numbers(date))
+    return order
+
+
+def _order_of_rows(rows: RowsInUnits, first: Release, second: Release) -> NDArray[np.intp] | None:
     """Which released record each row gets; None if they stay where they are.
 
     Rows are ranked by what their unit lets expect of them, blurred as it was in the original, and get the records in
     the order of what these have. Where cells are missing the records stay, as the pattern of the holes does.
     """
+    frame, units = rows.frame, rows.units
     of_units, of_rows = _released(frame, first), _released(frame, second)
     if not second.dose:
         return None
@@ -159,8 +191,7 @@ def _order_of_rows(
     if not (np.isfinite(unit_level[0]).all() and np.isfinite(row_level[0]).all()):
         return None
     pair = first_canonical_pair(unit_level[0], row_level[0])
-    records = int.from_bytes(hashlib.blake2b(row_level[0].tobytes(), digest_size=16).digest())
-    stream = Streams(seed, records, secret).stream("units")
+    stream = rows.streams.stream("units")
     expected = _standard(unit_level[1][units.of_rows] @ pair.left)
     blurred = pair.correlation * expected + np.sqrt(1 - pair.correlation**2) * stream.normal(frame.count)
     source = np.empty(frame.count, dtype=np.intp)
@@ -185,37 +216,26 @@ def _standard(values: Array) -> Array:
     return standard
 
 
-def _joined(
-    frame: Frame,
-    name: str,
-    units: _Units,
-    roles: Roles,
-    first: Release,
-    second: Release | None,
-    order: NDArray[np.intp] | None,
-) -> Release:
+def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: NDArray[np.intp] | None) -> Release:
     """The two releases in one: every row with the values of its unit.
 
-    Args:
-        frame: the original.
-        name: the column of the units.
-        units: which unit each row belongs to.
-        roles: those of the other columns.
-        first: the release of the units, a row for each.
-        second: the release of what differs within units.
-        order: which of its records each row gets, if they do not stay where they are.
+    `first` is the release of the units, a row for each, `second` that of what differs within units, and `order` tells
+    which of its records each row gets, if they do not stay where they are.
     """
+    frame, units, roles = rows.frame, rows.units, rows.roles
     taken = dict.fromkeys((*first.dose, *first.labels), (first.data, units.of_rows))
     doses = {**first.dose, **({} if second is None else second.dose)}
     if second is not None:
-        rows = np.arange(frame.count) if order is None else order
-        taken |= dict.fromkeys((*second.dose, *second.labels), (second.data, rows))
+        records = np.arange(frame.count) if order is None else order
+        taken |= dict.fromkeys((*second.dose, *second.labels), (second.data, records))
     whole = with_columns_from(frame.source, taken)
-    if second is not None and first.labels and second.labels:
-        whole = _without_impossible_pairs(frame, whole, list(first.labels), list(second.labels), second.seed or 0)
-    if second is not None and order is not None:
+    apart: list[str] = []
+    if second is not None:
+        whole = _without_impossible_pairs(rows, whole, list(first.labels), list(second.labels))
         after = open_frame(whole).with_times(list(frame.times))
-        doses |= {c: _dose(doses[c], frame.numbers(c), after.numbers(c)) for c in second.dose}
+        apart = _about_relations(frame, after, list(first.dose), list(second.dose))
+        if order is not None:
+            doses |= {c: _dose(doses[c], frame.numbers(c), after.numbers(c)) for c in second.dose}
     base = second or first
     warnings = [f"{units.first.size} units: {warning}" for warning in first.warnings]
     kept = {f"{statistic} of units": error for statistic, error in first.kept.items()}
@@ -229,42 +249,45 @@ def _joined(
         warnings=[*warnings, *([] if second is None else second.warnings)],
         rules=[*first.rules, *([] if second is None else second.rules)],
         rows=frame.count,
-        settings={**base.settings, "confidential": list(roles.protected)},
         writer=base.writer.of_both(frame.source, roles.confidential, first, second),
     )
-    apart = []
-    if second is not None:
-        after = open_frame(whole).with_times(list(frame.times))
-        apart = _about_relations(frame, after, list(first.dose), list(second.dose))
-    return _with_unit(release, name, apart)
+    return dataclasses.replace(release, warnings=[*apart, *release.warnings])
 
 
-def _without_impossible_pairs(
-    before: Frame, whole: Any, of_units: Sequence[str], of_rows: Sequence[str], seed: int
-) -> Any:
+def _without_impossible_pairs(rows: RowsInUnits, whole: Any, of_units: Sequence[str], of_rows: Sequence[str]) -> Any:
     """The released table (`whole`) without pairs of labels, of units and of rows, that cannot be.
 
-    Rows exchange their labels; what follows from these follows again.
+    Rows exchange their labels; what follows from these follows again. The place in the unit is a label that stays.
     """
-    after = open_frame(whole)
-    old, new = ([frame.labels(name) for name in (*of_units, *of_rows)] for frame in (before, after))
+    if not of_rows:
+        return whole
+    before, after = rows.frame, open_frame(whole)
+    stay = [*of_units, *([] if rows.place is None else [rows.place])]
+    old, new = ([frame.labels(name) for name in (*stay, *of_rows)] for frame in (before, after))
     if any(int(a.max()) != int(b.max()) for a, b in zip(old, new, strict=True)):
         return whole
-    units = len(of_units)
-    rules = LabelRules.among(old[units:])
-    free = [*range(units), *(units + j for j in rules.independent)]
-    pairs = find_impossible_pairs([old[j] for j in free])
-    if not pairs:
+    dictionary, inferred = dictionary_for(rules_among(rows.rules, before.names), before.names)
+    rules = label_rules(before, [*stay, *of_rows], dictionary, inferred=inferred, stay=range(len(stay)))
+    if not rules.pairs:
         return whole
-    generator = Streams.from_seed(seed).stream("pairs of labels").generator()
-    fixed = without_impossible_pairs([new[j] for j in free], pairs, generator, range(units))
-    rows = LabelRules(rules.columns, rules.dependencies).restored(fixed[units:], generator)
-    return after.rebuilt({}, {}, dict(zip(of_rows, rows, strict=True)))
+    fixed = rules.restored([new[j] for j in rules.independent], rows.streams.stream("pairs of labels").generator())
+    return after.rebuilt({}, {}, dict(zip(of_rows, fixed[len(stay) :], strict=True)))
 
 
 def _with_unit(release: Release, unit: str, warnings: list[str]) -> Release:
-    settings = {key: value for key, value in release.settings.items() if key != "keep"}
-    return dataclasses.replace(release, settings={**settings, "unit": unit}, warnings=[*warnings, *release.warnings])
+    return dataclasses.replace(release, settings={**release.settings, "unit": unit}, warnings=[*warnings, *release.warnings])
+
+
+def _about_sizes(units: Units) -> list[str]:
+    """Sizes of units are released as they are: few units of a size can be told by it."""
+    of_a_size = np.bincount(units.sizes)
+    few = int(of_a_size[of_a_size < FEWEST_RECORDS].sum())
+    if not few:
+        return []
+    return [
+        f"unit: {few} of {units.first.size} units have a number of rows that fewer than {FEWEST_RECORDS} units have; "
+        "whoever knows it finds them: drop the column of the units, or leave out their last rows"
+    ]
 
 
 def _about_relations(before: Frame, after: Frame, of_units: Sequence[str], of_rows: Sequence[str]) -> list[str]:
