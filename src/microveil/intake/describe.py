@@ -18,6 +18,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.intake.kinds import NUMBERS, TIMES, find_kinds
+from microveil.intake.relations import Relations, find_relations
 from microveil.io.dictionary import find_codes
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import can_be_squared
@@ -96,6 +97,8 @@ class Description:
     orders: list[dict[str, Any]]
     sums: list[dict[str, Any]]
     ratios: list[dict[str, str]]
+    relations: Relations = field(default_factory=Relations)
+    """Columns that follow from labels, dates or units, and labels that never meet."""
 
     @property
     def identifiers(self) -> dict[str, str]:
@@ -112,8 +115,15 @@ class Description:
 
     def to_dictionary(self) -> dict[str, Any]:
         """The part that `protect(rules=...)` takes back, for a user to edit. What has exceptions is not enforced."""
-        entries = {column.name: entry for column in self.columns if (entry := column.to_entry())}
-        return {"columns": entries, "sums": self.sums, "ratios": self.ratios, "orders": self.orders}
+        follows = self.relations.entries()
+        entries = {
+            column.name: entry
+            for column in self.columns
+            if (entry := {**column.to_entry(), **follows.get(column.name, {})})
+        }
+        rules = {"sums": self.sums, "ratios": self.ratios, "orders": self.orders}
+        pairs = {"impossible": self.relations.impossible} if self.relations.impossible else {}
+        return {"columns": entries, **rules, **pairs}
 
 
 def describe_table(frame: Frame) -> Description:
@@ -150,6 +160,7 @@ def describe_table(frame: Frame) -> Description:
             {"ratio": names[r.column], "numerator": names[r.numerator], "denominator": names[r.denominator]}
             for r in found.ratios
         ],
+        relations=find_relations(frame, kinds),
     )
 
 

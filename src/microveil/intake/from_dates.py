@@ -21,6 +21,8 @@ Days = NDArray[np.datetime64]
 FEWEST, DIFFERENT = 20, 5
 """Rows that must agree, and different values that they must have: fewer agree by accident."""
 
+YEARS = "completed years"
+
 PARTS: Mapping[str, Callable[[Days], Array]] = {
     "the year": lambda days: days.astype("datetime64[Y]").astype(float) + 1970,
     "the month": lambda days: days.astype("datetime64[M]").astype(float) % 12 + 1,
@@ -35,7 +37,7 @@ class DateRule:
 
     column: str
     date: str
-    part: str = "completed years"
+    part: str = YEARS
     until: str | None = None
     day: np.datetime64 | None = None
 

@@ -90,12 +90,12 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     gone = [*treatment.dropped, *treatment.left_out]
     released, rest = set_apart(without_columns(whole.source, gone), treatment.index, keep_notes=options.keep_notes)
     frame = _opened(whole, released, treatment)
-    rules = rules_among(options.rules, frame.names) if gone else options.rules
     computed = _computed(frame, options, treatment)
     place = next((rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part == PLACE), None)
     if computed:
         treatment = treatment.without_roles([rule.column for rule in computed])
         frame = _opened(whole, without_columns(released, [n for n in treatment.computed if n != place]), treatment)
+    rules = rules_among(options.rules, frame.names) if gone or computed else options.rules
     roles = _roles(frame, options, plan, treatment)
     if options.confidential is None:
         shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
@@ -106,14 +106,16 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     said = check_labels_not_derivable(frame, roles.labels, clear)
     unit = treatment.unit_of(named(_numeric(frame), "unit", options.unit))
     one = _OneRelease(plan, whole, options, roles, seed, key, tell)
-    if unit is not None and (options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)):
+    if unit is not None and (
+        options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
+    ):
         said += check_not_derivable(FrameSource(frame), roles.confidential, rules)
         streams = Streams(seed, int(fingerprint(whole), 16), key)
         rows = RowsInUnits(frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams)
         release = protect_by_unit(one.of_columns, rows)
     else:
         release = one.of_columns(frame, roles, rules, derivable=True)
-    release = with_computed_columns(release, released, [r for r in computed if r.column != place], treatment.times)
+    release = with_computed_columns(release, released, computed, treatment.times)
     release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
     unique = share_unique(frame, clear)

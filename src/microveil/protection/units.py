@@ -157,15 +157,15 @@ def _beside(rows: RowsInUnits, of_units: Sequence[str], released: Frame) -> Besi
         place = frame.numbers(rows.place)
         stay += [place, *((place == level).astype(float) for level in np.unique(place)[:3])]
     varying = [column for column in stay if np.ptp(column) > 0]
-    before, after = (
-        pulled_in([*(column for column in columns), *varying], None)[0] for columns in (before, after)
-    )
+    before, after = (pulled_in([*(column for column in columns), *varying], None)[0] for columns in (before, after))
     return Beside(before, after)
 
 
 def _by_date(rows: RowsInUnits, second: Release) -> NDArray[np.intp] | None:
     """Which released record each row gets so that the days rise within units, if they did; None if they stay."""
     frame, units = rows.frame, rows.units
+    if rows.rules in (None, "none"):
+        return None
     dates = [name for name in frame.times if name in second.dose and not frame.missing(name)]
     date = dates_in_order(frame, units, rows.place, dates)
     if date is None:
@@ -275,7 +275,9 @@ def _without_impossible_pairs(rows: RowsInUnits, whole: Any, of_units: Sequence[
 
 
 def _with_unit(release: Release, unit: str, warnings: list[str]) -> Release:
-    return dataclasses.replace(release, settings={**release.settings, "unit": unit}, warnings=[*warnings, *release.warnings])
+    return dataclasses.replace(
+        release, settings={**release.settings, "unit": unit}, warnings=[*warnings, *release.warnings]
+    )
 
 
 def _about_sizes(units: Units) -> list[str]:

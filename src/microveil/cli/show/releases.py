@@ -265,6 +265,10 @@ def print_rules(console: Console, found: Description, indent: str = "") -> None:
     if found.orders:
         orders = [f"{order['lower']} <= {order['upper']}" for order in found.orders]
         console.print(f"{indent}Never above: {escape(some_names(orders))}")
+    for sentence in found.relations.sentences:
+        console.print(f"{indent}Follows: {escape(sentence)}")
+    if found.relations.pairs:
+        console.print(f"{indent}Never together: {escape(some_names(found.relations.pairs))}")
 
 
 def suppressed_table(figures: Mapping[str, Any], written: Sequence[Path]) -> None:

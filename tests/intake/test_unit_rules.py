@@ -1,0 +1,122 @@
+"""Sizes, places, counts and sums of units: found where they are, and nowhere else; right in every row of a release."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import microveil as mv
+from microveil.intake.unit_rules import BELOW, FROM, LEVEL, PLACE, SIZE, SUM, find_unit_rules
+from microveil.io.frames.dataframes import open_frame
+
+
+def members(seed: int, *, planted: bool) -> pd.DataFrame:
+    """Persons of households; the columns of the household are its own, or say something of its members."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(60, 400))
+    size = rng.integers(1, 6, count)
+    home = rng.permutation(np.repeat(np.arange(count), size))
+    size = np.bincount(home)
+    age = rng.integers(0, 90, home.size)
+    sex = rng.choice(["f", "m"], home.size)
+    wage = rng.lognormal(7, 1, home.size).round(2)
+    data = {"household_id": home, "age": age, "sex": sex, "wage": wage, "score": rng.integers(0, 9, home.size)}
+    total = lambda of: np.bincount(home, weights=of)[home]  # noqa: E731
+    if not planted:
+        own = {"rooms": rng.integers(1, 6, count)[home], "cars": rng.integers(0, 3, count)[home]}
+        return pd.DataFrame({**data, **own, "rent": rng.lognormal(6, 1, count).round(2)[home]})
+    order = pd.Series(home).groupby(home).cumcount() + 1
+    own = {
+        "size": size[home],
+        "person": order.to_numpy(),
+        "children": total(age < 14).astype(int),
+        "old": total(age >= 65).astype(int),
+        "women": total(sex == "f").astype(int),
+        "income": total(wage).round(2),
+    }
+    return pd.DataFrame({**data, **own})
+
+
+def found(data: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
+    free = [name for name in data.columns if name not in ("household_id", "sex")]
+    rules = find_unit_rules(open_frame(data), "household_id", free, free, ["sex"])
+    assert not any(rule.exceptions for rule in rules)
+    return {rule.column: (rule.part, rule.of) for rule in rules}
+
+
+def test_in_fifty_tables_all_are_found_and_nothing_else_is() -> None:
+    for seed in range(50):
+        assert found(members(seed, planted=True)) == {
+            "size": (SIZE, None),
+            "person": (PLACE, None),
+            "children": (BELOW, "age"),
+            "old": (FROM, "age"),
+            "women": (LEVEL, "sex"),
+            "income": (SUM, "wage"),
+        }, seed
+
+
+def test_in_fifty_tables_without_them_nothing_is_found() -> None:
+    for seed in range(50):
+        assert found(members(seed, planted=False)) == {}, seed
+
+
+def test_a_size_that_some_households_miss_is_counted_and_not_computed() -> None:
+    data = members(7, planted=True)
+    wrong = data["household_id"].isin([3, 4])
+    data.loc[wrong, "size"] += 1
+    entry = next(e for e in mv.describe(data).relations.follows if e["column"] == "size")
+    assert entry["exceptions"] == 2
+    out = mv.protect(data, seed=1).data
+    assert (out["size"] != out.groupby("household_id")["household_id"].transform("size")).any()
+
+
+@pytest.mark.parametrize("make", [lambda f: f, pl.from_pandas])
+def test_they_are_right_in_every_row_of_a_release(make: object) -> None:
+    data = members(3, planted=True)
+    release = mv.protect(make(data), seed=2)  # type: ignore[operator]
+    out = release.data if isinstance(release.data, pd.DataFrame) else release.data.to_pandas()
+    homes = out.groupby("household_id")
+    assert (out["size"] == homes["size"].transform("size")).all()
+    assert (homes["person"].rank() == out["person"]).all()
+    assert (out["children"] == homes["age"].transform(lambda a: (a < 14).sum())).all()
+    assert (out["old"] == homes["age"].transform(lambda a: (a >= 65).sum())).all()
+    assert (out["women"] == homes["sex"].transform(lambda s: (s == "f").sum())).all()
+    assert np.allclose(out["income"], homes["wage"].transform("sum"), atol=0.005)
+    assert (out["wage"] != data["wage"]).mean() > 0.9
+    assert (out["women"] != data["women"]).any()
+    again = mv.run(release.recipe(include_seed=True), make(data))  # type: ignore[operator]
+    assert again.data.equals(release.data)
+
+
+def test_what_somebody_names_is_not_computed() -> None:
+    data = members(3, planted=True)
+    kept = mv.protect(data, keep="children", seed=1).data
+    assert kept["children"].equals(data["children"])
+    named = mv.protect(data, confidential=["age", "wage", "children", "score"], keep="sex", seed=1)
+    assert "children" in named.dose
+    none = mv.protect(data, rules=None, seed=1)
+    assert {"size", "children", "income"} <= set(none.dose), "without rules they are amounts like others"
+
+
+def test_days_rise_within_units_if_they_did() -> None:
+    rng = np.random.default_rng(5)
+    patient = np.repeat(np.arange(150), rng.integers(1, 5, 150))
+    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, patient.size), unit="D")
+    data = pd.DataFrame({"patient_id": patient, "day": day, "cost": rng.lognormal(5, 1, patient.size).round(2)})
+    data["height"] = rng.normal(170, 9, 150).round()[patient]
+    sorted_days = data.sort_values(["patient_id", "day"]).reset_index(drop=True)
+    out = mv.protect(sorted_days, seed=1).data
+    assert out.groupby("patient_id", sort=False)["day"].is_monotonic_increasing.all(), "in the order of the rows"
+    assert sorted(out["day"]) != sorted_days["day"].tolist()
+    assert not mv.protect(data, seed=1).data.groupby("patient_id")["day"].is_monotonic_increasing.all()
+
+
+def test_few_units_of_a_size_are_told() -> None:
+    data = members(3, planted=False)
+    big = data[data["household_id"] == 0].sample(40, replace=True, random_state=1)
+    with_one = pd.concat([data, big], ignore_index=True)
+    release = mv.protect(with_one, seed=1)
+    assert any("have a number of rows that fewer than 10 units have" in warning for warning in release.warnings)
