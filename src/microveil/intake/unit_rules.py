@@ -6,13 +6,13 @@ They are found where they hold in every unit, left out, and computed anew from w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
 from microveil.io.frames.dataframes import Frame
 
@@ -67,8 +67,8 @@ class Units:
 
     def total(self, values: Array) -> Array:
         """The sum over the rows of each unit, in every row."""
-        sums: Array = np.bincount(self.of_rows, weights=values)[self.of_rows]
-        return sums
+        sums = np.bincount(self.of_rows, weights=values).astype(np.float64)
+        return sums[self.of_rows]
 
     def by(self, values: Array) -> NDArray[np.intp]:
         """The rows, unit by unit, in the order of a column."""
@@ -135,70 +135,79 @@ def find_unit_rules(
     units = Units.of(frame, unit)
     if np.count_nonzero(units.sizes > 1) < FEWEST:
         return []
-    found: dict[str, UnitRule] = {}
-    for column in columns:
-        rule = _of_size(frame, units, unit, column)
-        found |= {} if rule is None else {column: rule}
-    own = [name for name in columns if name not in found and units.is_constant(frame, name)]
-    own = [name for name in own if not frame.missing(name) and np.ptp(frame.numbers(name)) > 0]
-    others = [name for name in (*numbers, *labels) if name not in found and not frame.missing(name)] if own else []
-    others = [name for name in others if not units.is_constant(frame, name)]
+    cells = {name: frame.numbers(name) for name in dict.fromkeys([*columns, *numbers])}
+    cells = {name: values for name, values in cells.items() if not np.isnan(values).any()}
+    found = {name: rule for name in columns if name in cells and (rule := _of_size(cells[name], units, name, unit))}
+    own = [name for name in columns if name in cells and name not in found and _is_own(cells[name], units)]
+    if not own:
+        return list(found.values())
+    cells |= {name: frame.labels(name).astype(float) for name in labels if not frame.missing(name)}
+    others = [name for name in cells if name not in found and name not in own and not _is_own(cells[name], units)]
     for column in own:
         for of in others:
-            rule = _of_members(frame, units, UnitRule(column, unit, of=of), is_label=of in labels)
-            if rule is not None and _same(rule.computed(frame), frame.numbers(column)):
+            rule = _of_members(cells[column], cells[of], units, UnitRule(column, unit, of=of), is_label=of in labels)
+            if rule is not None and _same(rule.computed(frame), cells[column]):
                 found[column] = rule
                 break
     return list(found.values())
 
 
-def _of_size(frame: Frame, units: Units, unit: str, column: str) -> UnitRule | None:
+def _is_own(values: Array, units: Units) -> bool:
+    """Is a column the same in all rows of every unit, and not in all of them?"""
+    return bool(np.ptp(values) > 0 and (values == values[units.first][units.of_rows]).all())
+
+
+def _of_size(values: Array, units: Units, column: str, unit: str) -> UnitRule | None:
     """The rule of a column that is the size of its unit, but for a few of them, or the place of its row."""
-    values = frame.numbers(column)
-    if frame.missing(column) or not (values == np.round(values)).all():
+    least = values.min()
+    if least < 0 or values.max() > units.of_rows.size or not (values == np.round(values)).all():
         return None
     sizes = units.sizes[units.of_rows]
-    if np.ptp(sizes) > 0 and values.max() <= units.of_rows.size:
+    if np.ptp(sizes) > 0:
         wrong = np.zeros(units.first.size, dtype=bool)
         wrong[units.of_rows[values != sizes]] = True
         if wrong.mean() <= 1 - MOSTLY:
             return UnitRule(column, unit, exceptions=int(np.count_nonzero(wrong)))
-    least = values.min()
-    if least in (0, 1) and (values - least <= sizes).all():
+    if least <= 1 and (values - least < sizes).all():
         order = units.by(values)
         if np.array_equal(units.places(order) + least, values):
             return UnitRule(column, unit, PLACE)
     return None
 
 
-def _of_members(frame: Frame, units: Units, rule: UnitRule, *, is_label: bool) -> UnitRule | None:
-    """How a column of the units may follow from one of the rows: it is checked in all units by the caller."""
-    assert rule.of is not None
+def _of_members(wanted: Array, values: Array, units: Units, rule: UnitRule, *, is_label: bool) -> UnitRule | None:
+    """How a column of the units may follow from one of the rows, by the first units: the caller looks at all.
+
+    `wanted` has the column, and `values` what is counted or added up: levels of labels, or numbers.
+    """
     rows = np.flatnonzero(units.of_rows < SAMPLE)
-    part = Units(units.of_rows[rows], np.zeros(0, dtype=np.intp))
-    wanted = frame.numbers(rule.column)
-    here = wanted[rows]
-    several = part.sizes[part.of_rows] > 1
-    counts = bool((here == np.round(here)).all() and (here >= 0).all() and (here <= part.sizes[part.of_rows]).all())
-    some = np.unique(part.of_rows[(here > 0) & (here < part.sizes[part.of_rows])]).size >= SEVERAL
-    if is_label:
-        if not counts or not some:
-            return None
-        levels = frame.labels(rule.of)
-        at = int(np.flatnonzero(here > 0)[0])
-        candidates = np.unique(levels[rows][part.of_rows == part.of_rows[at]])
-        fitting = [v for v in candidates.tolist() if np.array_equal(part.total((levels[rows] == v) * 1.0), here)]
-        return UnitRule(rule.column, rule.unit, LEVEL, rule.of, fitting[0]) if fitting else None
-    values = frame.numbers(rule.of)
-    if several.any() and _same(part.total(values[rows]), here):
-        return UnitRule(rule.column, rule.unit, SUM, rule.of)
-    if not counts or not some:
+    part = Units(units.of_rows[rows], units.first[:SAMPLE])
+    here, there, sizes = wanted[rows], values[rows], part.sizes[part.of_rows]
+    if not is_label and _same(part.total(there), here):
+        return replace(rule, part=SUM)
+    some = np.unique(part.of_rows[(here > 0) & (here < sizes)]).size >= SEVERAL
+    if not some or (here < 0).any() or (here > sizes).any() or (here != np.round(here)).any():
         return None
-    places = units.places(units.by(values))
+    if is_label:
+        of_one = part.of_rows == part.of_rows[int(np.flatnonzero(here > 0)[0])]
+        levels = [v for v in np.unique(there[of_one]).tolist() if _same(part.total((there == v) * 1.0), here)]
+        return replace(rule, part=LEVEL, limit=levels[0]) if levels else None
+    places = part.places(part.by(there))
+    if all(_parted(there, below) is None for below in (places < here, places < sizes - here)):
+        return None
+    places = units.places(units.by(values))  # the limit is that of all rows
     for name, below in ((BELOW, places < wanted), (FROM, places < units.sizes[units.of_rows] - wanted)):
-        if below.any() and not below.all() and values[below].max() < values[~below].min():
-            return UnitRule(rule.column, rule.unit, name, rule.of, float(values[~below].min()))
+        if (limit := _parted(values, below)) is not None:
+            return replace(rule, part=name, limit=limit)
     return None
+
+
+def _parted(values: Array, below: Mask) -> float | None:
+    """The least of the other values, if all that are `below` are below them."""
+    if not below.any() or below.all():
+        return None
+    limit = float(values[~below].min())
+    return limit if values[below].max() < limit else None
 
 
 def _same(values: Array, others: Array) -> bool:
@@ -211,7 +220,7 @@ def dates_in_order(frame: Frame, units: Units, place: str | None, dates: Sequenc
 
     None if there is none, or if there are too few units of several rows to tell.
     """
-    order = units.by(np.arange(units.of_rows.size) if place is None else frame.numbers(place))
+    order = units.by(np.arange(units.of_rows.size, dtype=float) if place is None else frame.numbers(place))
     inside = np.ones(order.size, dtype=bool)
     inside[units.starts] = False
     for name in dates:

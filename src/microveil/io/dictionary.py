@@ -185,8 +185,12 @@ class Dictionary(Strict):
 
     def check_names(self, names: Sequence[str]) -> None:
         """Every column that is spoken of must exist."""
-        rules = (*self.sums, *self.ratios, *self.orders, *self.impossible)
-        spoken = [name for entry in rules for name in entry.columns]
+        rules: tuple[SumEntry | RatioEntry | OrderEntry | ImpossibleEntry, ...] = (
+            *self.sums,
+            *self.ratios,
+            *self.orders,
+        )
+        spoken = [name for entry in (*rules, *self.impossible) for name in entry.columns]
         spoken += [name for entry in self.columns.values() for name in (entry.follows_from, entry.until) if name]
         for name in (*self.columns, *spoken):
             if name not in names:

@@ -5,10 +5,10 @@ row it would get several values, and a mean over them is nearer to the truth tha
 one of the units, with a row for each, and one of the rows, with what differs within units.
 
 The units are protected first, the rows are then arranged beside them: the moments between what is the unit's and what
-is the row's (the rent and the wages, the sex of a patient and the diagnoses) are brought back with the units as they are
-released. The size of a unit and the place of a row in it stay, and others are arranged beside them, too. A method that
-does not arrange values deals its rows out to the units by the pair of combinations, one of each table, that went
-together most (the first canonical correlation).
+is the row's (the rent and the wages, the sex of a patient and the diagnoses) are brought back with the released units.
+The size of a unit and the place of a row in it stay, and others are arranged beside them, too. A method that does not
+arrange values deals its rows out to the units by the pair of combinations, one of each table, that went together most
+(the first canonical correlation).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _by_date(rows: RowsInUnits, second: Release) -> NDArray[np.intp] | None:
     date = dates_in_order(frame, units, rows.place, dates)
     if date is None:
         return None
-    place = np.arange(frame.count) if rows.place is None else frame.numbers(rows.place)
+    place = np.arange(frame.count, dtype=float) if rows.place is None else frame.numbers(rows.place)
     order = np.empty(frame.count, dtype=np.intp)
     order[units.by(place)] = units.by(_released(frame, second).numbers(date))
     return order

@@ -115,7 +115,8 @@ class LabelRules:
 
 def _of_their_own(pairs: Sequence[ImpossiblePair], rules: Sequence[Dependency]) -> list[ImpossiblePair]:
     """The pairs that are more than a dependency, and more than another pair: if no man is in a chapter, he has none of
-    its codes."""
+    its codes.
+    """
     source = {rule.column: rule.source for rule in rules}
     apart = [p for p in pairs if source.get(p.columns[0], p.columns[0]) != source.get(p.columns[1], p.columns[1])]
     known, own = set(apart), []
