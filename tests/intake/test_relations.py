@@ -140,3 +140,28 @@ def test_labels_that_mostly_follow_are_told() -> None:
     data.loc[5, "chapter"] = "A" if data["chapter"][5] != "A" else "B"
     release = mv.protect(data, keep="icd", seed=1)
     assert any("'chapter' follows in 99.9% of the rows from 'icd'" in warning for warning in release.warnings)
+
+
+# --- Labels and numbers of few values
+
+
+def test_labels_that_follow_from_a_flag_or_never_meet_it_do_so_in_a_release() -> None:
+    rng = np.random.default_rng(2)
+    rows = 1_500
+    died, pregnant = (rng.random(rows) < 0.3).astype(int), (rng.random(rows) < 0.2).astype(int)
+    cause = np.where(died == 1, rng.choice(["heart", "lung", "other"], rows), "alive")
+    sex = np.where(pregnant == 1, "f", rng.choice(["f", "m"], rows))
+    word = np.where(died == 1, "dead", "alive")
+    amounts = {f"x{j}": rng.lognormal(3, 1, rows).round(2) for j in range(3)}
+    data = pd.DataFrame({"died": died, "pregnant": pregnant, "cause": cause, "sex": sex, "word": word, **amounts})
+    data["cause"] = data["cause"].where(data["died"] == 1, None)
+    described = mv.describe(data).relations
+    assert described.sentences == ["word follows from died"]
+    assert "pregnant = 1 and sex = m" in described.pairs
+    for rules in ("infer", mv.describe(data).to_dictionary()):
+        out = mv.protect(data, rules=rules, seed=1).data
+        assert (out["cause"].notna() == (out["died"] == 1)).all()
+        assert not ((out["sex"] == "m") & (out["pregnant"] == 1)).any()
+        assert ((out["word"] == "dead") == (out["died"] == 1)).all()
+        assert (out["died"] != data["died"]).mean() > 0.2
+        assert out["cause"].value_counts().to_dict() == data["cause"].value_counts().to_dict()

@@ -16,6 +16,9 @@ from microveil.io.frames.dataframes import Frame
 from microveil.rules.label_rules import Dependency, ImpossiblePair, LabelRules
 from microveil.storage.atomic import shown
 
+FEW, SAMPLE = 12, 1_000
+"""Different values that a column of numbers may have to count as labels, and rows that mostly tell."""
+
 Computed = TypeVar("Computed", bound=DateRule | UnitRule)
 
 
@@ -57,6 +60,20 @@ def label_rules(
                 "correct them, or take the pair out",
             )
     return LabelRules(tuple(codes), rules, pairs, stay)
+
+
+def few_levels(frame: Frame, names: Sequence[str]) -> list[str]:
+    """Columns of numbers that have so few values that they are something like labels: flags, grades.
+
+    They are perturbed as numbers; labels that follow from them, or never meet some of them, do so in a release, too.
+    """
+    found = []
+    for name in names:
+        values = frame.numbers(name)
+        some = values[:: max(1, values.size // SAMPLE)]
+        if np.unique(some).size <= FEW and not np.isnan(values).any() and np.unique(values).size <= FEW:
+            found.append(name)
+    return found
 
 
 def _dependency(

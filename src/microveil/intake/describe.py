@@ -165,18 +165,14 @@ def describe_table(frame: Frame) -> Description:
 
 
 def _text_column(frame: Frame, name: str) -> ColumnDescription:
-    missing = frame.missing(name)
-    # The missing cells are one of the labels, but none of the values.
-    distinct = int(frame.labels(name).max(initial=-1)) + 1 - (missing > 0)
-    return ColumnDescription(name, "text", missing, distinct)
+    return ColumnDescription(name, "text", frame.missing(name), frame.distinct(name))
 
 
 def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     """The description, and the column without its codes."""
     values = frame.numbers(name)
     if not frame.is_held(name):
-        distinct = int(frame.labels(name).max(initial=-1)) + 1 - (frame.missing(name) > 0)
-        return ColumnDescription(name, "beyond float64", frame.missing(name), distinct), values
+        return ColumnDescription(name, "beyond float64", frame.missing(name), frame.distinct(name)), values
     present = values[~np.isnan(values)]
     missing = values.size - present.size
     if present.size == 0 or np.isinf(present).any():

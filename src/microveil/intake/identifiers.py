@@ -25,7 +25,10 @@ _NAMES: Final = re.compile(
     re.VERBOSE,
 )
 _JOINED: Final = re.compile(
-    r"(user|person|household|hh|firm|company|patient|record|resp|customer|utility|case)id | .*name", re.VERBOSE
+    r"""(user|person|household|hh|home|family|firm|company|plant|farm|bank|shop|store|patient|subject|student|pupil|teacher
+        |school|class|hospital|doctor|record|resp|customer|client|member|account|employee|worker|utility|case|town|village
+        |county|site|station|cluster|psu|panel|order|visit|claim|policy|contract)id | nr | .*name""",
+    re.VERBOSE,
 )
 _ADDRESSES: Final = {
     "e-mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),

@@ -15,7 +15,7 @@ from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
 from microveil.core.table import LabelColumns, Matrix, Microdata
-from microveil.intake.declared import label_rules
+from microveil.intake.declared import few_levels, label_rules
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
@@ -53,7 +53,10 @@ class Intake:
     holes: dict[str, Mask | None]
     known: ColumnRules
     labels: LabelRules = field(default_factory=LabelRules)
-    """Rules between columns of labels; the table has only those that follow from no other."""
+    """Rules between columns of labels, after those of `flags`; the table has only those that follow from no other."""
+
+    flags: tuple[str, ...] = ()
+    """Confidential columns of numbers with so few values that labels may follow from them."""
 
     rare: Mapping[str, int] = field(default_factory=dict)
     """How many labels, combinations of labels or strata were pooled, because few records have them, by role; and how
@@ -113,12 +116,15 @@ def take_in(
     }
     _check_answers(holes, table.strata)
     known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
-    labels = LabelRules(table.labels.codes)
+    labels, flags = LabelRules(table.labels.codes), []
     if labels.columns and isinstance(source, FrameSource):
-        labels = label_rules(source.opened, table.labels.names, dictionary, inferred=inferred)
-    names = tuple(table.labels.names[j] for j in labels.independent)
-    table = replace(table, labels=LabelColumns(names, tuple(labels.columns[j] for j in labels.independent)))
-    return Intake(table, profile, codes, public_codes, holes, known, labels, read.rare)
+        flags = few_levels(source.opened, roles.confidential)
+        names = [*flags, *table.labels.names]
+        labels = label_rules(source.opened, names, dictionary, inferred=inferred, stay=range(len(flags)))
+        free = [j for j in labels.independent if j >= len(flags)]
+        own = LabelColumns(tuple(names[j] for j in free), tuple(labels.columns[j] for j in free))
+        table = replace(table, labels=own)
+    return Intake(table, profile, codes, public_codes, holes, known, labels, tuple(flags), read.rare)
 
 
 def _check_columns(

@@ -41,8 +41,9 @@ TIMES: Final = ("date", "datetime", "time")
 LABELS: Final = ("category", "ordered")
 LEFT_OUT: Final = ("identifier", "free text")
 
-FEW_LEVELS, ROWS_PER_LEVEL = 50, 5
-"""Whole numbers with at most so many different values, each of at least so many rows on average, can be codes."""
+FEW_LEVELS, MANY_CODES, ROWS_PER_LEVEL = 50, 500, 5
+"""An identifier of at most so many different values is a label; whole numbers that are called codes are, too, with at
+most so many, each of at least so many rows on average."""
 
 NEARLY_UNIQUE = 0.9
 """Share of different texts among the rows from which on they name the records."""
@@ -117,18 +118,13 @@ def _found(frame: Frame, name: str) -> ColumnKind:
     return _of_text(frame, name)
 
 
-def _levels(frame: Frame, name: str) -> int:
-    """The number of different values; the missing cells are none."""
-    return int(frame.labels(name).max(initial=-1)) + 1 - (frame.missing(name) > 0)
-
-
 def _of_numbers(frame: Frame, name: str) -> ColumnKind:
     values = frame.numbers(name)
     present = values[~np.isnan(values)]
     if present.size == 0:
         return ColumnKind("constant", "no values")
     few = present.size < SMALLEST_TABLE  # one or two answers are no constant
-    if not few and present.min() == present.max() and _levels(frame, name) == 1:  # long numbers, too, not only doubles
+    if not few and present.min() == present.max() and frame.distinct(name) == 1:  # long numbers, too, not only doubles
         return ColumnKind("constant", "one value")
     whole = bool((present[:SAMPLE] == np.round(present[:SAMPLE])).all() and (present == np.round(present)).all())
     if not whole:
@@ -137,7 +133,7 @@ def _of_numbers(frame: Frame, name: str) -> ColumnKind:
         return _identifier(frame, name, reason)
     if _is_called_a_code(name):
         levels = np.unique(present).size
-        if levels <= FEW_LEVELS and levels * ROWS_PER_LEVEL <= present.size:
+        if levels <= MANY_CODES and levels * ROWS_PER_LEVEL <= present.size:
             return ColumnKind(
                 "category", f"{levels} whole numbers, and its name says that they are codes", doubtful=True
             )
@@ -145,7 +141,7 @@ def _of_numbers(frame: Frame, name: str) -> ColumnKind:
 
 
 def _of_text(frame: Frame, name: str) -> ColumnKind:
-    levels = _levels(frame, name)
+    levels = frame.distinct(name)
     if levels == 0 or (levels == 1 and not frame.missing(name)):  # who has an answer at all is an answer
         return ColumnKind("constant", "one value" if levels else "no values")
     if frame.has_order(name):
@@ -161,7 +157,7 @@ def _of_text(frame: Frame, name: str) -> ColumnKind:
 
 def _identifier(frame: Frame, name: str, reason: str) -> ColumnKind:
     """An identifier of the rows, or one that some share; labels of many rows are categories, whatever their name."""
-    levels = _levels(frame, name)
+    levels = frame.distinct(name)
     rows = frame.count / max(levels, 1)
     if levels >= NEARLY_UNIQUE * frame.count:
         return ColumnKind("identifier", reason)

@@ -52,8 +52,10 @@ class Units:
             raise DataError(
                 f"unit: column '{name}' has missing cells", "give every row its unit, or name it in keep or drop"
             )
-        _, first, numbers = np.unique(frame.labels(name), return_index=True, return_inverse=True)
-        return cls(numbers.ravel(), first)
+        of_rows = frame.groups(name)
+        first = np.zeros(int(of_rows.max(initial=-1)) + 1, dtype=np.intp)
+        first[of_rows[::-1]] = np.arange(of_rows.size)[::-1]  # of several rows the last that is written stays
+        return cls(of_rows, first)
 
     @cached_property
     def sizes(self) -> NDArray[np.intp]:

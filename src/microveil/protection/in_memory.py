@@ -285,9 +285,14 @@ def _with_all_labels(
     intake: Intake, outcome: Outcome, names: tuple[str, ...], streams: Streams
 ) -> tuple[Intake, Outcome]:
     """Both with all columns of labels (`names`), those that follow from others included, and no pair that cannot be."""
-    generator = streams.stream("pairs of labels").generator()
-    labels = intake.labels.restored(outcome.labels, generator)
-    table = dataclasses.replace(intake.table, labels=LabelColumns(names, intake.labels.columns))
+    generator, flags, table = streams.stream("pairs of labels").generator(), [], intake.table
+    for name in intake.flags:
+        place = table.confidential_names.index(name)
+        levels = np.unique(table.confidential.columns[place])
+        at = np.searchsorted(levels, outcome.columns[place]).clip(max=levels.size - 1)
+        flags.append(at.astype(np.intp))
+    labels = intake.labels.restored([*flags, *outcome.labels], generator)[len(flags) :]
+    table = dataclasses.replace(table, labels=LabelColumns(names, intake.labels.columns[len(flags) :]))
     return dataclasses.replace(intake, table=table), dataclasses.replace(outcome, labels=labels)
 
 

@@ -27,7 +27,7 @@ from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
 from microveil.core.table import Beside
-from microveil.intake.declared import label_rules
+from microveil.intake.declared import few_levels, label_rules
 from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import Units, dates_in_order
@@ -231,7 +231,8 @@ def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: ND
     whole = with_columns_from(frame.source, taken)
     apart: list[str] = []
     if second is not None:
-        whole = _without_impossible_pairs(rows, whole, list(first.labels), list(second.labels))
+        stay = [*first.labels, *few_levels(frame, [*first.dose, *second.dose])]
+        whole = _without_impossible_pairs(rows, whole, stay, list(second.labels))
         after = open_frame(whole).with_times(list(frame.times))
         apart = _about_relations(frame, after, list(first.dose), list(second.dose))
         if order is not None:
@@ -254,15 +255,16 @@ def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: ND
     return dataclasses.replace(release, warnings=[*apart, *release.warnings])
 
 
-def _without_impossible_pairs(rows: RowsInUnits, whole: Any, of_units: Sequence[str], of_rows: Sequence[str]) -> Any:
+def _without_impossible_pairs(rows: RowsInUnits, whole: Any, stay: Sequence[str], of_rows: Sequence[str]) -> Any:
     """The released table (`whole`) without pairs of labels, of units and of rows, that cannot be.
 
-    Rows exchange their labels; what follows from these follows again. The place in the unit is a label that stays.
+    Rows exchange their labels (`of_rows`); what follows from these follows again. Labels of units `stay`, as does what
+    is no label but has few values, and the place in the unit.
     """
     if not of_rows:
         return whole
     before, after = rows.frame, open_frame(whole)
-    stay = [*of_units, *([] if rows.place is None else [rows.place])]
+    stay = [*stay, *([] if rows.place is None else [rows.place])]
     old, new = ([frame.labels(name) for name in (*stay, *of_rows)] for frame in (before, after))
     if any(int(a.max()) != int(b.max()) for a, b in zip(old, new, strict=True)):
         return whole

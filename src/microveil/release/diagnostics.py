@@ -197,5 +197,5 @@ def rules(run: EngineRun) -> list[str]:
     return [
         *(rule.sentence(names) for rule in outcome.rules if rule.exact),
         *(rule.sentence(names) for rule in outcome.ratios),
-        *(rule.sentence(run.roles.labels) for rule in run.intake.labels.dependencies),
+        *(rule.sentence((*run.intake.flags, *run.roles.labels)) for rule in run.intake.labels.dependencies),
     ]

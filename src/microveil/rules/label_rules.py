@@ -76,8 +76,9 @@ class LabelRules:
     @classmethod
     def among(cls, columns: Sequence[Codes], stay: Collection[int] = ()) -> LabelRules:
         """The rules that columns of labels look like."""
-        found = [rule for rule in find_dependencies(columns) if rule.column not in stay]
-        return cls(tuple(columns), found, _of_their_own(find_impossible_pairs(columns), found), stay)
+        found = find_dependencies(columns, stay)
+        pairs = [pair for pair in find_impossible_pairs(columns) if not {*pair.columns} <= {*stay}]
+        return cls(tuple(columns), found, _of_their_own(pairs, found), stay)
 
     @property
     def independent(self) -> list[int]:
@@ -103,7 +104,7 @@ class LabelRules:
         for pair in self.pairs:
             rules = [by_column.get(j) for j in pair.columns]
             sources = [j if rule is None else rule.source for j, rule in zip(pair.columns, rules, strict=True)]
-            if sources[0] == sources[1]:
+            if sources[0] == sources[1] or {*sources} <= {*self.stay}:
                 continue
             first, second = (
                 [level] if rule is None else np.flatnonzero(rule.levels == level).tolist()
@@ -134,10 +135,10 @@ def _parts(pair: ImpossiblePair) -> tuple[tuple[int, int], tuple[int, int]]:
     return pair.columns, pair.levels
 
 
-def find_dependencies(columns: Sequence[Codes]) -> list[Dependency]:
+def find_dependencies(columns: Sequence[Codes], stay: Collection[int] = ()) -> list[Dependency]:
     """Columns that follow from one other column, each from the one with the fewest levels; of twins, the later one.
 
-    `columns` have the numbers of the levels, from 0. Those that follow without exception come first.
+    `columns` have the numbers of the levels, from 0. Those that `stay`, by number, follow from nothing.
     """
     sizes = [int(codes.max(initial=0)) + 1 for codes in columns]
     pairs = max(len(columns) * (len(columns) - 1), 1)
@@ -147,7 +148,7 @@ def find_dependencies(columns: Sequence[Codes]) -> list[Dependency]:
     for source in sorted(range(len(columns)), key=lambda j: (sizes[j], j)):
         for column in range(len(columns)):
             twins = sizes[column] == sizes[source] and column < source
-            if column == source or column in found or sizes[column] > sizes[source] or twins:
+            if column == source or column in found or column in stay or sizes[column] > sizes[source] or twins:
                 continue
             if step > 1 and follows(columns[source][::step], columns[column][::step], 0.5) is None:
                 continue

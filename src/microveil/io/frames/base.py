@@ -110,6 +110,14 @@ class Frame(ABC):
         The missing cells are a group of their own, after all others.
         """
 
+    def groups(self, name: str) -> NDArray[np.intp]:
+        """A column without missing cells as whole numbers that stand for its distinct values, in any order."""
+        return self.labels(name)
+
+    def distinct(self, name: str) -> int:
+        """How many different values the column has; a missing cell is none."""
+        return int(self.labels(name).max(initial=-1)) + 1 - (self.missing(name) > 0)
+
     def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
         """Some cells of a column that is released as it is, as text for a message."""
         return [f"{cell:g}" for cell in self.numbers(name)[rows]]

@@ -126,6 +126,7 @@ class NarwhalsFrame(Frame):
         self.headings = headings
         self.own = own
         self._times_read: dict[str, TimeColumn | None] = {}
+        self._distinct: dict[str, int] = {}
         self.names = list(native.columns)
         if len(set(self.names)) < len(self.names):
             raise _duplicates(self.names)
@@ -193,10 +194,20 @@ class NarwhalsFrame(Frame):
             start = column.head(SAMPLE)  # settles it for most columns
             if start.n_unique() < len(start):
                 return False
-            distinct = column.n_unique()
+            distinct = self.distinct(name) if self.schema[name] == nw.String else column.n_unique()
         except Exception:  # each library has its own error for cells that cannot be compared, such as lists
             distinct = int(self.labels(name).max(initial=-1)) + 1
         return 0 < distinct == self.count and self.missing(name) == 0
+
+    def groups(self, name: str) -> NDArray[np.intp]:
+        return _distinct_texts(self.native[name])[1] if self.schema[name] == nw.String else self.labels(name)
+
+    def distinct(self, name: str) -> int:
+        if name not in self._distinct:
+            # Counting texts takes a tenth of the time of numbering them in their order.
+            text = self.schema[name] == nw.String
+            self._distinct[name] = int(self.native[name].drop_nulls().n_unique()) if text else super().distinct(name)
+        return self._distinct[name]
 
     def missing(self, name: str) -> int:
         return super().missing(name) if self.is_numeric(name) else int(self.native[name].is_null().sum())
