@@ -16,8 +16,8 @@ from microveil.io.frames.dataframes import Frame
 from microveil.rules.label_rules import Dependency, ImpossiblePair, LabelRules
 from microveil.storage.atomic import shown
 
-FEW, SAMPLE = 12, 1_000
-"""Different values that a column of numbers may have to count as labels, and rows that mostly tell."""
+SAMPLE = 1_000
+"""Rows that mostly tell whether a column is a flag."""
 
 Computed = TypeVar("Computed", bound=DateRule | UnitRule)
 
@@ -62,16 +62,18 @@ def label_rules(
     return LabelRules(tuple(codes), rules, pairs, stay)
 
 
-def few_levels(frame: Frame, names: Sequence[str]) -> list[str]:
-    """Columns of numbers that have so few values that they are something like labels: flags, grades.
+def flags_among(frame: Frame, names: Sequence[str]) -> list[str]:
+    """Columns of numbers that have two values, and no missing cell: yes and no.
 
-    They are perturbed as numbers; labels that follow from them, or never meet some of them, do so in a release, too.
+    They are perturbed as numbers; labels that follow from them, or never meet one of them, do so in a release, too.
+    Of more values, the extreme ones never meet some labels, which is no rule.
     """
     found = []
     for name in names:
         values = frame.numbers(name)
         some = values[:: max(1, values.size // SAMPLE)]
-        if np.unique(some).size <= FEW and not np.isnan(values).any() and np.unique(values).size <= FEW:
+        low, high = some.min(), some.max()  # NaN, if one is missing
+        if ((some == low) | (some == high)).all() and ((values == low) | (values == high)).all() and low < high:
             found.append(name)
     return found
 

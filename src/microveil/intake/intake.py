@@ -15,7 +15,7 @@ from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
 from microveil.core.table import LabelColumns, Matrix, Microdata
-from microveil.intake.declared import few_levels, label_rules
+from microveil.intake.declared import flags_among, label_rules
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
@@ -56,7 +56,7 @@ class Intake:
     """Rules between columns of labels, after those of `flags`; the table has only those that follow from no other."""
 
     flags: tuple[str, ...] = ()
-    """Confidential columns of numbers with so few values that labels may follow from them."""
+    """Confidential columns of two numbers, which labels may follow from."""
 
     rare: Mapping[str, int] = field(default_factory=dict)
     """How many labels, combinations of labels or strata were pooled, because few records have them, by role; and how
@@ -118,7 +118,7 @@ def take_in(
     known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
     labels, flags = LabelRules(table.labels.codes), []
     if labels.columns and isinstance(source, FrameSource):
-        flags = few_levels(source.opened, roles.confidential)
+        flags = flags_among(source.opened, roles.confidential)
         names = [*flags, *table.labels.names]
         labels = label_rules(source.opened, names, dictionary, inferred=inferred, stay=range(len(flags)))
         free = [j for j in labels.independent if j >= len(flags)]

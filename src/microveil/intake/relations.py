@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from microveil.intake.declared import entry_of, few_levels, level_words
+from microveil.intake.declared import entry_of, flags_among, level_words
 from microveil.intake.from_dates import YEARS, find_date_rules
 from microveil.intake.kinds import LABELS, NUMBERS, ColumnKind
 from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, find_unit_rules
@@ -69,7 +69,7 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
         of_units = find_unit_rules(frame, unit, left, numbers, labels)
     computed = {rule.column for rule in of_dates} | {rule.column for rule in of_units}
     stay = [rule.column for rule in of_units if rule.part == PLACE][:1] if labels else []
-    stay += few_levels(frame, [name for name in numbers if name not in computed]) if labels else []
+    stay += flags_among(frame, [name for name in numbers if name not in computed]) if labels else []
     labels = [*stay, *labels]
     rules = LabelRules.among([frame.labels(name) for name in labels], range(len(stay)))
     follows: list[dict[str, Any]] = [

@@ -27,7 +27,7 @@ from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
 from microveil.core.table import Beside
-from microveil.intake.declared import few_levels, label_rules
+from microveil.intake.declared import flags_among, label_rules
 from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import Units, dates_in_order
@@ -37,6 +37,10 @@ from microveil.release.release import Dose, Release
 
 TELLING = 0.1
 """Change of a correlation between the two tables from which on it is pointed out."""
+
+
+MOST_LEVELS = 20
+"""Levels of a label of units that rows are arranged beside: the work for an exchange grows with the square of all."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -129,7 +133,8 @@ def _check_shown(frame: Frame, units: Units, roles: Roles) -> None:
 def _beside(rows: RowsInUnits, of_units: Sequence[str], released: Frame) -> Beside:
     """What the rows are arranged beside: the columns of their units, before and after, their size and the place.
 
-    Of labels there is an indicator for each level that enough units have, but for one: it follows from the others.
+    Of labels there is an indicator for each level that enough units have, but for the commonest, which follows from the
+    others.
     """
     units, frame = rows.units, rows.frame
     before: list[Array] = []
@@ -146,7 +151,8 @@ def _beside(rows: RowsInUnits, of_units: Sequence[str], released: Frame) -> Besi
             after.append(np.where(holes, np.nanmean(new), new))
             continue
         old_levels, new_levels = frame.labels(name), released.labels(name)[units.of_rows]
-        common = np.flatnonzero(np.bincount(old_levels[units.first]) >= FEWEST_RECORDS)
+        counts = np.bincount(old_levels[units.first])
+        common = np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, int((counts >= FEWEST_RECORDS).sum()))]
         if old_levels.max() != new_levels.max():
             continue
         for level in common[1:].tolist():
@@ -231,7 +237,7 @@ def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: ND
     whole = with_columns_from(frame.source, taken)
     apart: list[str] = []
     if second is not None:
-        stay = [*first.labels, *few_levels(frame, [*first.dose, *second.dose])]
+        stay = [*first.labels, *flags_among(frame, [*first.dose, *second.dose])]
         whole = _without_impossible_pairs(rows, whole, stay, list(second.labels))
         after = open_frame(whole).with_times(list(frame.times))
         apart = _about_relations(frame, after, list(first.dose), list(second.dose))
@@ -258,8 +264,8 @@ def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: ND
 def _without_impossible_pairs(rows: RowsInUnits, whole: Any, stay: Sequence[str], of_rows: Sequence[str]) -> Any:
     """The released table (`whole`) without pairs of labels, of units and of rows, that cannot be.
 
-    Rows exchange their labels (`of_rows`); what follows from these follows again. Labels of units `stay`, as does what
-    is no label but has few values, and the place in the unit.
+    Rows exchange their labels (`of_rows`); what follows from these follows again. Labels of units `stay`, as do flags
+    and the place in the unit.
     """
     if not of_rows:
         return whole
