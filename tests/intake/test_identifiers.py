@@ -11,6 +11,7 @@ import pytest
 import microveil as mv
 from microveil.errors import ParameterError
 from microveil.intake.identifiers import identifier_reason
+from microveil.intake.kinds import find_kinds
 from microveil.io.frames.dataframes import open_frame
 
 ROWS = 40
@@ -106,3 +107,32 @@ def test_names_that_are_no_text_can_be_dropped() -> None:
     data = pd.DataFrame(np.random.default_rng(3).random((60, 4)), columns=[2019, 2020, "a", ("b", 1)])
     release = mv.protect(data, drop=[2020], seed=1)
     assert list(release.data.columns) == [2019, "a", ("b", 1)]
+
+
+def test_in_fifty_tables_identifiers_are_found_and_in_fifty_without_none_is() -> None:
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        rows = int(rng.integers(60, 600))
+        plain = pd.DataFrame(
+            {
+                "income": np.round(rng.lognormal(7, 1, rows), 2),
+                "turnover": rng.permutation(10 * rows)[:rows] + 1_000,
+                "paid": rng.integers(0, 900, rows),
+                "town": rng.choice([f"town {i}" for i in range(9)], rows),
+                "valid": rng.random(rows) < 0.5,
+            }
+        )
+        kinds = {name: found.kind for name, found in find_kinds(open_frame(plain), {}).items()}
+        assert not {"identifier", "unit", "free text"} & set(kinds.values()), seed
+        shared = rng.permutation(np.arange(rows) // 3)
+        named = plain.assign(
+            record=np.arange(rows) + 17,
+            person_id=rng.permutation(10 * rows)[:rows],
+            code=[f"{a:x}-{b:x}" for a, b in zip(rng.permutation(rows), rng.integers(0, 999, rows), strict=True)],
+            mail=[f"p{number}@example.org" for number in rng.permutation(rows)],
+            family_id=shared + 500,
+            patient=[f"patient {number}" for number in rng.permutation(rows)],
+        )
+        found = {name: found.kind for name, found in find_kinds(open_frame(named), {}).items()}
+        expected = dict.fromkeys(["record", "person_id", "code", "mail", "patient"], "identifier")
+        assert found == {**kinds, **expected, "family_id": "unit"}, seed

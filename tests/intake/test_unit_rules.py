@@ -120,3 +120,36 @@ def test_few_units_of_a_size_are_told() -> None:
     with_one = pd.concat([data, big], ignore_index=True)
     release = mv.protect(with_one, seed=1)
     assert any("have a number of rows that fewer than 10 units have" in warning for warning in release.warnings)
+
+
+# --- Odd tables: a right result
+
+
+def test_tables_with_few_columns_and_rows_in_any_order() -> None:
+    data = members(3, planted=True)
+    size = data.groupby("household_id")["household_id"].transform("size")
+    data["rent"] = (200 + data["household_id"] * 7 % 900).astype(float)
+    data["town"] = np.where(data["household_id"] % 3 == 0, "a", "b")
+    cases = {
+        "labels alone": ["household_id", "town", "sex"],
+        "one column of units": ["household_id", "rent", "sex", "age"],
+        "one column of rows": ["household_id", "rent", "town", "age"],
+        "all": list(data.columns),
+    }
+    for case, names in cases.items():
+        some = data[names].assign(size=size).sample(frac=1, random_state=1).reset_index(drop=True)
+        out = mv.protect(some, seed=1).data
+        homes = out.groupby("household_id")
+        own = [name for name in ("rent", "town") if name in names]
+        assert homes[own].nunique().to_numpy().max() == 1, case
+        assert (out["size"] == homes["size"].transform("size")).all(), case
+
+
+def test_missing_cells_stay_where_they_are() -> None:
+    data = members(3, planted=True).astype({"wage": float, "score": float})
+    data["rent"] = (200 + data["household_id"] * 7 % 900).astype(float)
+    data.loc[data["household_id"] % 7 == 0, "rent"] = np.nan
+    data.loc[::13, "wage"] = np.nan
+    out = mv.protect(data, seed=1).data
+    assert out["rent"].isna().equals(data["rent"].isna())
+    assert out["wage"].isna().equals(data["wage"].isna())
