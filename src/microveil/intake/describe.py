@@ -1,4 +1,4 @@
-"""What can be said of the columns of a table without giving any of its values away.
+"""What can be said of the columns of a table without giving any of its values away, but for labels that never meet.
 
 It is what `protect` finds by itself, by the same searches: codes, domains, rules; and what it does not act on: sums
 with exceptions, orders, heaps at round numbers, columns that look like identifiers.
