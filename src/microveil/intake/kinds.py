@@ -117,35 +117,28 @@ def _found(frame: Frame, name: str) -> ColumnKind:
     return _of_text(frame, name)
 
 
-def _levels(frame: Frame, name: str) -> int:
-    """The number of different values; the missing cells are none."""
-    return int(frame.labels(name).max(initial=-1)) + 1 - (frame.missing(name) > 0)
-
-
 def _of_numbers(frame: Frame, name: str) -> ColumnKind:
-    values = frame.numbers(name)
-    present = values[~np.isnan(values)]
-    if present.size == 0:
+    present, low, high = frame.extent(name)
+    if present == 0:
         return ColumnKind("constant", "no values")
-    few = present.size < SMALLEST_TABLE  # one or two answers are no constant
-    if not few and present.min() == present.max() and _levels(frame, name) == 1:  # long numbers, too, not only doubles
+    few = present < SMALLEST_TABLE  # one or two answers are no constant
+    if not few and low == high and frame.levels(name) == 1:  # long numbers, too, not only doubles
         return ColumnKind("constant", "one value")
-    whole = bool((present[:SAMPLE] == np.round(present[:SAMPLE])).all() and (present == np.round(present)).all())
-    if not whole:
+    if not frame.is_whole(name):
         return ColumnKind("amount")
     if reason := identifier_reason(frame, name):
         return _identifier(frame, name, reason)
     if _is_called_a_code(name):
-        levels = np.unique(present).size
-        if levels <= FEW_LEVELS and levels * ROWS_PER_LEVEL <= present.size:
+        levels = frame.levels(name)
+        if levels <= FEW_LEVELS and levels * ROWS_PER_LEVEL <= present:
             return ColumnKind(
                 "category", f"{levels} whole numbers, and its name says that they are codes", doubtful=True
             )
-    return ColumnKind("count" if present.min() >= 0 else "amount")
+    return ColumnKind("count" if low >= 0 else "amount")
 
 
 def _of_text(frame: Frame, name: str) -> ColumnKind:
-    levels = _levels(frame, name)
+    levels = frame.levels(name)
     if levels == 0 or (levels == 1 and not frame.missing(name)):  # who has an answer at all is an answer
         return ColumnKind("constant", "one value" if levels else "no values")
     if frame.has_order(name):
@@ -161,7 +154,7 @@ def _of_text(frame: Frame, name: str) -> ColumnKind:
 
 def _identifier(frame: Frame, name: str, reason: str) -> ColumnKind:
     """An identifier of the rows, or one that some share; labels of many rows are categories, whatever their name."""
-    levels = _levels(frame, name)
+    levels = frame.levels(name)
     rows = frame.count / max(levels, 1)
     if levels >= NEARLY_UNIQUE * frame.count:
         return ColumnKind("identifier", reason)

@@ -155,7 +155,7 @@ def check_labels(labels: Sequence[str], method: str) -> None:
     if labels:
         raise DataError(
             f"{method} cannot protect labels, and {_listed(labels)} {'have' if len(labels) > 1 else 'has'} some",
-            "use veil, release them as they are with keep, or leave them out with drop",
+            "use veil (in memory), release them as they are with keep, or leave them out with drop",
         )
 
 

@@ -19,10 +19,9 @@ from microveil.engines.release_check import evidence
 from microveil.intake.derivable import check_not_derivable
 from microveil.intake.from_dates import DateRule, find_date_rules
 from microveil.intake.intake import Intake, rules_among, take_in, with_values
-from microveil.intake.kinds import NUMBERS
-from microveil.intake.roles import Roles, named, regressed, resolve_roles
+from microveil.intake.roles import named
 from microveil.intake.sources import FrameSource, check_count, share_unique
-from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
+from microveil.intake.treatment import Treatment
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
@@ -37,6 +36,13 @@ from microveil.protection.building import (
     reporter_of,
     settings_of,
     with_columns_from_dates,
+)
+from microveil.protection.columns import (
+    columns_in_clear,
+    dates_and_numbers,
+    numeric_columns,
+    roles_of,
+    treatment_of,
 )
 from microveil.protection.units import can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
@@ -83,7 +89,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     plan = method_named(options.method).plan(params)
     key = secret_key(options.secret)
     data = whole.source
-    treatment = _treatment(whole, options, plan)
+    treatment = treatment_of(whole, options, plan)
     if whole.names:
         check_count(whole.count)
     gone = [*treatment.dropped, *treatment.left_out]
@@ -97,13 +103,14 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         core = without_columns(released, treatment.computed)
         frame = open_frame(core).with_times(treatment.times)
         frame.source = core
-    roles = _roles(frame, options, plan, treatment)
+    roles = roles_of(numeric_columns(frame), options, plan, treatment)
     if options.confidential is None:
-        shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
+        units = named(numeric_columns(frame), "unit", options.unit)
+        shown = {*roles.shown, *treatment.no_role, *treatment.labels, *units}
         checks.check_text_columns(frame, shown)
         checks.check_other_types(frame, shown)
     roles = with_values(frame, roles) if options.confidential is None else roles
-    unit = treatment.unit_of(named(_numeric(frame), "unit", options.unit))
+    unit = treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
     if unit is not None and (options.unit is not None or can_be_unit(frame, unit, roles)):
         release = protect_by_unit(
             lambda table, *given: _protected(open_frame(table), *given)[0], frame, unit, roles, options, params, tell
@@ -127,56 +134,17 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     release = with_columns_from_dates(release, released, from_dates, treatment.times)
     release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
-    constant = {name for name, found in treatment.kinds.items() if found.kind == "constant"}
-    clear = [name for name in frame.names if name in {*roles.shown, *treatment.kept} - constant]
+    clear = columns_in_clear(frame.names, roles, treatment)
     kinds = {name: found.kind for name, found in treatment.kinds.items()}
     unique = share_unique(frame, clear)
-    release = dataclasses.replace(release, kinds=kinds, in_clear=tuple(clear), unique_in_clear=unique)
+    release = dataclasses.replace(release, kinds=kinds, in_clear=clear, unique_in_clear=unique)
     return release, treatment.remarks(roles.labels, clear, unique)
-
-
-def _numeric(frame: Frame) -> dict[str, bool]:
-    return {name: frame.is_numeric(name) for name in frame.names}
-
-
-def _treatment(frame: Frame, options: Protect, plan: Plan) -> Treatment:
-    """What becomes of the columns that have no role."""
-    numeric = _numeric(frame)
-    by_method = plan.named_columns
-    used = [*regressed(numeric, "public", options.public).columns]
-    chosen = {"strata": options.strata, "weight": options.weight, **by_method.get("groups", {})}
-    used += [name for role, choice in chosen.items() for name in named(numeric, role, choice)]
-    for role, choice in by_method.get("regressors", {}).items():
-        used += regressed(numeric, role, choice).columns
-    given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
-    treatment = treat_columns(frame, used, **given)
-    return treatment if plan.protects_labels else treatment.without_labels()
 
 
 def _from_dates(frame: Frame, options: Protect, treatment: Treatment) -> list[DateRule]:
     """How columns that nobody named follow from dates that are protected."""
-    if options.rules != "infer" or keeps_rest(options.keep) or not frame.times:
-        return []
-    known = dict.fromkeys(frame.names, True)
-    by_name = {*named(known, "confidential", options.confidential), *treatment.named}
-    free = [n for n, found in treatment.kinds.items() if found.kind in NUMBERS and n in known and n not in by_name]
-    dates = [name for name in frame.times if name not in treatment.named]
-    if options.confidential is not None:
-        dates = [name for name in dates if name in by_name]
+    dates, free = dates_and_numbers(frame.names, options, treatment)
     return find_date_rules(frame.with_times(dates), free) if dates else []
-
-
-def _roles(frame: Frame, options: Protect, plan: Plan, treatment: Treatment) -> Roles:
-    """The roles of the columns that are left."""
-    numeric = {name: is_number or name in treatment.times for name, is_number in _numeric(frame).items()}
-    columns: dict[str, Any] = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
-    columns |= plan.named_columns
-    labels = [name for name in treatment.labels if name in numeric]
-    taken = [*treatment.no_role, *named(numeric, "unit", options.unit)]
-    roles = resolve_roles(numeric, **columns, labels=labels, taken_already=taken)
-    if not plan.protects_labels:
-        check_labels(roles.labels, plan.method)
-    return roles
 
 
 def _arranged(

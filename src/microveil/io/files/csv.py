@@ -340,6 +340,8 @@ class CsvBlocks(BlockSource):
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
         self.numeric = set(dialect.originals)
+        self.broken: list[str] = []
+        self._whole = {name for name in self.numeric if frame.schema[name].is_integer()}
         self._head = frame.head(FIRST_ROWS)
         self.names = list(frame.columns)
         self.count = max(_lines(path) - self.header.lines, 1)
@@ -348,8 +350,20 @@ class CsvBlocks(BlockSource):
         """The first rows with all columns."""
         return self._head
 
-    def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
-        """The cells of a column of numbers as doubles, and how many of them are missing."""
+    def typed(self, name: str, column: pa.Array) -> pa.Array | None:
+        """Cells as whole numbers, numbers or text, whichever all of the column are as far as it has been read."""
+        found = to_numbers(pl.Series(name, column), self.dialect.decimal) if name in self.numeric else None
+        if name in self.numeric and found is None:
+            self.numeric.discard(name)
+            self._head = self._head.with_columns(pl.col(name).cast(pl.String))
+            self.broken.append(name)
+            return None
+        if found is not None and name in self._whole and not found.dtype.is_integer():
+            self._whole.discard(name)
+            return None
+        return column if found is None else found.cast(pl.Int64 if name in self._whole else pl.Float64).to_arrow()
+
+    def _doubles(self, name: str, column: pa.Array) -> tuple[Array, int]:
         found = to_numbers(pl.Series(name, column), self.dialect.decimal)
         if found is None:
             raise DataError(
@@ -385,7 +399,7 @@ class CsvBlocks(BlockSource):
             )
         self.count = count
 
-    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:  # noqa: ARG002 - what is text says so
+    def sink(self, file: IO[bytes], changed: Mapping[str, pa.DataType | None]) -> BlockSink:  # noqa: ARG002 - text
         """What writes a CSV file with the same separators, quotes and decimals."""
         return _CsvSink(file, self)
 
@@ -394,10 +408,13 @@ class _CsvSink(BlockSink):
     def __init__(self, file: IO[bytes], like: CsvBlocks) -> None:
         self.file, self.like, self.headed = file, like, True
 
-    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
+    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array | pa.Array]) -> None:
         """Write the next rows."""
         least, decimal = self.like.least, self.like.dialect.decimal
-        columns = {name: pad_decimals(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
+        columns = {name: pl.Series(name, cells) for name, cells in changed.items()}
+        columns |= {
+            name: pad_decimals(column, least[name], decimal) for name, column in columns.items() if name in least
+        }
         if unchanged is not None:
             columns |= {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}
         frame = pl.DataFrame([columns[name] for name in self.like.names])
