@@ -57,6 +57,11 @@ def _hashed(cell: object, key: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(str(cell).encode(), digest_size=BYTES, key=key).digest()) or 1
 
 
+def secret_number(cell: object, key: bytes) -> int | None:
+    """A number of 60 bits, where there is no place to put all of them in order; None for a missing cell."""
+    return _hashed(cell, key) >> 4 or None
+
+
 def _ranked(hashes: DiskColumn, shelf: Shelf) -> DiskColumn:
     """The place of each hash among the different ones, from 1 on; 0 stays."""
     needed = -(-hashes.size * BYTES * SHARE // shelf.memory)
