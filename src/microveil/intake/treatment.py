@@ -51,8 +51,9 @@ class Treatment:
 
     @property
     def times(self) -> tuple[str, ...]:
-        """Columns of dates and times."""
-        return tuple(name for name, found in self.kinds.items() if found.kind in TIMES)
+        """Columns of dates and times that are in the release."""
+        gone = {*self.dropped, *self.left_out}
+        return tuple(name for name, found in self.kinds.items() if found.kind in TIMES and name not in gone)
 
     @property
     def no_role(self) -> tuple[str, ...]:

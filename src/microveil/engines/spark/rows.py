@@ -381,7 +381,7 @@ class ReleasedColumns:
 
     def cells(self, values: Array, others: Sequence[pa.Array]) -> list[pa.Array]:
         """All columns of some rows, from protected numbers and from what came with them."""
-        new = dict(zip(self.protected, values, strict=True))
+        new = {n: np.round(v) if n in self.times else v for n, v in zip(self.protected, values, strict=True)}
         found = dict(zip(self.others, others, strict=True))
         found |= {name: _numbered(found[name], key) for name, key in self.keys.items()}
         for name, numbers in new.items():
