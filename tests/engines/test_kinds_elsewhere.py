@@ -242,3 +242,125 @@ def test_a_column_that_stops_being_numbers_can_be_kept(tmp_path: Path, monkeypat
 
 def read_header(path: Path) -> list[str]:
     return path.read_text().splitlines()[0].split(",")
+
+
+# --- The same mistakes, the same answers
+
+
+def firms(rows: int = 400) -> pl.DataFrame:
+    rng = np.random.default_rng(6)
+    return pl.DataFrame(
+        {
+            "firm_id": [f"f{k}" for k in range(rows)],
+            "region": rng.choice(["north", "south"], rows),
+            "sales": rng.lognormal(size=rows),
+            "costs": rng.lognormal(size=rows),
+            "founded": pl.Series(np.datetime64("1990-01-01") + rng.integers(0, 9_000, rows)).cast(pl.Date),
+        }
+    )
+
+
+NUMBERS = firms().drop("region")
+MISTAKES: dict[str, tuple[pl.DataFrame, dict[str, Any], str]] = {
+    "labels": (firms(), {}, "ipso cannot protect labels, and column 'region' has some; use veil (in memory), release"),
+    "several": (firms().with_columns(kind=pl.col("region") + "!"), {}, "and columns 'region', 'kind' have some"),
+    "labels by name": (firms(), {"confidential": ["region", "sales"]}, "cannot protect labels, and column 'region'"),
+    "keep nobody": (NUMBERS, {"keep": ["frim_id"]}, "keep: there is no column 'frim_id'; did you mean 'firm_id'"),
+    "drop nobody": (NUMBERS, {"drop": ["frim_id"]}, "drop: there is no column 'frim_id'; did you mean 'firm_id'"),
+    "protect nobody": (NUMBERS, {"confidential": ["sale"]}, "confidential: there is no column 'sale'"),
+    "keep what is protected": (
+        NUMBERS,
+        {"confidential": ["sales", "costs"], "keep": "sales"},
+        "'sales' is named twice",
+    ),
+    "drop what is public": (NUMBERS, {"public": ["sales"], "drop": ["sales"]}, "'sales' is named twice"),
+    "drop what is protected": (
+        NUMBERS,
+        {"confidential": ["sales", "costs"], "drop": "sales"},
+        "'sales' is named twice",
+    ),
+    "a kind of none": (NUMBERS, {"kinds": {"sales": "money"}}, "kinds: 'sales' cannot be 'money'"),
+    "no dates": (firms(), {"kinds": {"region": "date"}}, "kinds: column 'region' has no dates or times"),
+    "no numbers": (firms(), {"kinds": {"region": "amount"}}, "kinds: column 'region' has no numbers"),
+    "a weight of words": (firms(), {"weight": "region"}, "weight: column 'region' is not numeric"),
+    "numbers as text": (
+        NUMBERS.with_columns(pl.col("costs").round(2).cast(pl.String) + " EUR"),
+        {},
+        "column 'costs' is text, but most of its cells look like numbers",
+    ),
+    "numbers in lists": (
+        NUMBERS.with_columns(pl.concat_list("costs", "sales").alias("both")),
+        {},
+        "column 'both' holds numbers, but its type is none that is protected",
+    ),
+    "nothing": (firms().select("firm_id"), {}, "confidential: there is no column to protect"),
+    "what follows": (
+        NUMBERS.with_columns(total=pl.col("sales") + pl.col("costs")),
+        {"confidential": ["sales", "founded"]},
+        "'sales' follows from 'costs', 'total', released as they are",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    opened = session("local[2]", tmp_path_factory.mktemp("spark"))
+    yield opened
+    opened.stop()
+    gc.collect()
+
+
+def answer_of_spark(opened: Any, frame: pl.DataFrame, method: str = "ipso", **options: Any) -> mv.Release:
+    cut = frame.height // 3
+    parts = [opened.createDataFrame(part.to_arrow()).coalesce(1) for part in (frame[:cut], frame[cut:])]
+    return mv.protect_spark(parts[0].union(parts[1]), method, seed=SEED, **options)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("engine", ["memory", "stream", pytest.param("spark", marks=pytest.mark.slow)])
+def test_the_same_mistakes_have_the_same_answers(
+    tmp_path: Path, request: pytest.FixtureRequest, mistake: str, engine: str
+) -> None:
+    frame, options, words = MISTAKES[mistake]
+    ways: dict[str, Callable[[], mv.Release]] = {
+        "memory": lambda: answer_in_memory(frame, **options),
+        "stream": lambda: answer_of_a_file(saved(frame, tmp_path, ".parquet"), **options),
+        "spark": lambda: answer_of_spark(request.getfixturevalue("spark"), frame, **options),
+    }
+    with pytest.raises(MicroveilError) as told:
+        ways[engine]()
+    assert words in str(told.value)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.slow
+def test_on_spark_as_in_memory(spark: Any) -> None:
+    frame = visits(12_000).with_columns(region=pl.Series([f"r {k % 7}" for k in range(12_000)]))
+    release = answer_of_spark(spark, frame, keep=["region"])
+    found = pl.DataFrame(pl.from_arrow(release.data.toArrow()))
+    inside = answer_in_memory(frame.drop("patient_id"), keep=["region"])
+    wanted = inside.data.with_columns(pl.col("seen_at").dt.replace_time_zone("UTC"))  # as Spark has them
+    for name in wanted.columns:
+        if wanted[name].dtype == pl.Float64:
+            assert found[name].to_numpy() == pytest.approx(wanted[name].to_numpy(), rel=1e-9, abs=1e-9)
+        else:
+            assert found[name].equals(wanted[name]), name
+    assert found.columns == ["patient_id", *wanted.columns]
+    agrees(found.with_columns(pl.col("visit").str.to_date("%d.%m.%Y")))
+    assert {name: kind for name, kind in release.kinds.items() if name != "patient_id"} == inside.kinds
+    assert (release.in_clear, release.unique_in_clear, release.rules) == (("region",), 0.0, inside.rules)
+    assert [said for said in release.warnings if "patient_id" not in said] == inside.warnings
+    pairs = pl.DataFrame({"old": frame["patient_id"], "new": found["patient_id"]}).unique()
+    assert pairs.height == pairs["new"].n_unique() == pairs["old"].n_unique()
+    assert not set(pairs["new"]) & set(pairs["old"])
+    release.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", ["dates that stop", "unique, then shared", "constant, then not", "counts the rows, then not"]
+)
+def test_on_spark_what_is_found_further_down_counts(spark: Any, case: str) -> None:
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"a": rng.normal(size=ROWS), "b": rng.normal(size=ROWS), "what": FURTHER_DOWN[case]})
+    assert said(lambda: answer_of_spark(spark, frame)) == said(lambda: answer_in_memory(frame))

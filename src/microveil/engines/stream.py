@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
@@ -202,7 +203,7 @@ def write_blocks(
         return values, released.made(stored, batch, values, see, first=outcome.released.reads)
 
     seen: list[tuple[Array, Array, Array]] = []
-    with ThreadPoolExecutor(1) as ahead:
+    with closing(sink), ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(made, batches[0])
         for number, batch in enumerate(batches):
             values, seen_in_batch = coming.result()
@@ -217,7 +218,6 @@ def write_blocks(
             new |= {name: form.stored(new[name]) for name, form in source.times.items() if name in new}
             sink.write(same, {**new, **made_of_it})
             columns.progress("writing the file", 0.6 + 0.4 * batch.stop / table.count)
-    sink.close()
     sums, before, after = zip(*seen, strict=True)
     proof, odd = comparison.conclusion(np.sum(sums, axis=0), np.hstack(after))
     unique = counter.counts()[1] / table.count

@@ -62,7 +62,8 @@ def dates_and_numbers(
     if options.rules != "infer" or keeps_rest(options.keep) or not dates:
         return (), ()
     by_name = {*named(dict.fromkeys(names, True), "confidential", options.confidential), *treatment.named}
-    free = [n for n, found in treatment.kinds.items() if found.kind in NUMBERS and n in names and n not in by_name]
+    found = {name: of for name, of in treatment.kinds.items() if name in names and name not in by_name}
+    free = [name for name, of in found.items() if of.kind in NUMBERS and not of.doubtful]
     dates = [name for name in dates if name not in treatment.named]
     if options.confidential is not None:
         dates = [name for name in dates if name in by_name]

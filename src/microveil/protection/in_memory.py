@@ -93,7 +93,9 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     if whole.names:
         check_count(whole.count)
     gone = [*treatment.dropped, *treatment.left_out]
-    released, rest = set_apart(without_columns(data, gone), treatment.index, keep_notes=options.keep_notes)
+    released, rest = set_apart(
+        without_columns(data, gone), treatment.index, keep_notes=options.keep_notes, names=whole.names
+    )
     frame = (whole if released is data else open_frame(released)).with_times(treatment.times)
     frame.source = released
     rules = rules_among(options.rules, frame.names) if gone else options.rules
