@@ -7,7 +7,6 @@ first bits, in files without a name, and each bucket is put in order by itself.
 from __future__ import annotations
 
 import hashlib
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,5 +97,4 @@ def _by_bucket(hashes: Hashes, bits: int) -> list[tuple[int, NDArray[np.intp]]]:
     digits = (hashes >> np.uint64(64 - bits)).astype(np.intp)
     order = np.argsort(digits, kind="stable")
     ends = np.cumsum(np.bincount(digits, minlength=2**bits))
-    parts = np.split(order, ends[:-1])
-    return [(digit, cast("NDArray[np.intp]", rows)) for digit, rows in enumerate(parts) if rows.size]
+    return [(digit, rows) for digit, rows in enumerate(np.split(order, ends[:-1])) if rows.size]

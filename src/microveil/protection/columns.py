@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,7 +112,7 @@ Confirm = Callable[[Sequence[DateRule], Mapping[str, TimeForm]], Sequence[DateRu
 
 
 def remote_columns(
-    frame: SurveyedFrame, options: Protect, plan: Plan, confirm: Confirm, broken: Sequence[str] = ()
+    frame: SurveyedFrame, options: Protect, plan: Plan, confirm: Confirm, broken: Collection[str] = ()
 ) -> RemoteColumns:
     """What becomes of the columns of a table whose rows are elsewhere, by what a survey of all rows has found.
 

@@ -76,7 +76,7 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     fits = partial(checks.check_fits, plan)
-    asked = {"rules": chosen.rules, "seed": seed, "secret": key, "sensitive": sensitive}
+    asked: dict[str, Any] = {"rules": chosen.rules, "seed": seed, "secret": key, "sensitive": sensitive}
     found = spark.protect_spark(plan, source, roles, spark.SparkRequest(**asked, check=fits, progress=tell))
     # The diagnosis is made on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = sample_rows(found.intake.table, found.written)

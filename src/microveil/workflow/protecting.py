@@ -213,7 +213,7 @@ def _in_blocks(job: Job, engine: str) -> tuple[Path, Path]:
         raise ParameterError(f"engine: '{engine}' reads and writes files", "use engine='memory' for databases")
     if options.changed(checks.NEED_ALL_ROWS):
         raise ParameterError(
-            f"engine: '{engine}' takes no strata, units, dropped columns, kept notes or shuffled rows",
+            f"engine: '{engine}' takes no strata, units, kept notes or shuffled rows",
             "use engine='memory'",
         )
     unused = [f"--{name}" for name in job.reading.given] + ["--keep-formulas"] * options.keep_formulas

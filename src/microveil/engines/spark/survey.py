@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from microveil.core.late import pa, pl, sf, spark_types
-from microveil.engines.spark.frames import SparkSource, numbers_in, quoted_column
-from microveil.engines.spark.rows import Batches
+from microveil.engines.spark.frames import SparkSource, quoted_column
+from microveil.engines.spark.rows import Batches, numbers_in
 from microveil.engines.spark.table import on_workers
 from microveil.engines.survey import SPREAD, open_questions
 from microveil.intake.from_dates import DateRule, as_days

@@ -319,6 +319,9 @@ def _last_end(data: bytes) -> int:
 class CsvBlocks(BlockSource):
     """A CSV file in UTF-8. Cells that stay as they are come back as they were written."""
 
+    numeric: set[str]
+    broken: list[str]
+
     def __init__(self, path: Path, read_options: ReadOptions) -> None:
         check_options(("delimiter", "decimal", "encoding"), read_options, "CSV files")
         self.path = path
@@ -340,7 +343,7 @@ class CsvBlocks(BlockSource):
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
         self.numeric = set(dialect.originals)
-        self.broken: list[str] = []
+        self.broken = []
         self._whole = {name for name in self.numeric if frame.schema[name].is_integer()}
         self._head = frame.head(FIRST_ROWS)
         self.names = list(frame.columns)

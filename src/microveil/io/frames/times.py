@@ -177,7 +177,9 @@ def spans(cells: pa.ChunkedArray) -> Spans | None:
         return {} if span is None else {"": span}
     texts = _dates_at_first(pl.Series(cells))
     found: dict[str, TimeSpan] = {}
-    for kind, form in () if texts is None else _fitting(texts):
+    if texts is None:
+        return found
+    for kind, form in _fitting(texts):
         span = _span(pa.chunked_array([_parse(texts, kind, form).to_arrow()]))
         found |= {} if span is None else {form: span}
     return found
