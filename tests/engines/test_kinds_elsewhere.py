@@ -56,7 +56,9 @@ def visits(rows: int = ROWS) -> pl.DataFrame:
 
 def saved(frame: pl.DataFrame, folder: Path, ending: str) -> Path:
     path = folder / f"in{ending}"
-    frame.write_csv(path) if ending == ".csv" else frame.write_parquet(path, row_group_size=3_000)
+    frame.write_csv(path, time_format="%H:%M:%S") if ending == ".csv" else frame.write_parquet(
+        path, row_group_size=3_000
+    )
     return path
 
 
@@ -242,6 +244,53 @@ def test_a_column_that_stops_being_numbers_can_be_kept(tmp_path: Path, monkeypat
 
 def read_header(path: Path) -> list[str]:
     return path.read_text().splitlines()[0].split(",")
+
+
+MINUTES = np.random.default_rng(7).integers(0, 10**6, 3_000).astype("timedelta64[m]")
+STAMPS = pl.Series(np.datetime64("2020-01-01", "us") + MINUTES)
+TYPES: dict[str, pl.Series] = {
+    "a zone": STAMPS.dt.replace_time_zone("Europe/Berlin", ambiguous="earliest", non_existent="null").fill_null(
+        strategy="forward"
+    ),
+    "nanoseconds": STAMPS.cast(pl.Datetime("ns")),
+    "times of day": STAMPS.dt.time(),
+    "times as text": STAMPS.dt.strftime("%H:%M"),
+    "months": STAMPS.dt.date().dt.month_start(),
+    "one day for all": pl.Series(["2020-01-31"] * 3_000).str.to_date(),
+    "no day at all": pl.Series([None] * 3_000, dtype=pl.Date),
+    "nothing": pl.Series([None] * 3_000, dtype=pl.Float64),
+    "long numbers in clear": pl.Series([2**60 + k % 700 for k in range(3_000)]),
+    "categorical": pl.Series([f"c {k % 7}" for k in range(3_000)]).cast(pl.Categorical),
+    "lists of words": pl.Series([["a", "b"][: k % 3] for k in range(3_000)]),
+}
+
+
+@pytest.mark.parametrize("case", TYPES)
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_types_come_back_as_from_memory(tmp_path: Path, case: str, ending: str) -> None:
+    rng = np.random.default_rng(8)
+    frame = pl.DataFrame({"a": rng.normal(size=3_000), "b": rng.normal(size=3_000), "t": TYPES[case]})
+    if ending == ".csv" and frame.schema["t"].is_nested():
+        pytest.skip("no lists in text files")
+    clear = {"keep": ["t"]} if case in ("long numbers in clear", "categorical", "lists of words") else {}
+    source = saved(frame, tmp_path, ending)
+    release = answer_of_a_file(source, **clear)
+    inside = mv.protect_file(source, tmp_path / f"inside{ending}", "ipso", engine="memory", seed=SEED, **clear)
+    assert (release.kinds, release.in_clear) == (inside.kinds, inside.in_clear)
+    assert release.unique_in_clear == inside.unique_in_clear
+    one, other = read(tmp_path / f"out{ending}"), read(tmp_path / f"inside{ending}")
+    assert one.equals(other)
+    assert one.schema == other.schema
+    assert ("t" in release.dose) is (release.kinds["t"] in ("date", "datetime", "time"))
+
+
+def test_kinds_can_be_said_by_a_call_or_a_dictionary(tmp_path: Path) -> None:
+    frame = visits(3_000).select("cost", "stay", "patient_id", "birth")
+    source = saved(frame, tmp_path, ".parquet")
+    for given in ({"kinds": {"patient_id": "count"}}, {"rules": {"columns": {"patient_id": {"kind": "count"}}}}):
+        release = answer_of_a_file(source, **given)
+        assert release.kinds["patient_id"] == "count"
+        assert read(tmp_path / "out.parquet").equals(answer_in_memory(frame, **given).data)
 
 
 # --- The same mistakes, the same answers

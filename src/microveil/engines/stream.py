@@ -58,7 +58,7 @@ class FileSource(BatchedSource[BlockSource]):
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """Some columns of numbers, as many rows at a time as the memory allows."""
         for batch in self.opened.batches(list(names), batch_rows(len(self.names), self.shelf.memory)):
-            yield {name: self.opened.numbers(name, batch.column(name))[0] for name in names}
+            yield {name: self.opened.numbers(name, batch.column(name), held=False)[0] for name in names}
 
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role on a disk, but for public ones that are constant."""

@@ -67,14 +67,19 @@ class BlockSource(ABC):
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, so many rows at a time; only the last batch may be shorter."""
 
-    def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
-        """The cells of a column of numbers as doubles, and how many of them are missing (those are NaN)."""
+    def numbers(self, name: str, column: pa.Array, *, held: bool = True) -> tuple[Array, int]:
+        """The cells of a column of numbers as doubles, and how many of them are missing (those are NaN).
+
+        Unless they need not be `held`, numbers that doubles do not hold are refused.
+        """
         if name in self.times:
             return self.times[name].steps(pa.chunked_array([column])), int(column.null_count)
-        return self._doubles(name, column)
+        return self._doubles(name, column, held=held)
 
-    def _doubles(self, name: str, column: pa.Array) -> tuple[Array, int]:
-        if pa.types.is_decimal(column.type):
+    def _doubles(self, name: str, column: pa.Array, *, held: bool) -> tuple[Array, int]:
+        if not held:
+            pass
+        elif pa.types.is_decimal(column.type):
             check_held(name, decimals_held(column))
         elif pa.types.is_integer(column.type):
             check_held(name, wholes_held(*pc.min_max(column).as_py().values()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from microveil.core.errors import ParameterError, ReleasedAsIs, did_you_mean
@@ -13,6 +14,7 @@ from microveil.intake.intake import Rules, rules_among
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
 from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
+from microveil.io.dictionary import ColumnEntry, read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.surveyed import SurveyedFrame
 from microveil.io.frames.times import TimeForm
@@ -149,8 +151,17 @@ def remote_columns(
         roles = replace(roles, confidential=full or roles.confidential)
     used = {*roles.confidential, *roles.shown}
     times = {name: form for name, form in forms.items() if name in used}
-    rules = rules_among(options.rules, names) if gone else options.rules
+    rules = _without_kinds(rules_among(options.rules, names) if gone else options.rules)
     return RemoteColumns(names, roles, treatment, times, tuple(found.values()), rules)
+
+
+def _without_kinds(rules: Rules) -> Rules:
+    """The same rules without the kinds that they declare, which have been heeded."""
+    if not isinstance(rules, str | Path | Mapping) or rules in ("infer", "none"):
+        return rules
+    dictionary = read_dictionary(rules)
+    more = {name: entry for name, entry in dictionary.columns.items() if entry != ColumnEntry(kind=entry.kind)}
+    return dictionary.model_copy(update={"columns": more}).model_dump(exclude_unset=True)
 
 
 def with_columns_said(release: Release, chosen: RemoteColumns, unique: float, remarks: Sequence[str] = ()) -> Release:

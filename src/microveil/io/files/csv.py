@@ -366,14 +366,14 @@ class CsvBlocks(BlockSource):
             return None
         return column if found is None else found.cast(pl.Int64 if name in self._whole else pl.Float64).to_arrow()
 
-    def _doubles(self, name: str, column: pa.Array) -> tuple[Array, int]:
+    def _doubles(self, name: str, column: pa.Array, *, held: bool) -> tuple[Array, int]:
         found = to_numbers(pl.Series(name, column), self.dialect.decimal)
         if found is None:
             raise DataError(
                 f"column '{name}' begins as numbers, but has cells further down that are none",
                 "correct them, or leave the column out of confidential",
             )
-        if found.dtype.is_integer():
+        if held and found.dtype.is_integer():
             check_held(name, wholes_held(found.min(), found.max()))
         cells = found.cast(pl.Float64).to_numpy()
         return np.asarray(cells, dtype=np.float64), int(found.null_count())
