@@ -40,41 +40,43 @@ def survey_blocks(source: BlockSource, shelf: Shelf, rows: int) -> SurveyedFrame
     counters = {name: DistinctCounter(shelf, source.count, room) for name in counted}
     facts: dict[str, ColumnFacts] = {}
     some, start, apart = [], 0, max(-(-source.count // SPREAD), 1)
+    other_types: set[str] = set()
     for batch in source.batches(doubtful, rows) if doubtful else ():
         columns = {}
-        for name in doubtful:
+        for name in (name for name in doubtful if name not in other_types):
             cells = source.typed(name, batch.column(name))
-            if cells is None:  # it is of another type than its beginning
-                return survey_blocks(source, shelf, rows)
+            if cells is None:
+                other_types.add(name)
+                continue
             columns[name] = plain_cells(cells)
             found = facts_of(columns[name], numeric=source.is_numeric(name))
             facts[name] = facts[name].joined(found) if name in facts else found
             if name in counters:
-                counters[name].add(_hashable(columns[name].drop_null()))
-        taken = np.arange(-start % apart, batch.num_rows, apart)
-        some.append(pl.DataFrame({name: pl.Series(cells.take(pa.array(taken))) for name, cells in columns.items()}))
+                counters[name].add(_hashable(columns[name]).drop_nulls().to_frame())
+        taken = pa.array(np.arange(-start % apart, batch.num_rows, apart))
+        some.append(pl.DataFrame({name: pl.Series(cells.take(taken)) for name, cells in columns.items()}))
         start += batch.num_rows
+    if other_types:  # than their beginnings, which the source knows by now
+        return survey_blocks(source, shelf, rows)
     for name, counter in counters.items():
         facts[name] = replace(facts[name], levels=counter.counts()[0])
     spread = pl.concat(some, how="vertical_relaxed") if some else head.clear()
     return SurveyedFrame(head, spread, facts, source.numeric, source.hiding)
 
 
-def _hashable(cells: pa.Array) -> pl.DataFrame:
-    """A column as a table, with texts in the place of what polars cannot compare."""
+def _hashable(cells: pa.Array) -> pl.Series:
+    """A column, with texts in the place of what polars cannot compare; what is no number is missing."""
     series = pl.Series("cells", cells)
     if series.dtype.is_nested():
-        series = pl.Series("cells", [str(cell) for cell in series.to_list()], dtype=pl.String)
-    return series.to_frame()
+        return pl.Series("cells", [str(cell) for cell in series.to_list()], dtype=pl.String)
+    return series.fill_nan(None) if series.dtype.is_float() else series
 
 
 def comparable(source: BlockSource, batch: pa.RecordBatch, names: Sequence[str]) -> pl.DataFrame:
     """The cells of some columns of some rows, so that equal ones are equal whatever part of the file they are in."""
     typed = {name: source.typed(name, batch.column(name)) for name in names}
     columns = [
-        _hashable(plain_cells(batch.column(name) if cells is None else cells)).to_series().alias(str(place))
+        _hashable(plain_cells(batch.column(name) if cells is None else cells)).alias(str(place))
         for place, (name, cells) in enumerate(typed.items())
     ]
-    frame = pl.DataFrame(columns)
-    floats = [name for name, kind in frame.schema.items() if kind.is_float()]
-    return frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
+    return pl.DataFrame(columns)

@@ -134,8 +134,9 @@ def treat_columns(
     units = named(known, "unit", unit)
     protected = named(known, "confidential", confidential)
     by_name = {*roles, *dropped, *asked, *units}
-    _check_no_contradiction(dropped, [*roles, *asked, *protected, *units])
-    _check_no_contradiction(asked, protected)
+    for name in asked:
+        if name in protected:
+            raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
     explicit = {*by_name, *protected}
     left_out = tuple(name for name, of in found.items() if of.kind in LEFT_OUT and name not in explicit)
     shared = [name for name, of in found.items() if of.kind == "unit" and name not in explicit]
@@ -151,12 +152,6 @@ def treat_columns(
     elif confidential is not None:  # whoever names what is to be protected has named what is not; it is said
         kept = (*asked, *rest)
     return Treatment(found, dropped, left_out, renumbered, kept, named=tuple(by_name), index=index)
-
-
-def _check_no_contradiction(names: Sequence[str], others: Sequence[str]) -> None:
-    for name in names:
-        if name in others:
-            raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
 
 
 def check_labels(labels: Sequence[str], method: str) -> None:
