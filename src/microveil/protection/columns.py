@@ -14,7 +14,7 @@ from microveil.intake.intake import Rules, rules_among
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
 from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
-from microveil.io.dictionary import ColumnEntry, read_dictionary
+from microveil.io.dictionary import read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.surveyed import SurveyedFrame
 from microveil.io.frames.times import TimeForm
@@ -160,7 +160,8 @@ def _without_kinds(rules: Rules) -> Rules:
     if not isinstance(rules, str | Path | Mapping) or rules in ("infer", "none"):
         return rules
     dictionary = read_dictionary(rules)
-    more = {name: entry for name, entry in dictionary.columns.items() if entry != ColumnEntry(kind=entry.kind)}
+    declared = {name: entry.model_dump(exclude_defaults=True).keys() for name, entry in dictionary.columns.items()}
+    more = {name: entry for name, entry in dictionary.columns.items() if declared[name] - {"kind"}}
     return dictionary.model_copy(update={"columns": more}).model_dump(exclude_unset=True)
 
 
