@@ -81,10 +81,13 @@ class Treatment:
             f"column '{name}' is numbered anew, in a random order: rows that shared a number still do"
             for name in self.renumbered
         ]
+        gone = {*self.no_role, *self.named}
+        dates = [name for name in self.times if name not in gone]
         return said + [
-            f"column '{name}' is protected as labels: {found.reason}; say with kinds what it is, if not that"
+            f"column '{name}' is protected as {'labels' if name in labels else 'dates'}: {found.reason}; say with "
+            "kinds what it is, if not that"
             for name, found in self.kinds.items()
-            if found.doubtful and name in labels
+            if found.doubtful and (name in labels or name in dates)
         ]
 
     def unit_of(self, given: Sequence[str]) -> str | None:

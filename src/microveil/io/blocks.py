@@ -33,6 +33,9 @@ class BlockSource(ABC):
     has_notes: bool = False
     """Has whoever made the file noted something in it?"""
 
+    findings: Sequence[str] = ()
+    """What is to be told of how it is read."""
+
     numeric: Collection[str]
     """The columns that hold numbers."""
 

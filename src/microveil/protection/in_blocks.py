@@ -109,6 +109,7 @@ def protect_blocks(
             done, written.proof, target, settings=settings, seed=streams.seed, writer=writer, rounded=rounded
         )
         remarks = [*mostly, *about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
+        remarks += [*file.findings]
         remarks += about_notes(file.has_notes, keep_notes=False)
         if target.suffix.lower() in SPREADSHEETS:
             remarks += about_formulas(sum(counted), file.names, kept=options.keep_formulas)

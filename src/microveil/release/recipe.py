@@ -101,6 +101,8 @@ class Input(Strict):
     decimal: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    header_row: int | None = Field(default=None, ge=1)
+    skip_rows: int | None = Field(default=None, ge=0)
     query: str | None = None
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 

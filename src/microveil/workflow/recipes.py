@@ -55,12 +55,13 @@ def run(
         options = options.model_copy(update={"engine": "memory"})  # which gives the same release
     policy = read_policy(asked.policy)  # before the work
     secret_key(asked.secret, made=False)
-    notes = []
+    notes: list[str] = []
     if data is None:
         if asked.input.path is None:
             raise ParameterError("recipe: it names no input", "give the data too: run(recipe, data)")
         place = place_from(asked.input.path)
-        data, _ = read_table(place, asked.input.reading)
+        data, file_format = read_table(place, asked.input.reading)
+        notes += file_format.source_format.findings
         notes += recipes.differs(asked, place)
     release = protect_table(data, options, recipes.parameters(asked, params), progress)
     if policy is not None:

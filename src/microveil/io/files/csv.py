@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,7 +23,7 @@ from typing import IO, Any, ClassVar, Final
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.core.errors import DataError, FileError, one_of
 from microveil.core.late import pa, pa_csv, pl
 from microveil.io.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
 from microveil.io.files.dialect import (
@@ -35,9 +35,27 @@ from microveil.io.files.dialect import (
     find_quoting,
     quoted_cells,
 )
-from microveil.io.files.formats import Format, ReadOptions, check_flat, check_names, check_options
+from microveil.io.files.formats import (
+    Format,
+    ReadOptions,
+    check_flat,
+    check_names,
+    check_options,
+    looks_like_record,
+    sign_of,
+)
 from microveil.io.files.formula_injection import text_cells
+from microveil.io.files.layout import (
+    LOOKED_AT,
+    TOTAL_LEFT_OUT,
+    check_given,
+    find_header,
+    is_filled,
+    said_of_rows,
+    without_total,
+)
 from microveil.io.files.numerals import (
+    DECIMALS,
     Original,
     find_numbers,
     least_decimals,
@@ -51,13 +69,16 @@ from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import cannot, shown
 
 _WORDS: Final = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
-_DECIMALS: Final = {"point": ".", "dot": ".", "comma": ","}
 
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?")
 _INK: Final = re.compile(rb"\S")
 _BLOCK: Final = 2**22  # bytes Arrow splits at a time, and so the longest row; more than fits a cache is slower
 _TRIED: Final = 100  # records by which separators that split the header alike are distinguished
 _END: Final = "end"
+_NAMELESS: Final = "\x01column "
+"""Begins what stands for the name of a column that has none, and must be empty."""
+
+OPTIONS: Final = ("delimiter", "decimal", "encoding", "header_row", "skip_rows")
 
 
 @dataclass(frozen=True)
@@ -67,15 +88,17 @@ class Header:
     names: list[str]
     separator: str
     line_ending: str
+    start: int  # bytes up to the names
     end: int  # bytes up to the first record
     lines: int  # lines up to the first record
+    row: int = 0  # rows above the names that are not of the table
 
 
 class Csv(Format):
     """Text in rows and columns."""
 
     name: ClassVar[str] = "csv"
-    options: ClassVar[Sequence[str]] = ("delimiter", "decimal", "encoding")
+    options: ClassVar[Sequence[str]] = OPTIONS
     default: ClassVar[Dialect] = Dialect()
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
@@ -103,21 +126,31 @@ def parse(
     data: bytes, encoding: Encoding, path: Path, read_options: ReadOptions
 ) -> tuple[pl.DataFrame, Dialect, Header]:
     """The table in `data`, the UTF-8 text of the file at `path` or of its beginning; it was in an `encoding`."""
-    separator = _sign("delimiter", read_options.delimiter, _WORDS, SEPARATORS)
-    decimal = _sign("decimal", read_options.decimal, _DECIMALS, (".", ","))
-    header = _read_header(data, path, separator)
+    separator = sign_of("delimiter", read_options.delimiter, _WORDS)
+    decimal = sign_of("decimal", read_options.decimal, DECIMALS)
+    check_given(read_options)
+    header = _below_titles(_read_header(data, path, separator, read_options), data, read_options)
     check_shape(path, len(header.names))
-    check_names(header.names, path)
+    names, header = header.names, _with_every_name(header, path)
     beginning = data[header.end : header.end + SAMPLED_BYTES]
-    quoting = find_quoting(header.names, data[: header.end], beginning, header.separator)
+    quoting = find_quoting(header.names, data[header.start : header.end], beginning, header.separator)
     # One more record, of words, ends the file: a quote that is never closed swallows it, and so gives itself away.
     last = header.separator.join([_END] * len(header.names)).encode()
     data = b"".join((memoryview(data)[header.end :], b"" if data.endswith((b"\n", b"\r")) else b"\n", last, b"\n"))
     text = _read_text(data, header, path)
-    numbers, decimal = find_numbers(text.get_columns(), path, separator=header.separator, decimal=decimal)
-    originals = {name: Original(text[name], numbers[name]) for name in text.columns if name in numbers}
-    frame = text.with_columns(numbers.values())
-    return frame, Dialect(header.separator, header.line_ending, decimal, encoding, quoting, originals), header
+    nameless = [name for name in text.columns if name.startswith(_NAMELESS)]
+    if any(text[name].null_count() < text.height for name in nameless):
+        check_names(names, path)
+    text = text.drop(nameless)
+
+    def typed(part: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Original], str]:
+        originals, sign = find_numbers(part.get_columns(), path, separator=header.separator, decimal=decimal)
+        return part.with_columns(found.numbers for found in originals.values()), originals, sign
+
+    (frame, originals, sign), of_total = without_total(text.row(-1), text, typed)
+    said = [*said_of_rows(header.row, 0, len(nameless)), *of_total]
+    said += [found.finding for found in originals.values() if found.finding]
+    return frame, Dialect(header.separator, header.line_ending, sign, encoding, quoting, originals, said), header
 
 
 def write_csv(
@@ -161,35 +194,38 @@ def write_csv(
         file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))
 
 
-def _sign(option: str, value: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
-    """The sign that the `value` of an `option` stands for: one of the `known` signs, or one of the `words` for them."""
-    if value is None:
-        return None
-    sign = words.get(value.lower(), value)
-    if sign not in known:
-        allowed = one_of(dict.fromkeys(word for word, sign in words.items() if word.isalpha()))
-        raise ParameterError(f"--{option}: {shown(value)} is not known", f"it is {allowed}")
-    return sign
-
-
 # Rows
 
 
-def _read_header(data: bytes, path: Path, separator: str | None) -> Header:
+def _with_every_name(header: Header, path: Path) -> Header:
+    """The header with something unique in the place of names that are not there; what is wrong with others is said."""
+    names = header.names
+    if all(name.strip() for name in names) or looks_like_record(names) or not any(name.strip() for name in names):
+        check_names(names, path)
+        return header
+    check_names([name for name in names if name.strip()], path)
+    return replace(header, names=[n if n.strip() else f"{_NAMELESS}{place}" for place, n in enumerate(names)])
+
+
+def _read_header(data: bytes, path: Path, separator: str | None, given: ReadOptions) -> Header:
     """The column names, split as the user says or by whichever separator gives the most of them."""
     if not _INK.search(data):
         raise FileError(f"{shown(path)} is empty", "check that it is the right file")
     # Loosely first: strictly, a quote that is not closed would rule out the right separator, and leave a wrong one.
-    loose = [_split_header(data, sign, strict=False) for sign in ([separator] if separator else SEPARATORS)]
+    signs = [separator] if separator else SEPARATORS
+    loose = [_split_header(data, sign, given, strict=False) for sign in signs]
     headers = [header for header in loose if header]
     if path.suffix.lower() == ".tsv":  # which says it, so a single tab will do
         tabs = [header for header in headers if header.separator == "\t" and len(header.names) > 1]
         headers = tabs or headers
     most = max((len(header.names) for header in headers), default=0)
+    if not headers and (given.header_row or given.skip_rows) and None in loose:
+        raise FileError(f"{shown(path)} has no row with names there", "check --header-row or --skip-rows")
     best = _decided([header for header in headers if len(header.names) == most], data, path) if headers else None
     # A separator without result ran into a name too long to be one, as a wrong one does in a wide header; but with
     # a quote left in the names, it was the right one.
-    if best and not (None in loose and '"' in "".join(best.names)) and _split_header(data, best.separator, strict=True):
+    unclear = best is None or (None in loose and '"' in "".join(best.names))
+    if best and not unclear and _split_header(data, best.separator, given, strict=True):
         return best
     raise FileError(
         f"{shown(path)} has a quote in its header line that is not closed, or is followed by text",
@@ -220,26 +256,62 @@ def _fits(header: Header, data: bytes) -> bool:
     return all(len(row) == len(header.names) for row in whole)
 
 
-def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None:
-    """The first record that is not an empty line; nothing when its quotes make no sense."""
-    ends: list[int] = []
+def _below_titles(header: Header, data: bytes, given: ReadOptions) -> Header:
+    """The header, or one further down, where what was taken for it is a title: the rows below have more cells."""
+    if given.header_row is not None:
+        return header
+    best, skipped = header, given.skip_rows or 0
+    if len(header.names) > 1 and _fits(header, data) and not _title_rows(data, header.separator, skipped):
+        return header
+    for sign in SEPARATORS if given.delimiter is None else [header.separator]:
+        titles = _title_rows(data, sign, skipped)
+        if titles:
+            below = replace(given, header_row=skipped + titles + 1, skip_rows=None)
+            found = _split_header(data, sign, below, strict=True)
+            best = found if found and _filled(found.names) > _filled(best.names) else best
+    return best
+
+
+def _filled(names: Sequence[str]) -> int:
+    return sum(map(is_filled, names))
+
+
+def _title_rows(data: bytes, separator: str, skipped: int) -> int:
+    """How many rows there are above the names, if any of them has something in it; some at the top do not count."""
+    rows = [row for row, *_ in islice(_rows(data, separator), skipped, skipped + LOOKED_AT)]
+    place = find_header(rows)
+    return place if any(is_filled(cell) for row in rows[:place] for cell in row) else 0
+
+
+def _rows(data: bytes, separator: str, *, strict: bool = False) -> Iterator[tuple[list[str], int, int, int]]:
+    """Rows, empty lines among them: their cells, the bytes up to their beginning and their end, the lines so far.
+
+    They end where quotes make no sense.
+    """
+    ends = [0]
 
     def lines() -> Iterator[str]:
-        position = 0
-        while (line := _LINE.match(data, position)) and line[0]:
-            position = line.end()
-            ends.append(position)
+        while (line := _LINE.match(data, ends[-1])) and line[0]:
+            ends.append(line.end())
             yield line[0].decode()
 
-    reader = csv.reader(lines(), delimiter=separator, strict=strict)
-    try:
-        names = next((row for row in reader if row), None)
-    except csv.Error:
-        return None
-    if names is None:
-        return None
-    end = ends[-1]
-    return Header(names, separator, "\r\n" if data[:end].endswith(b"\r\n") else "\n", end, len(ends))
+    reader, start = csv.reader(lines(), delimiter=separator, strict=strict), 0
+    with suppress(csv.Error):
+        for row in reader:
+            yield row, start, ends[-1], len(ends) - 1
+            start = ends[-1]
+
+
+def _split_header(data: bytes, separator: str, given: ReadOptions, *, strict: bool) -> Header | None:
+    """The row that is said to have the names, or the first that is not empty; nothing when its quotes make no sense."""
+    first = (given.header_row or 1) - 1 + (given.skip_rows or 0)
+    for number, (names, start, end, lines) in enumerate(_rows(data, separator, strict=strict)):
+        if number >= first and names:
+            ending = "\r\n" if data[:end].endswith(b"\r\n") else "\n"
+            return Header(names, separator, ending, start, end, lines, first)
+        if number >= first and given.header_row is not None:
+            return None
+    return None
 
 
 def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
@@ -323,7 +395,7 @@ class CsvBlocks(BlockSource):
     broken: list[str]
 
     def __init__(self, path: Path, read_options: ReadOptions) -> None:
-        check_options(("delimiter", "decimal", "encoding"), read_options, "CSV files")
+        check_options(OPTIONS, read_options, "CSV files")
         self.path = path
         try:
             with path.open("rb") as file:
@@ -339,6 +411,11 @@ class CsvBlocks(BlockSource):
                 "convert it, or use engine='memory'",
             )
         frame, dialect, self.header = parse(data, encoding, path, read_options)
+        spelled = next((name for name, original in dialect.originals.items() if original.plain is not None), None)
+        if spelled is not None or (whole and TOTAL_LEFT_OUT in dialect.findings):
+            what = "a row of totals" if spelled is None else f"units or thousands separators in column {shown(spelled)}"
+            raise FileError(f"{shown(path)} has {what}, which block by block is not read", "use engine='memory'")
+        self.findings = dialect.findings
         self.first = len(beginning) - len(data) + self.header.end
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})

@@ -47,6 +47,10 @@ FORMATS: Final[dict[TimeKind, tuple[str, ...]]] = {
 }
 """Texts that are dates and times. All cells of a column must come back from one of them as they were."""
 
+NUMBER_FORMATS: Final = {"%Y%m%d": ("day", 1800_00_00, 2200_00_00, 3), "%Y%m": ("month", 1900_00, 2101_00, 12)}
+"""Whole numbers that are dates, as 20260131 and 202601: the step, between which numbers, and how many different ones
+there are at least. All must be dates: of amounts of so many digits, one in thirty is by chance, or one in eight."""
+
 SAMPLE, FEWEST = 1_000, 3
 """Cells that mostly tell whether a text is a date, and the fewest that can."""
 
@@ -60,7 +64,9 @@ class TimeForm:
     """month, day, hour, ..., microsecond."""
 
     text: str = ""
-    """The format, where the cells are text."""
+    """The format, where the cells are text, or whole numbers such as 20260131."""
+
+    is_number: bool = False
 
     def steps(self, cells: pa.ChunkedArray) -> Array:
         """Cells of a column that has this form as numbers of steps; NaN is missing."""
@@ -91,16 +97,18 @@ class TimeForm:
         return stamps.cast(pa.date32()) if self.kind == "date" else stamps
 
     def stored(self, values: Array) -> pa.Array:
-        """The same, as text where the column is text."""
+        """The same, as text where the column is text, and as whole numbers where it has such."""
         import polars as pl
         import pyarrow as pa
 
         cells = self.cells(values)
-        return pl.Series(cells).dt.strftime(self.text).to_arrow().cast(pa.string()) if self.text else cells
+        if not self.text:
+            return cells
+        texts = pl.Series(cells).dt.strftime(self.text)
+        return texts.cast(pl.Int64).to_arrow() if self.is_number else texts.to_arrow().cast(pa.string())
 
     def written(self, values: Array, like: nw.Series[Any]) -> Any:
         """Numbers of steps as a native series of the library and type of the column `like`."""
-        import polars as pl
         import pyarrow as pa
 
         cells: Any = self.stored(values)
@@ -234,6 +242,8 @@ def read_times(column: nw.Series[Any]) -> TimeColumn | None:
     """A column of dates, times or texts of these as numbers; None if it is something else."""
     import pyarrow as pa
 
+    if column.dtype.is_integer() or column.dtype.is_float():
+        return _of_numbers(column)
     if not _may_be_times(column):
         return None
     try:
@@ -255,6 +265,27 @@ def read_times(column: nw.Series[Any]) -> TimeColumn | None:
     form = TimeSpan.of(micro[~missing], _kind_of(kind)).form(text)
     steps = _in_steps(micro, form.unit).astype(np.float64)
     return TimeColumn(form.kind, form.unit, text, numbers=np.where(missing, np.nan, steps))
+
+
+def _of_numbers(column: nw.Series[Any]) -> TimeColumn | None:
+    """Whole numbers that are all dates, 20260131 or 202601, as steps."""
+    values = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    present = values[~np.isnan(values)]
+    for form, (unit, low, high, least) in NUMBER_FORMATS.items():
+        if not present.size or not low < present.min() <= present.max() < high or (present % 1).any():
+            continue
+        distinct, place = np.unique(present.astype(np.int64), return_inverse=True)
+        days = distinct if unit == "day" else distinct * 100 + 1
+        year, month, day = days // 10_000, days // 100 % 100, days % 100
+        months = ((year - 1970) * 12 + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
+        dates = months.astype("datetime64[D]") + (day - 1)
+        valid = (month >= 1) & (month <= 12) & (day >= 1) & (dates.astype("datetime64[M]") == months)
+        if distinct.size < least or not valid.all():
+            continue
+        steps = np.full(values.size, np.nan)
+        steps[~np.isnan(values)] = (dates if unit == "day" else months).astype(np.int64)[place.ravel()]
+        return TimeColumn("date", unit, form, is_number=True, numbers=steps)
+    return None
 
 
 def _may_be_times(column: nw.Series[Any]) -> bool:
@@ -318,6 +349,17 @@ def _fitting(texts: pl.Series) -> Iterator[tuple[TimeKind, str]]:
         for form in formats:
             if _comes_back(first, kind, form) and _comes_back(texts, kind, form):
                 yield kind, form
+
+
+def read_texts(texts: pl.Series) -> list[Any] | None:
+    """Texts as times of one writing; None if no writing is that of all. Where others are dates, few are enough."""
+    import polars as pl
+
+    for kind, formats in FORMATS.items():
+        for form in formats if kind != "time" else ():
+            if _comes_back(texts, kind, form):
+                return _parse(texts, kind, form).cast(pl.Datetime("us")).to_list()
+    return None
 
 
 def _parse(texts: pl.Series, kind: TimeKind, form: str) -> pl.Series:
