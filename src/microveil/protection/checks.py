@@ -83,6 +83,8 @@ def check_fits(plan: Plan, intake: Intake) -> None:
     """Is there enough to protect, and do the parameters fit the table?"""
     table, needed = intake.table, METHODS[plan.method].minimum_columns
     names = table.confidential_names
+    if not any(j >= table.public for j in intake.profile.varying()) and not table.labels.names:
+        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if len(names) < needed and not (plan.protects_labels and table.labels.names):
         raise DataError(
             f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
@@ -94,8 +96,6 @@ def check_fits(plan: Plan, intake: Intake) -> None:
             f"confidential: {plan.method} takes at most {most} columns, and there are {len(names)}",
             "use a method of components, such as pca, or protect some columns at a time",
         )
-    if not any(j >= table.public for j in intake.profile.varying()) and not table.labels.names:
-        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if plan.given_draws and table.strata is not None:
         raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")
     # Values that are exchanged between records until the moments return go by weighted ones.

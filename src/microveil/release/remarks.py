@@ -130,7 +130,8 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
             f"{dominated} of {axes.count} components have most of their variance from a few records, and were drawn "
             "anew; carried to another record, such a component brings the first one back whole"
         )
-    if outcome.single and not plan.perturb.replaces and not plan.perturb.mixes:
+    drawn_anew = plan.perturb.replaces or plan.perturb.mixes or plan.marginals.marginals in ("smoothed", "stratified")
+    if outcome.single and not drawn_anew:
         said.append(
             "all protected columns follow one component: each column's values come back, and every record stays whole"
         )

@@ -345,7 +345,7 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
     import pyarrow as pa
 
     if column.dtype != nw.Object:  # in which Arrow would make one value of 1 and 1.0, whose texts differ
-        with suppress(pa.ArrowException):  # lists, and text that is not Unicode
+        with suppress(pa.ArrowException, UnicodeError):  # lists, and text that is not Unicode
             encoded = pa.chunked_array([column.to_arrow()]).dictionary_encode().unify_dictionaries().combine_chunks()
             codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
             return [str(value) for value in encoded.dictionary.to_pylist()], codes

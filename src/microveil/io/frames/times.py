@@ -269,6 +269,9 @@ def read_times(column: nw.Series[Any]) -> TimeColumn | None:
 
 def _of_numbers(column: nw.Series[Any]) -> TimeColumn | None:
     """Whole numbers that are all dates, 20260131 or 202601, as steps."""
+    low, high = column.min(), column.max()  # settles it for most columns, and before long numbers become doubles
+    if low is None or not any(least < low and high < most for _, least, most, _ in NUMBER_FORMATS.values()):
+        return None
     values = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
     present = values[~np.isnan(values)]
     for form, (unit, low, high, least) in NUMBER_FORMATS.items():
