@@ -281,6 +281,7 @@ class Describe(Reading):
         metavar="FILE.toml",
         flag="-o --save",
     )
+    overwrite: bool = same_as(ProtectFile, "overwrite")
 
 
 class Assess(Options):
@@ -373,6 +374,7 @@ class CompareFile(Compare, Reading):
         metavar="ID=VALUE",
     )
     report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
+    overwrite: bool = same_as(ProtectFile, "overwrite")
 
 
 class Recommend(_Study):

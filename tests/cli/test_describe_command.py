@@ -138,3 +138,13 @@ def test_a_dictionary_is_toml_or_json(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (code, out) == (2, "")
     assert "is neither TOML nor JSON" in err
     assert not (tmp_path / "d.yaml").exists()
+
+
+def test_a_dictionary_that_was_edited_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, saved = tmp_path / "in.csv", tmp_path / "d.toml"
+    source.write_text("a,b\n" + "".join(f"{j},{j * j}\n" for j in range(9)))
+    saved.write_text("mine")
+    code, _, err = run(capsys, "describe", source, "-o", saved)
+    assert (code, "exists already" in err, saved.read_text()) == (2, True, "mine")
+    assert run(capsys, "describe", source, "-o", saved, "--overwrite")[0] == 0
+    assert saved.read_text() != "mine"
