@@ -198,3 +198,11 @@ def test_ten_thousand_labels() -> None:
     assert data["a"].sort().equals(table["a"].sort())
     assert len(set(data.rows()) & set(table.rows())) < 0.002 * table.height
     assert (data["a"] == table["a"]).mean() < 0.01
+
+
+def test_that_records_stay_whole_is_said_only_where_they_do() -> None:
+    table = pl.DataFrame({"a": AMOUNTS, "b": [2 * amount for amount in AMOUNTS]})
+    for options, whole in (({}, False), ({"method": "pca", "marginals": "original"}, True)):
+        release = mv.protect(table, seed=1, **options)
+        assert any("every record stays whole" in said for said in release.warnings) == whole
+        assert (len(set(release.data.rows()) & set(table.rows())) == ROWS) == whole

@@ -117,6 +117,10 @@ def test_what_the_user_says_of_rows_is_done(tmp_path: Path, kind: str) -> None:
         with pytest.raises(ParameterError) as caught:
             read_table(path, options)
         assert words in str(caught.value)
+    with pytest.raises(DataError, match="numbers in place of column names"):
+        read_table(
+            text(tmp_path / "t.csv", [["a", "b", "c"], ["6,5", "x", "z"], ["7,5", "y", "w"]]), ReadOptions(header_row=2)
+        )
     for options in (ReadOptions(header_row=99), ReadOptions(skip_rows=99)):
         with pytest.raises(MicroveilError) as caught:
             read_table(path, options)
@@ -276,3 +280,9 @@ def test_rows_and_recipes_on_the_command_line(tmp_path: Path, capsys: pytest.Cap
     assert (code, "row 2" in err) == (0, True)
     with pytest.raises(DataError):
         read_table(source, ReadOptions(header_row=3))  # a record is no row of names
+
+
+def test_there_is_nothing_to_find_in_a_clean_file() -> None:
+    frame, form = read_table(mv.example_file())
+    assert frame.height == 1_200
+    assert not form.source_format.findings

@@ -23,7 +23,7 @@ RAW = "lists and bytes need a .parquet file"
 MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
 """Cells that count as missing in a column of numbers, with or without spaces around."""
 
-_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
