@@ -109,6 +109,7 @@ class TimeForm:
 
     def written(self, values: Array, like: nw.Series[Any]) -> Any:
         """Numbers of steps as a native series of the library and type of the column `like`."""
+        import polars as pl
         import pyarrow as pa
 
         cells: Any = self.stored(values)
