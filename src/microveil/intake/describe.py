@@ -25,7 +25,7 @@ from microveil.rules.domain import Domain, learnt_domain
 from microveil.rules.heaping import heaping
 from microveil.rules.linear_rules import LinearRule, dependence_among
 from microveil.rules.near_rules import NearSum, find_near_sums
-from microveil.rules.orders import OrderRule, find_orders
+from microveil.rules.orders import OrderRule, find_orders, implied_orders
 from microveil.rules.ratios import RatioRule, find_ratios
 
 _UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*$")
@@ -253,14 +253,3 @@ class _Rules:
         orders = find_orders(values, implied_orders(values, [*exact, *(sum_.rule for sum_ in near)]))
         between_amounts = [order for order in orders if not {order.lower, order.upper} & set(identifiers)]
         return cls(exact, near, ratios, between_amounts)
-
-
-def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:
-    """A part of a sum is not above the total, where all parts are at least 0."""
-    least = [float(np.nanmin(column)) for column in values.columns]
-    return {
-        (part, rule.column)
-        for rule in rules
-        if all(least[j] >= 0 and c >= 1 for j, c in rule.terms.items())
-        for part in rule.terms
-    }

@@ -19,9 +19,9 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress
-from microveil.engines.memory import Restored
 from microveil.engines.out_of_core import RemoteOutcome, made_columns, run_out_of_core, shown_rows
 from microveil.engines.renumbering import numbered_anew
+from microveil.engines.restoring import Restored
 from microveil.engines.set_aside import altered_variance
 from microveil.engines.stream import (
     DiskTable,

@@ -115,10 +115,10 @@ def gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
 
 
 def without_gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
-    """The columns from their gaps."""
+    """The columns from their gaps; a column may be made of one that an earlier rule has made."""
     out = list(columns)
     for rule in rules:
-        out[rule.column] = columns[rule.column] + rule.rebuilt(columns)
+        out[rule.column] = columns[rule.column] + rule.rebuilt(out)
     return out
 
 
