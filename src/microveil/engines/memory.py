@@ -344,4 +344,6 @@ def _worst(parts: Sequence[Restored | None]) -> Restored | None:
         return None
     worst = max(mapped, key=lambda part: part.settled.correlation if part.settled else 0.0)
     in_all = [rule for rule in worst.near_rules if all(rule in part.near_rules for part in mapped)]
-    return replace(worst, near_rules=in_all)
+    costly = list(dict.fromkeys(rule for part in mapped for rule in part.costly_orders))
+    kept = list(dict.fromkeys(rule for part in mapped for rule in part.kept_orders if rule not in costly))
+    return replace(worst, near_rules=in_all, kept_orders=kept, costly_orders=costly)

@@ -21,17 +21,15 @@ from microveil.engines.set_aside import SetAside
 from microveil.restore import Arrangement, Limits, within_limits
 from microveil.rules.linear_rules import LinearRule, in_order
 from microveil.rules.near_rules import gaps, without_gaps
-from microveil.rules.orders import OrderRule, implied_orders
+from microveil.rules.orders import MOST_COST, OrderRule, implied_orders
 
 CLOSE = 0.1
 """Share of its variance by which a column differs from one that is never above it, at most, for the difference to be
 worth more than the column: a length of stay, and not the day of discharge."""
 
-MOST_COST = 0.02
-"""By how much a rank correlation may get worse for the sake of an order that nobody declared."""
-
-MOST_LEFT = 0.005
-"""Share of rows that exchanges may leave beyond an order that nobody declared; their values are then cut off."""
+MOST_LEFT = 0.05
+"""Share of rows that exchanges may leave beyond an order that nobody declared: the ends of columns are drawn anew, and
+what is left without a partner there is cut off."""
 
 ROWS = 20_000
 """Rows on which rank correlations are compared, at most."""
@@ -85,7 +83,7 @@ def limited(mapping: Restored, aside: SetAside, core: Microdata, present: Mask |
         )
         if not stuck and not costly:
             break
-        dropped += stuck or [max(costly, key=lambda at: int(broken[at]))]
+        dropped.append(max(stuck or costly, key=lambda at: int((still if stuck else broken)[at])))
     return replace(
         mapping,
         columns=without_gaps(new, mapping.gap_rules) if broken.any() else mapping.columns,
@@ -140,10 +138,10 @@ class _Rows:
                     lines.append(sign * self.made[j])
                     lines[-1][-1] -= sign * bound
                     seen.append([j])
-        every = np.array(lines).reshape(len(lines), -1)
+        every = np.array(lines).reshape(len(lines), len(self.core.confidential_names) + 1)
         holes = aside.holes
         there = None if holes is None or not lines else np.array([~holes[:, those].any(axis=1) for those in seen])
-        return Limits(every[:, :-1], -every[:, -1] + 0.0 if lines else np.empty(0), there), found
+        return Limits(every[:, :-1], 0.0 - every[:, -1], there), found
 
     def cost(self, columns: Sequence[Array]) -> float:
         """By how much the worst of the rank correlations gets worse if the exchanged columns become these."""

@@ -1,7 +1,7 @@
 """What can be said of the columns of a table without giving any of its values away.
 
 It is what `protect` finds by itself, by the same searches: codes, domains, rules; and what it does not act on: sums
-with exceptions, orders, heaps at round numbers, columns that look like identifiers.
+with exceptions, heaps at round numbers, columns that look like identifiers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from microveil.rules.domain import Domain, learnt_domain
 from microveil.rules.heaping import heaping
 from microveil.rules.linear_rules import LinearRule, dependence_among
 from microveil.rules.near_rules import NearSum, find_near_sums
-from microveil.rules.orders import OrderRule, find_orders, implied_orders
+from microveil.rules.orders import MOST_COST, OrderRule, find_orders, implied_orders
 from microveil.rules.ratios import RatioRule, find_ratios
 
 _UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*$")
 UNITS = {"pct": "%", "percent": "%", "eur": "EUR", "usd": "USD", "gbp": "GBP", "kg": "kg", "km": "km", "kwh": "kWh"}
 """Last words of a column's name that are units."""
+
+
+ORDERS_ARE = f"kept by veil, unless that costs more than {MOST_COST:g} of a rank correlation; counted by other methods"
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class Description:
     """A table: its columns, and the rules between them.
 
     `rules` hold in every row, `near_rules` but for some rows, and `orders` say which column is never above which.
+    `treatments` tells what `protect` does with each of them.
     """
 
     rows: int
@@ -96,6 +100,7 @@ class Description:
     orders: list[dict[str, Any]]
     sums: list[dict[str, Any]]
     ratios: list[dict[str, str]]
+    treatments: dict[str, str] = field(default_factory=dict)
 
     @property
     def identifiers(self) -> dict[str, str]:
@@ -141,15 +146,16 @@ def describe_table(frame: Frame) -> Description:
         near_rules=[
             {"rule": near.rule.sentence(names), "exceptions": near.exceptions, "rows": near.rows} for near in found.near
         ],
-        orders=[{"lower": names[o.lower], "upper": names[o.upper], "enforce": False} for o in found.orders],
+        orders=[{"lower": names[o.lower], "upper": names[o.upper], "enforce": "if_cheap"} for o in found.orders],
         sums=[
-            *(_as_sum(rule, names) for rule in found.exact if rule.constant == 0),
+            *(_as_sum(rule, names) for rule in found.exact if rule.round_constant is not None),
             *({**_as_sum(n.rule, names), "exceptions": n.exceptions, "enforce": False} for n in found.near),
         ],
         ratios=[
             {"ratio": names[r.column], "numerator": names[r.numerator], "denominator": names[r.denominator]}
             for r in found.ratios
         ],
+        treatments=found.treatments(names),
     )
 
 
@@ -217,8 +223,9 @@ def _unit(name: str) -> str:
 
 def _as_sum(rule: LinearRule, names: Sequence[str]) -> dict[str, Any]:
     entry = {"total": names[rule.column], "parts": [names[j] for j in rule.terms]}
-    plain = set(rule.terms.values()) == {1.0}
-    return entry if plain else {**entry, "coefficients": [float(c) for c in rule.terms.values()]}
+    if set(rule.terms.values()) != {1.0}:
+        entry["coefficients"] = [float(c) for c in rule.terms.values()]
+    return {**entry, "constant": rule.constant} if rule.constant else entry
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,6 +236,17 @@ class _Rules:
     near: Sequence[NearSum] = ()
     ratios: Sequence[RatioRule] = ()
     orders: Sequence[OrderRule] = ()
+
+    def treatments(self, names: Sequence[str]) -> dict[str, str]:
+        """What `protect` does with each rule, by its sentence."""
+        told = {rule.sentence(names): f"kept: {names[rule.column]} is computed from the others" for rule in self.exact}
+        told |= {near.rule.sentence(names): "kept only if the dictionary of the columns says so" for near in self.near}
+        told |= {
+            ratio.sentence(names): f"kept: {names[ratio.column]} is computed from the others, where no moment is "
+            "promised exactly"
+            for ratio in self.ratios
+        }
+        return told | {order.sentence(names): ORDERS_ARE for order in self.orders}
 
     @classmethod
     def among(cls, values: Matrix, identifiers: Collection[int]) -> _Rules:

@@ -153,6 +153,7 @@ def _declared_rules(dictionary: Dictionary, table: Microdata) -> ColumnRules:
         ratios=declared_ratios(dictionary, names, values),
         declared=declared if any(domain != Domain() for domain in declared) else (),
         orders=declared_orders(dictionary, names, values),
+        found_orders=declared_orders(dictionary, names, values, enforce="if_cheap"),
         watched=watched_rules(dictionary, names, values),
     )
 

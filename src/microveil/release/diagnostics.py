@@ -194,8 +194,10 @@ def label_doses(table: Microdata, outcome: Outcome) -> dict[str, Dose]:
 def rules(run: EngineRun) -> list[str]:
     """The rules between columns that the release keeps, as sentences."""
     names, outcome = run.intake.table.confidential_names, run.outcome
+    orders = () if outcome.restored is None else outcome.restored.kept_orders
     return [
         *(rule.sentence(names) for rule in outcome.rules if rule.exact),
         *(rule.sentence(names) for rule in outcome.ratios),
+        *(rule.sentence(names) for rule in orders if not rule.broken(outcome.columns)),
         *(rule.sentence(run.roles.labels) for rule in run.intake.labels.dependencies),
     ]

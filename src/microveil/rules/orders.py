@@ -24,6 +24,9 @@ SAMPLE = 2_000
 OVERLAP = 0.1
 """Share of rows, paired at random, in which the order is broken; where it is less, the sizes of the columns differ."""
 
+MOST_COST = 0.02
+"""By how much a rank correlation may get worse for the sake of an order that nobody declared."""
+
 BY_CHANCE = 1e-6
 """Probability, over all pairs, of an order between columns that have nothing to do with each other."""
 
