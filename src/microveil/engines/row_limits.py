@@ -23,7 +23,7 @@ from microveil.rules.linear_rules import LinearRule, in_order
 from microveil.rules.near_rules import gaps, without_gaps
 from microveil.rules.orders import MOST_COST, OrderRule, implied_orders
 
-CLOSE = 0.1
+CLOSE = 0.02
 """Share of its variance by which a column differs from one that is never above it, at most, for the difference to be
 worth more than the column: a length of stay, and not the day of discharge."""
 

@@ -28,8 +28,11 @@ many whenever nothing was found, up to the most."""
 PASSES = 60
 """Rounds over all rows that are beyond a limit, at most: limits that build on each other take several."""
 
-MENDINGS, PER_ROW, MOST = 30, 4, 200_000
+MENDINGS, PER_ROW, MOST = 30, 20, 200_000
 """Rounds of exchanges for the sake of moments, at most; how many are tried for each row in a round, and at most."""
+
+MENDED = 0.5
+"""Share of the squared errors of moments at which there is nothing left to mend."""
 
 ROWS = 4_096
 """Rows whose moments are added up together."""
@@ -153,7 +156,7 @@ class _Search:
             done = settle(*state, rows, candidates, generator.integers(2**63))
             candidates = candidates if done else 4 * candidates
         for _ in range(MENDINGS):
-            if self._loss() <= before:
+            if self._loss() <= MENDED * before:
                 break
             mend(*state, min(PER_ROW * self.count, MOST), generator.integers(2**63))
 
