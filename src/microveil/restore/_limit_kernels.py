@@ -48,7 +48,7 @@ def _share(state: np.uint64) -> float:
     return (state >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit
+@njit(inline="never")
 def _over(columns: NDArray[np.float64], limits: Limits, k: int, row: int, column: int, value: float) -> float:
     """By how much a row is beyond a limit if it has a `value` of a `column` (-1: as it is); 0 if it is not."""
     terms, bounds, round_off, _, seen = limits
@@ -63,7 +63,7 @@ def _over(columns: NDArray[np.float64], limits: Limits, k: int, row: int, column
     return total if total > round_off[k] * size else 0.0
 
 
-@njit
+@njit(inline="never")
 def _beyond(columns: NDArray[np.float64], limits: Limits, row: int, column: int, value: float) -> float:
     """How far a row is beyond all limits together."""
     total = 0.0
@@ -72,7 +72,7 @@ def _beyond(columns: NDArray[np.float64], limits: Limits, row: int, column: int,
     return total
 
 
-@njit
+@njit(inline="never")
 def _cost(moments: Moments, j: int, one: int, other: int) -> float:
     """How the squared errors of moments change if two rows exchange column `j`."""
     features, weights, error = moments
@@ -87,7 +87,7 @@ def _cost(moments: Moments, j: int, one: int, other: int) -> float:
     return cost
 
 
-@njit
+@njit(inline="never")
 def _exchange(columns: NDArray[np.float64], moments: Moments, order: Order, at: int, one: int, other: int) -> None:
     """Two rows exchange the column that is at this place of the order; moments and orders are brought up to date."""
     features, weights, error = moments
@@ -108,7 +108,7 @@ def _exchange(columns: NDArray[np.float64], moments: Moments, order: Order, at: 
     sorted_rows[at, place[at, one]], sorted_rows[at, place[at, other]] = one, other
 
 
-@njit
+@njit(inline="never")
 def _first_that_does(column: NDArray[np.float64], rows: NDArray[np.int64], size: int, wanted: float, up: bool) -> int:
     """The place in ascending order of the value nearest to a wanted one that is not below (`up`) or above it."""
     low, high = 0, size
@@ -122,7 +122,7 @@ def _first_that_does(column: NDArray[np.float64], rows: NDArray[np.int64], size:
     return low if up else low - 1
 
 
-@njit
+@njit(inline="never")
 def _worst(columns: NDArray[np.float64], limits: Limits, row: int) -> int:
     """The limit that a row is farthest beyond; -1 if it is within all."""
     worst, most = -1, 0.0

@@ -68,7 +68,8 @@ class Limits:
 
     def broken(self, columns: Sequence[Array]) -> NDArray[np.intp]:
         """How many rows are beyond each limit."""
-        return np.count_nonzero(self.excess(np.asarray(columns)), axis=1)
+        counts: NDArray[np.intp] = np.count_nonzero(self.excess(np.asarray(columns)), axis=1)
+        return counts
 
     def without(self, numbers: Sequence[int]) -> Limits:
         """All but some of the limits."""
