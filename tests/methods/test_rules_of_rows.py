@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import microveil as mv
+from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix
-from microveil.engines import restoring, row_limits
-from microveil.rules.linear_rules import dependence_among
+from microveil.engines import row_limits
+from microveil.rules.linear_rules import LinearRule, dependence_among
+from microveil.rules.near_rules import gaps, without_gaps
 from microveil.rules.orders import find_orders
 
 pytestmark = pytest.mark.filterwarnings("ignore::microveil.errors.ReleasedAsIs")
@@ -133,7 +136,7 @@ def survey() -> pd.DataFrame:
 @pytest.mark.quick("weights")
 @pytest.mark.parametrize("options", [{"weight": "weight"}, {"drop": ["weight"]}], ids=["weights", "plain"])
 def test_orders_of_the_survey_hold_in_every_row_and_cost_little(
-    options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = [name for name in survey().select_dtypes("number") if name not in ("weight", "rd_spending")]
     release = mv.protect(survey(), seed=2, **options)
@@ -185,14 +188,14 @@ def test_orders_of_parts_and_of_totals_hold_with_the_sums() -> None:
     assert (found["a"] + found["b"] - found["all"]).abs().max() < 1e-9
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-def test_who_is_discharged_was_admitted(gaps: bool) -> None:
+@pytest.mark.parametrize("holes", [False, True])
+def test_who_is_discharged_was_admitted(holes: bool) -> None:
     rng = np.random.default_rng(7)
     stay = rng.geometric(0.12, ROWS) - 1
     admission = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 1000, ROWS), unit="D")
     data = pd.DataFrame({"admission": admission, "discharge": admission + pd.to_timedelta(stay, unit="D")})
     data["cost"] = np.exp(6 + 0.05 * stay + 0.4 * rng.standard_normal(ROWS)).round(2)
-    if gaps:
+    if holes:
         data.loc[rng.random(ROWS) < 0.1, "discharge"] = pd.NaT
     found = mv.protect(data, seed=1).data
     days = [(of["discharge"] - of["admission"]).dt.days for of in (data, found)]
@@ -226,7 +229,7 @@ def test_an_order_may_be_kept_if_cheap_or_only_counted() -> None:
     after = [next(line.after for line in of.audit or [] if line.rule == "least <= middle") for of in (cheap, counted)]
     assert after[0] == 0
     assert after[1] > 0
-    with pytest.raises(mv.errors.ParameterError):
+    with pytest.raises(ParameterError):
         mv.protect(chained(), rules={"orders": [{**entry, "enforce": "perhaps"}]})
 
 
@@ -247,6 +250,6 @@ def test_the_same_seed_gives_the_same_release() -> None:
 
 def test_gaps_of_chained_orders_come_back() -> None:
     columns = [np.array([1.0, 2.0]), np.array([3.0, 5.0]), np.array([4.0, 9.0])]
-    rules = [restoring.LinearRule(1, {0: 1.0}, exact=False), restoring.LinearRule(2, {1: 1.0}, exact=False)]
-    again = restoring.without_gaps(restoring.gaps(columns, rules), rules)
+    rules = [LinearRule(1, {0: 1.0}, exact=False), LinearRule(2, {1: 1.0}, exact=False)]
+    again = without_gaps(gaps(columns, rules), rules)
     np.testing.assert_array_equal(again, columns)

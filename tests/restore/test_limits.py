@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.table import Matrix, Microdata
 from microveil.restore import Arrangement, Limits, within_limits
 
@@ -29,7 +29,7 @@ def table(rows: int = 600, seed: int = 0) -> tuple[Microdata, list[Array]]:
     return Microdata(Matrix(original), ("lower", "upper", "other")), released
 
 
-def settled(limits: Limits, original: Microdata, released: list[Array], present: Array | None = None) -> list[Array]:
+def settled(limits: Limits, original: Microdata, released: list[Array], present: Mask | None = None) -> list[Array]:
     return within_limits(Arrangement(released, ()), limits, original, present, np.random.default_rng(1))
 
 
@@ -52,8 +52,8 @@ def test_moments_are_nearer_to_the_original_than_before() -> None:
 
 def test_what_nobody_sees_is_no_limit_and_missing_cells_stay() -> None:
     original, released = table()
-    present = np.random.default_rng(5).random((600, 3)) > 0.2
-    seen = present[:, :2].all(axis=1)[None]
+    present: Mask = np.asarray(np.random.default_rng(5).random((600, 3)) > 0.2)
+    seen: Mask = (present[:, 0] & present[:, 1])[None]
     found = settled(Limits(BELOW, np.zeros(1), seen), original, released, present)
     assert (found[0] <= found[1])[seen[0]].all()
     for j in range(3):

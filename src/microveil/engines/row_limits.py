@@ -41,7 +41,8 @@ def close_orders(table: Microdata, orders: Sequence[OrderRule], present: Mask | 
     `table` has the columns without holes, `orders` are between its columns, and `present` is rows x columns or None.
     The lower column must have a value wherever the upper one has.
     """
-    columns, nearest = table.confidential.columns, {}
+    columns = table.confidential.columns
+    nearest: dict[int, tuple[float, int]] = {}
     for order in orders:
         low, high = order.lower, order.upper
         there = slice(None) if present is None else present[:, high]
@@ -120,7 +121,8 @@ class _Rows:
 
     def limits(self) -> tuple[Limits, dict[int, OrderRule]]:
         """Everything that is kept, and which of it are orders that nobody declared."""
-        aside, lines, seen = self.aside, [], []
+        aside, seen = self.aside, []
+        lines: list[Array] = []
         found: dict[int, OrderRule] = {}
         implied = implied_orders(aside.table.confidential, aside.dependence.rules)
         for order in (*aside.rules.orders, *aside.rules.found_orders):
@@ -169,4 +171,5 @@ class _Rows:
             score[there] = ranks - ranks.mean() if ranks.size else 0.0
             size = np.sqrt(np.square(score).sum())
             scores.append(score / size if size else score)
-        return np.array(scores) @ np.array(scores).T
+        found: Array = np.array(scores) @ np.array(scores).T
+        return found

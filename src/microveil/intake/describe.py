@@ -222,7 +222,7 @@ def _unit(name: str) -> str:
 
 
 def _as_sum(rule: LinearRule, names: Sequence[str]) -> dict[str, Any]:
-    entry = {"total": names[rule.column], "parts": [names[j] for j in rule.terms]}
+    entry: dict[str, Any] = {"total": names[rule.column], "parts": [names[j] for j in rule.terms]}
     if set(rule.terms.values()) != {1.0}:
         entry["coefficients"] = [float(c) for c in rule.terms.values()]
     return {**entry, "constant": rule.constant} if rule.constant else entry
