@@ -2,11 +2,6 @@
 
 Around the pipeline it sets aside what is not perturbed (constant columns, columns that follow from others, the
 places of missing cells) and puts it back.
-
-Where each column gets its own distribution again, columns are mapped one by one, which breaks a sum that holds in most
-rows but not in all. Where there is such a sum, the gap is mapped in the place of the total. Which is better depends on
-the data: how well a logistic regression tells the results from the original, and how much of its statistics is lost,
-decides, and not the name of the data.
 """
 
 from __future__ import annotations
