@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -14,10 +16,12 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
+from command import run
 
 import microveil as mv
 from microveil.core.errors import FileError, MicroveilError, ParameterError
@@ -233,7 +237,7 @@ def test_whatever_protect_takes_has_a_place_in_a_recipe() -> None:
 def test_however_a_table_is_read_has_a_place_in_a_recipe() -> None:
     options = {option.name for option in fields(ReadOptions)}
     assert options == set(recipes.Input.model_fields) - {"path", "sha256"}
-    given = {name: name for name in options}
+    given = {name: 1 if name.endswith(("_row", "_rows")) else name for name in options}
     assert recipes.Input(**given).reading == ReadOptions(**given)
 
 
@@ -451,6 +455,70 @@ def test_another_file_than_the_recipe_was_written_for_is_told(tmp_path: Path) ->
     assert not any(told in warning for warning in mv.run(recipe).warnings)
     table(90).write_csv(source)
     assert told in mv.run(recipe).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "said"),
+    [
+        ({"seed": 4}, {}, ""),
+        ({"seed": 4, "microveil": mv.__version__}, {}, ""),
+        ({"seed": 4, "microveil": "0.1.0"}, {}, "written by microveil 0.1.0"),
+        ({}, {"seed": 4}, ""),
+        ({}, {}, "this is another draw"),
+        ({"microveil": "0.1.0"}, {}, "this is another draw"),
+        ({"method": "microaggregate"}, {}, ""),  # which draws nothing
+    ],
+)
+def test_another_draw_and_another_version_are_told(changes: dict[str, Any], given: dict[str, Any], said: str) -> None:
+    release = mv.run({"recipe": 2, "method": "veil", **changes}, table(), **given)
+    told = [warning for warning in release.warnings if "draw" in warning]
+    assert len(told) == bool(said)
+    assert all(said in warning for warning in told)
+
+
+def people(rows: int = 300) -> pd.DataFrame:
+    """Persons in households: labels, dates, flags, identifiers, a missing cell."""
+    rng = np.random.default_rng(2)
+    born = pd.Timestamp("1960-01-01") + pd.to_timedelta(rng.integers(0, 15_000, rows), unit="D")
+    table = pd.DataFrame(
+        {
+            "person_id": rng.permutation(rows) + 10_000,
+            "household_id": rng.permutation(np.repeat(np.arange(rows // 3), 3)),
+            "sex": rng.choice(["f", "m"], rows),
+            "born": born.strftime("%d.%m.%Y"),
+            "seen": born.strftime("%Y%m%d").astype(int) + 200_000,
+            "wage": np.round(rng.lognormal(7, 0.5, rows), 2),
+            "hours": rng.integers(0, 50, rows),
+        }
+    )
+    table.loc[5, "wage"] = np.nan
+    return table
+
+
+@pytest.mark.parametrize("extension", ["csv", "xlsx", "parquet"])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_private_recipe_gives_the_same_bytes_of_a_table_of_every_kind(
+    extension: str, shuffled: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out, recipe = tmp_path / f"in.{extension}", tmp_path / f"out.{extension}", tmp_path / "recipe.toml"
+    writers = {"csv": people().to_csv, "xlsx": people().to_excel, "parquet": people().to_parquet}
+    writers[extension](source, index=False)
+    options = ["--include-seed", "--save-recipe", recipe, *(["--shuffle-rows"] if shuffled else [])]
+    assert run(capsys, "protect", source, "-o", out, *options, "--quiet")[0] == 0
+    before = out.read_bytes()
+    assert run(capsys, "run", recipe)[0] == 2, "nothing is replaced"
+    assert out.read_bytes() == before
+    code, printed, _ = run(capsys, "run", recipe, "--overwrite", "--json")
+    assert (code, "draw" in printed) == (0, False)
+    if extension == "xlsx":  # a workbook notes when it was written
+        again, first = (list(openpyxl.load_workbook(io.BytesIO(b)).active.values) for b in (out.read_bytes(), before))
+        assert again == first
+    else:
+        assert out.read_bytes() == before
+    recipe.write_text(re.sub(r"(?m)^(seed|sha256) = .*$", "", recipe.read_text()))
+    code, printed, _ = run(capsys, "run", recipe, "--overwrite", "--json")
+    assert (code, "this is another draw" in printed) == (0, True)
+    assert out.read_bytes() != before
 
 
 def test_a_policy_that_is_not_met_is_told() -> None:

@@ -218,6 +218,12 @@ class Reading(ReadingText):
     """How a table is read from a file or a database."""
 
     sheet: str | None = option(None, "Of a workbook, as in firms.xlsx#NAME; by default the first.", metavar="NAME")
+    header_row: int | None = option(
+        None, "Row of a sheet or text file that has the names of the columns; by default found.", "number", metavar="N"
+    )
+    skip_rows: int | None = option(
+        None, "Rows at the top of a sheet or text file that are not looked at.", "number", metavar="N"
+    )
     query: str | None = option(None, "Of a database, instead of its #TABLE; it can only read.", metavar="SQL")
 
 
@@ -275,6 +281,7 @@ class Describe(Reading):
         metavar="FILE.toml",
         flag="-o --save",
     )
+    overwrite: bool = same_as(ProtectFile, "overwrite")
 
 
 class Assess(Options):
@@ -367,6 +374,7 @@ class CompareFile(Compare, Reading):
         metavar="ID=VALUE",
     )
     report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
+    overwrite: bool = same_as(ProtectFile, "overwrite")
 
 
 class Recommend(_Study):

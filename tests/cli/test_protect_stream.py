@@ -81,7 +81,10 @@ def test_a_policy_that_is_not_met_leaves_nothing(source: Path, capsys: pytest.Ca
     ("options", "words"),
     [
         (("--method", "veil"), "engine='memory'"),
-        (("--method", "ipso"), "columns without a role that would be released as they are: 'region'"),
+        (
+            ("--method", "ipso"),
+            "ipso cannot protect labels, and column 'region' has some; use veil (in memory), release",
+        ),
         (("--method", "ipso", "--strata", "region"), "takes no strata"),
         (("--method", "ipso", "--shuffle-rows"), "takes no strata"),
         (("--method", "ipso", "--memory", "1"), "at least 100MB"),

@@ -129,7 +129,7 @@ def test_cells_that_are_to_be_shown(cells: Path, tmp_path: Path, capsys: pytest.
     table.with_columns(wish=pl.when(wanted).then(1000.0).otherwise(1.0)).write_csv(source)
     hidden = []
     for more in ([], ["--priority", "wish"]):
-        assert run(capsys, "table", "suppress", source, "-o", out, *RULE, *more)[0] == 0
+        assert run(capsys, "table", "suppress", source, "-o", out, *RULE, "--overwrite", *more)[0] == 0
         hidden.append(pl.read_csv(out).filter(wanted)["suppressed"].item())
     assert hidden == [True, False]
 
@@ -153,7 +153,9 @@ def test_fill_adds_up(cells: Path, pattern: Path, tmp_path: Path, capsys: pytest
     for name, total in zip("1234", (76, 31, 38, 56), strict=True):
         assert inner.filter(pl.col("row") == f"row{name}")["n"].sum() == pytest.approx(total, abs=1e-9)
     assert int(table["suppressed"].sum()) == 9
-    assert run(capsys, *asked, "--quiet") == (0, "", "")
+    code, _, err = run(capsys, *asked, "--quiet")
+    assert (code, "exists already" in err) == (2, True)
+    assert run(capsys, *asked, "--quiet", "--overwrite") == (0, "", "")
     assert out.read_text() == first
 
 
@@ -168,7 +170,7 @@ def test_fitted_values_and_the_warning_of_modulo(
     assert any("has not been studied thoroughly" in line for line in said)
     found = pl.read_csv(out).filter((pl.col("row") == "row2") & (pl.col("col") == "col1"))["n"].item()
     assert found == pytest.approx(0.8696, abs=5e-5)
-    code, _, err = run(capsys, *asked, "--seed", 1)
+    code, _, err = run(capsys, *asked, "--seed", 1, "--overwrite")
     assert code == 2
     assert "--fitted: there are no residuals" in err
 
@@ -392,7 +394,7 @@ def test_what_holds_hidden_values_is_for_its_owner_only(
     cells: Path, pattern: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, page, twin = tmp_path / "out.csv", tmp_path / "in.html", tmp_path / "in.json"
-    reported = ["-o", out, "--report", page]
+    reported = ["-o", out, "--report", page, "--overwrite"]
     secret = {
         ("suppress", *RULE): {page, twin},
         ("suppress", *RULE, "--with-values"): {out, page, twin},

@@ -28,8 +28,6 @@ from microveil.perturb import PERTURBATIONS
 from microveil.workflow.protecting import protect_file as protect_new_file
 
 protect_file = partial(protect_new_file, overwrite=True, engine="stream")
-protect = partial(mv.protect, keep="rest")
-"""In memory, with identifiers and labels in clear, as a stream releases them."""
 
 ROWS = 70_000  # more than one block of rows that share a generator
 SEED = 5
@@ -68,12 +66,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def remarks(release: mv.Release) -> list[str]:
-    """What is said of a release, but of columns in clear: a stream counts no unique rows, and sees no constants."""
-    about_clear = "unique on the columns in clear", "released as they are: "
-    return [said for said in release.warnings if not any(words in said for words in about_clear)]
-
-
 def eligible(name: str, parameters: dict[str, Any]) -> bool:
     plan = METHODS[name].plan(parameters)
     try:
@@ -89,12 +81,13 @@ def test_a_file_in_blocks_is_protected_as_in_memory(files: Path, name: str, para
     options = {"rules": None, "seed": SEED, "confidential": ["sales", "costs", "far", "staff", "single"], **parameters}
     if name == "factor":
         options |= {"scores": "regression"}
-    inside = protect(survey(), name, **options)
+    inside = mv.protect(survey(), name, **options)
     release = protect_file(files / "in.parquet", files / "out.parquet", name, memory="100MB", **options)
     assert pl.read_parquet(files / "out.parquet").equals(inside.data)
     assert release.kept == pytest.approx(inside.kept, rel=1e-3, abs=1e-15)
-    assert remarks(release) == remarks(inside)
-    assert release.in_clear == (*inside.in_clear, "flat") == ("firm", "size", "total", "flat")
+    assert release.warnings == inside.warnings
+    assert release.in_clear == inside.in_clear == ("size", "total")
+    assert (release.kinds, release.unique_in_clear) == (inside.kinds, inside.unique_in_clear)
     assert release.components.to_rows() == inside.components.to_rows()
 
 
@@ -114,7 +107,7 @@ def test_csv_goes_through_in_its_own_manner(tmp_path: Path, manner: dict[str, An
     data.write_csv(tmp_path / "in.csv", **manner)
     options = {"confidential": ["sales", "costs", "staff"], "public": ["size"], "seed": SEED}
     frame, read = read_table(tmp_path / "in.csv")
-    write_table(protect(frame, method, **options).data, tmp_path / "inside.csv", read)
+    write_table(mv.protect(frame, method, **options).data, tmp_path / "inside.csv", read)
     release = protect_file(tmp_path / "in.csv", tmp_path / "out.csv", method, memory="100MB", **options)
     assert release.rows == 30_000
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "inside.csv").read_bytes()
@@ -140,7 +133,8 @@ def test_cells_may_have_two_lines_wherever_the_beginning_ends(
     monkeypatch.setattr(csv_blocks, "BEGINNING", length)
     rows = "".join(f'{number},{number % 7}.5,"two\nlines, ""{number}"""\n' for number in range(60))
     (tmp_path / "in.csv").write_text(f"a,b,text\n{rows}")
-    release = protect_file(tmp_path / "in.csv", tmp_path / "out.csv", "ipso", confidential=["a", "b"], seed=SEED)
+    options: dict[str, Any] = {"confidential": ["a", "b"], "keep": ["text"], "seed": SEED}
+    release = protect_file(tmp_path / "in.csv", tmp_path / "out.csv", "ipso", **options)
     assert release.rows == 60
     assert pl.read_csv(tmp_path / "out.csv")["text"].to_list() == [f'two\nlines, "{number}"' for number in range(60)]
 
@@ -177,7 +171,7 @@ def test_sums_constants_and_public_columns(files: Path, method: str, public: lis
     assert found.schema == inside.data.schema
     assert release.rules == inside.rules
     assert "total = sales + costs" in release.rules
-    assert remarks(release) == remarks(inside)
+    assert release.warnings == inside.warnings
     assert release.in_clear == inside.in_clear
     assert release.dose == {name: pytest.approx(dose, abs=1e-9) for name, dose in inside.dose.items()} or all(
         release.dose[name].achieved == pytest.approx(dose.achieved, abs=1e-9) for name, dose in inside.dose.items()
@@ -217,7 +211,7 @@ def test_weights_keep_weighted_moments(tmp_path: Path, method: str) -> None:
     data = survey().with_columns(weight=pl.Series(np.random.default_rng(3).uniform(1, 9, ROWS)))
     data.write_parquet(tmp_path / "in.parquet")
     options: dict[str, Any] = {"confidential": ["sales", "costs", "far"], "weight": "weight", "seed": SEED}
-    inside = protect(data, method, **options)
+    inside = mv.protect(data, method, **options)
     protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", method, **options)
     assert pl.read_parquet(tmp_path / "out.parquet").equals(inside.data)
 
@@ -249,7 +243,7 @@ def test_the_shuffle_on_a_disk_is_the_one_in_memory(
         lambda self, _: (slice(s, min(s + batch, self.count)) for s in range(0, self.count, batch)),
     )
     data = survey(300_000)
-    inside = protect(data, "pca", confidential=["sales", "costs", "far"], seed=SEED)
+    inside = mv.protect(data, "pca", confidential=["sales", "costs", "far"], seed=SEED)
     data.write_parquet(tmp_path / "in.parquet")
     protect_file(
         tmp_path / "in.parquet", tmp_path / "out.parquet", "pca", confidential=["sales", "costs", "far"], seed=SEED
@@ -309,7 +303,8 @@ def test_moments_are_exact_far_from_zero_too(tmp_path: Path, method: str, offset
 def test_the_order_and_types_of_the_columns_come_back(tmp_path: Path) -> None:
     table = survey(5_000).to_arrow()
     pq.write_table(table, tmp_path / "in.parquet", compression="gzip")
-    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", confidential=["far", "single", "staff"])
+    options: dict[str, Any] = {"confidential": ["far", "single", "staff"], "keep": ["firm"]}
+    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", **options)
     found = pq.read_table(tmp_path / "out.parquet")
     assert found.column_names == table.column_names
     assert pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0).column(0).compression == "GZIP"
@@ -359,7 +354,7 @@ def test_a_code_in_three_rows_of_many_is_found_as_in_memory(tmp_path: Path) -> N
         protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso")
     roles = {"confidential": ["sales", "size"], "public": ["costs"], "seed": SEED}
     release = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", "ipso", **roles)
-    assert remarks(release) == remarks(mv.protect(coded, "ipso", **roles))
+    assert release.warnings == mv.protect(coded, "ipso", **roles).warnings
     assert "released as they are: costs" in release.warnings
     assert any("public column 'costs': 999998 looks like a code" in said for said in release.warnings)
 
@@ -374,7 +369,7 @@ def test_amounts_as_text_far_down_are_refused_as_in_memory(tmp_path: Path, endin
     frame.write_parquet(source) if ending == ".parquet" else frame.write_csv(source)
     with pytest.raises(DataError, match="'paid' is text, but most of its cells look like numbers"):
         mv.protect(frame, "ipso")
-    with pytest.raises(DataError, match="columns without a role that would be released as they are: 'paid'"):
+    with pytest.raises(DataError, match="'paid' is text, but most of its cells look like numbers"):
         protect_file(source, target, "ipso")
     with pytest.raises(DataError, match="'paid' is text, but most of its cells look like numbers"):
         mv.protect(frame, "ipso", keep="rest")
@@ -435,15 +430,16 @@ def test_what_cannot_be_done_in_blocks_is_said(files: Path, options: dict[str, A
 
 def test_what_would_be_in_clear_is_named_by_whoever_protects(files: Path) -> None:
     source, target = files / "in.parquet", files / "no.parquet"
-    with pytest.raises(DataError, match="columns without a role that would be released as they are: 'firm'"):
-        protect_file(source, target, "ipso")
     with pytest.raises(ParameterError, match="keep: there is no column 'frim'; did you mean 'firm'"):
         protect_file(source, target, "ipso", keep=["frim"])
     assert not target.exists()
-    for keep in (["firm", "size"], "rest"):
+    for keep, clear in ((None, ()), (["firm", "size"], ("firm", "size")), ("rest", ("firm",))):
         release = protect_file(source, files / "out.parquet", "ipso", keep=keep, seed=SEED)
-        assert release.in_clear == (("firm",) if keep == "rest" else ("firm", "size"))
-        assert f"released as they are: {', '.join(release.in_clear)}" in release.warnings
+        assert release.in_clear == clear
+        assert [said for said in release.warnings if "released as they are" in said] == (
+            [f"released as they are: {', '.join(clear)}"] if clear else []
+        )
+        assert release.unique_in_clear == (1.0 if clear else 0.0)
         found = pl.read_parquet(files / "out.parquet")
         assert [name for name in found.columns if found[name].equals(survey()[name])] == [*release.in_clear, "flat"]
 

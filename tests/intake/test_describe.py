@@ -176,7 +176,8 @@ def test_an_order_is_found_and_those_that_follow_are_not_told() -> None:
     least = (net * rng.uniform(0.3, 0.9, 500)).round(2)
     described = mv.describe(pl.DataFrame({"gross": gross, "net": net, "least": least}))
     assert [(order["lower"], order["upper"]) for order in described.orders] == [("net", "gross"), ("least", "net")]
-    assert all(order["enforce"] is False for order in described.orders)
+    assert all(order["enforce"] == "if_cheap" for order in described.orders)
+    assert "kept by veil, unless" in described.treatments["net <= gross"]
 
 
 def test_parts_of_a_sum_are_not_told_to_be_below_it() -> None:

@@ -226,3 +226,45 @@ def test_on_the_command_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) 
     assert out["sex"].tolist() == people()["sex"].tolist()
     assert set(out["region"]) <= {1, 2, 3, 4, 5}
     assert pd.to_datetime(out["birth"], format="%Y-%m-%d").notna().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind", "doubtful"),
+    [
+        ("visited_on", [20230415, 20230416, 20230501, 20230601], "date", True),
+        ("visit_date", [20230415, 20230416, 20230501, 20230601], "date", False),
+        ("x", [20230101 + 100 * month + day for month in range(12) for day in range(9)], "date", False),
+        ("period", [202301 + month for month in range(12)], "date", False),
+        ("amount", [20230415, 20230416, 20230501, 20239901], "count", False),
+        ("year", [2019, 2020, 2021], "count", False),
+        ("class_year", [2019, 2020, 2021], "count", False),
+        ("built", [1900, 1950, 2100], "count", False),
+        ("nace_code", [1910, 1920, 2011], "category", True),
+    ],
+)
+def test_numbers_that_are_dates_and_years_are_no_labels(
+    name: str, values: list[int], kind: str, doubtful: bool
+) -> None:
+    frame = pl.DataFrame({name: np.random.default_rng(0).permutation(np.resize(values, 600))})
+    found = find_kinds(open_frame(frame), {})[name]
+    assert (found.kind, found.doubtful) == (kind, doubtful)
+
+
+def test_numbers_that_are_dates_stay_dates_and_numbers() -> None:
+    rng = np.random.default_rng(3)
+    days = pd.Timestamp("2019-01-01") + pd.to_timedelta(rng.integers(0, 2_000, ROWS), unit="D")
+    table = pd.DataFrame({"seen": days.strftime("%Y%m%d").astype("int32"), "wage": rng.lognormal(7, 0.4, ROWS)})
+    table["month"] = table["seen"] // 100
+    release = mv.protect(table, seed=1)
+    assert dict(release.data.dtypes) == dict(table.dtypes)
+    assert (release.data["seen"] != table["seen"]).mean() > 0.9
+    pd.to_datetime(release.data["seen"].astype(str), format="%Y%m%d")
+    pd.to_datetime(release.data["month"].astype(str), format="%Y%m")
+    as_numbers = mv.protect(table, seed=1, kinds={"seen": "count"})
+    assert as_numbers.kinds["seen"] == "count"
+
+
+def test_dates_that_may_be_amounts_are_told() -> None:
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"seen": rng.choice([20230415, 20230416, 20230501], ROWS), "x": rng.normal(size=ROWS)})
+    assert any("'seen' is protected as dates" in said for said in mv.protect(table, seed=1).warnings)

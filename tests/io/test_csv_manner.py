@@ -72,12 +72,8 @@ def test_decimal_commas_in_quotes_between_commas(tmp_path):
         ("x;y\n1.234;a\n950;b\n", ["'x'", "1.234", "--decimal point"]),
         ("x;y\n1.5;1,5\n2.5;2,5\n", ["points in column 'x'", "commas in column 'y'", "--decimal"]),
         ("x;y\n1.234;1,5\n2.345;2,5\n", ["points in column 'x'", "commas in column 'y'", "--decimal"]),
-        ('x,y\n"1,234,567",a\n950,b\n', ["'x' has thousands separators"]),
-        ("x;y\n1.234,50;a\n950,25;b\n", ["'x' has thousands separators"]),
-        ('x,y\n"1,234.50",a\n1.25,b\n', ["'x' has thousands separators"]),
-        ("x,y\n1 234,a\n950,b\n", ["'x' has thousands separators"]),
-        ("x,y\n1'234.5,a\n950,b\n", ["'x' has thousands separators"]),
-        ("x,y\n12\u202f234,a\n950,b\n", ["'x' has thousands separators"]),
+        ("x;y\n1.234,50;1.5\n950,25;2.5\n", ["'x' has thousands separators", "--decimal"]),
+        ("x;y\n1.234,50;a\n1,234.50;b\n", ["'x' has thousands separators", "--decimal"]),
     ],
 )
 def test_what_can_be_read_in_two_ways_is_asked(tmp_path, content, words):
@@ -102,6 +98,44 @@ def test_what_the_user_says_is_done(tmp_path, content, decimal, values):
     frame, back, _ = again(tmp_path, content, ReadOptions(decimal=decimal))
     assert frame["x"].to_list() == values
     assert back == content.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "values", "doubled", "unit"),
+    [
+        ('x,y\n"1,234,567",a\n950,b\n', [1234567, 950], ["2469134", "1900"], ""),
+        ("x;y\n1.234,50;a\n950,25;b\n", [1234.5, 950.25], ["2469,00", "1900,50"], ""),
+        ('x,y\n"1,234.50",a\n1.25,b\n', [1234.5, 1.25], ["2469.00", "2.50"], ""),
+        ("x,y\n1 234,a\n950,b\n", [1234, 950], ["2468", "1900"], ""),
+        ("x,y\n1'234.5,a\n950,b\n", [1234.5, 950], ["2469", "1900"], ""),
+        ("x,y\n12\u202f234,a\n950,b\n", [12234, 950], ["24468", "1900"], ""),
+        ("x;y\n1.234,50 €;a\n950,00 €;b\n", [1234.5, 950], ["2469,00 €", "1900,00 €"], "€"),
+        ("x;y\n45 %;a\n7 %;b\n", [45, 7], ["90 %", "14 %"], "%"),
+        ("x;y\n$12.5;a\n$7.5;b\n", [12.5, 7.5], ["$25.0", "$15.0"], "$"),
+        ("x;y\n1,5 m²;a\nNA;b\n7,5m²;c\n8 m²;\n", [1.5, None, 7.5, 8], ["3 m²", "NA", "15 m²", "16 m²"], "m²"),
+    ],
+)  # fmt: skip
+def test_units_and_thousands_are_read_and_units_come_back(tmp_path, content, values, doubled, unit):
+    frame, back, _ = again(tmp_path, content)
+    assert frame["x"].to_list() == values
+    assert back == content.encode()
+    frame, form = read_table(tmp_path / "in.csv")
+    finding = f"column 'x' has the unit {unit} in its cells"
+    assert form.source_format.findings == [
+        finding if unit else "column 'x' has thousands separators, which are not written again"
+    ]
+    write_table(frame.with_columns(pl.col("x") * 2), tmp_path / "out.csv", form)
+    lines = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert [line.rpartition(form.dialect.separator)[0].strip('"') for line in lines] == doubled
+
+
+@pytest.mark.parametrize(
+    "cells", ["K50 K51 K7", "12A 13A 14A", "4d 5d 6d", "4a 5a 6a", "12_kg 13 14", "EUR12kg EUR13kg EUR14kg"]
+)
+def test_codes_and_units_that_not_all_cells_share_stay_text(tmp_path, cells):
+    text = "x;y\n" + "".join(f"{cell.replace('_', ' ')};1\n" for cell in cells.split())
+    frame, back, _ = again(tmp_path, text)
+    assert (frame.schema["x"], back) == (pl.String, text.encode())
 
 
 def test_one_cell_settles_what_a_sign_means(tmp_path):

@@ -31,12 +31,23 @@ CASES: dict[str, tuple[Any, str, str]] = {
     "text": (pl.Series([f"{day:%Y-%m-%d}" for day in DAYS]), "date", "day"),
     "text with points": (pd.Series([f"{day:%d.%m.%Y}" for day in DAYS]), "date", "day"),
     "text without zeros": (pl.Series([f"{day.day}.{day.month}.{day.year}" for day in DAYS]), "date", "day"),
+    "numbers": (pl.Series([int(f"{day:%Y%m%d}") for day in DAYS]), "date", "day"),
+    "numbers, short": (pd.Series([int(f"{day:%Y%m%d}") for day in DAYS], dtype="int32"), "date", "day"),
+    "numbers and holes": (pd.Series([*(float(f"{day:%Y%m%d}") for day in DAYS), np.nan]), "date", "day"),
+    "numbers and holes of pandas": (
+        pd.Series([*(int(f"{d:%Y%m%d}") for d in DAYS), None], dtype="Int64"),
+        "date",
+        "day",
+    ),
+    "numbers of Arrow": (pa.chunked_array([pa.array([int(f"{day:%Y%m}") for day in DAYS])]), "date", "month"),
     "text with times": (pl.Series([f"{stamp:%Y-%m-%d %H:%M}" for stamp in STAMPS]), "datetime", "minute"),
 }
 
 
 def listed(series: Any) -> list[Any]:
-    return [None if cell != cell else cell for cell in nw.from_native(series, series_only=True).to_list()]
+    return [
+        None if cell is pd.NA or cell != cell else cell for cell in nw.from_native(series, series_only=True).to_list()
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -66,8 +77,16 @@ def test_they_come_back_as_they_were(name: str) -> None:
         pl.Series([1.0, 2.0, 3.0]),
         pd.Series([dt.date(2020, 1, 1), "x", 3.0]),
         pl.Series([None, None], dtype=pl.Date),
+        pl.Series([20230229, 20230101, 20230102]),
+        pl.Series([20231301, 20230101, 20230102]),
+        pl.Series([20230100, 20230101, 20230102]),
+        pl.Series([99991231, 20230101, 20230102]),
+        pl.Series([20230101.5, 20230102, 20230103]),
+        pl.Series([20230101, 20230102] * 9),
+        pl.Series([202301, 202302, 202303] * 9),
+        pl.Series(range(1950, 2010)),
     ],
-    ids=range(8),
+    ids=range(16),
 )
 def test_what_is_no_date_is_none(series: Any) -> None:
     assert read_times(nw.from_native(series, series_only=True)) is None

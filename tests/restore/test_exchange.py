@@ -67,7 +67,9 @@ class Case:
         gradient = self.gradient() if gradient is None else gradient
         loss = (self.inverse, gradient, self.fitted.copy(), EMPHASIS.copy())
         arrays = (self.features, self.weights.copy(), self.marks, self.moving)
-        return int(exchange(*arrays, loss, block, np.uint64(seed)))
+        rows = len(self.features)
+        starts = np.r_[np.arange(0, rows, block), rows]
+        return int(exchange(*arrays, loss, starts, np.uint64(seed)))
 
 
 def case(

@@ -36,7 +36,7 @@ from microveil.papers.reproduce import about
 from microveil.papers.reproduce import reproduce as reproduced
 from microveil.report import study_texts, twin, write_texts
 from microveil.report.command_line import protect_words
-from microveil.storage.atomic import atomic_targets, check_place, shown
+from microveil.storage.atomic import atomic_targets, check_new, check_place, shown
 from microveil.storage.disk_columns import memory_in_bytes
 
 
@@ -99,6 +99,7 @@ def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: 
     pages = [] if asked.report is None else [asked.report, twin(asked.report)]
     for path in pages:
         check_place(path, _files(source, asked.store))
+        check_new(path, overwrite=asked.overwrite)
     frame, _ = read(source, quiet, ReadOptions.of(asked))
     with _noted_in(asked.store), progress(quiet) as tell:
         study = studies.compare(frame, **{**asked.only(Compare), "measures": measures}, progress=tell)
@@ -166,6 +167,7 @@ def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> Non
         if save.suffix.lower() not in (".toml", ".json"):
             raise ParameterError(f"--save: {shown(save)} is neither TOML nor JSON", "name it ....toml or ....json")
         check_place(save, _files(source))
+        check_new(save, overwrite=asked.overwrite)
     frame, file_format = read(source, quiet=False, reading=ReadOptions.of(asked))
     description = catalogue.describe(frame)
     if save is not None:

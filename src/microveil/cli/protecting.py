@@ -81,4 +81,4 @@ def _protect(job: Job, *, as_json: bool, quiet: bool) -> None:
 
 
 def _read(quiet: bool, source: Place, reading: Any) -> tuple[Any, Any]:
-    return read(source, quiet, reading)
+    return read(source, quiet, reading, findings=False)

@@ -33,8 +33,11 @@ def progress(quiet: bool, size: int = LONG, least: int = LONG) -> Iterator[Tell]
         yield tell
 
 
-def read(source: Place, quiet: bool, reading: ReadOptions | None = None) -> tuple[Any, Any]:
-    """The table in a file or database, and its format; what was found out about that is said."""
+def read(source: Place, quiet: bool, reading: ReadOptions | None = None, *, findings: bool = True) -> tuple[Any, Any]:
+    """The table in a file or database, and its format; what was found out about that is said.
+
+    Those `findings` that are also warnings of a release need not be said here.
+    """
     file = file_of(source)
     size = file.stat().st_size if file is not None and file.is_file() else 0
     with progress(quiet, size) as tell:
@@ -42,6 +45,8 @@ def read(source: Place, quiet: bool, reading: ReadOptions | None = None) -> tupl
         frame, file_format = read_table(source, reading)
     if not quiet and not file_format.source_format.is_plain:
         say(f"{source} read as: {file_format.description}")
+    for finding in file_format.source_format.findings if findings and not quiet else ():
+        say(f"{source}: {finding}")
     return frame, file_format
 
 

@@ -2,16 +2,11 @@
 
 Around the pipeline it sets aside what is not perturbed (constant columns, columns that follow from others, the
 places of missing cells) and puts it back.
-
-Where each column gets its own distribution again, columns are mapped one by one, which breaks a sum that holds in most
-rows but not in all. Where there is such a sum, the gap is mapped in the place of the total. Which is better depends on
-the data: how well a logistic regression tells the results from the original, and how much of its statistics is lost,
-decides, and not the name of the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -21,26 +16,22 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, MicroveilError
 from microveil.core.moments import Profile, moments, pair_moments
-from microveil.core.rng import Stream, Streams
+from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.clusters import clustered
 from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, joined_spectrum, protected
+from microveil.engines.restoring import Restored, restored
+from microveil.engines.row_limits import close_orders, limited
 from microveil.engines.rows import Progress, RunContext, check_holes, gridding
 from microveil.engines.set_aside import SetAside, Totals, altered_variance, dependence_of, places_of, rebuild_map
-from microveil.measures.utility.information_loss import pil
-from microveil.measures.utility.propensity import MOST_COLUMNS, propensity_3
 from microveil.methods import Plan
 from microveil.restore import (
     Enforcement,
-    Marginal,
-    Marginals,
-    Settled,
     arrange_beside,
     calibrate,
     completed,
     enforced,
-    mapped,
     outnumbered,
     recalibrated,
     with_means,
@@ -48,7 +39,7 @@ from microveil.restore import (
 from microveil.rules.column_rules import NOTHING_KNOWN, ColumnRules
 from microveil.rules.domain import Domain
 from microveil.rules.linear_rules import LinearRule
-from microveil.rules.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
+from microveil.rules.orders import OrderRule
 from microveil.rules.ratios import RatioRule
 
 
@@ -190,6 +181,7 @@ def _run_stratum(
         later = partial(rebuild_map, dependence, table.confidential_names)
         pipeline = partial(protected, context, core, summary, places, later, aside.varying)
     columns, spectrum = pipeline()
+    place = {j: at for at, j in enumerate(chosen)}
     mapping = None
     if plan.maps_values:
         context.progress("arranging values", 0.9)
@@ -203,7 +195,12 @@ def _run_stratum(
             lambda free: enforced(free, _domains(table, chosen, rules, mapped=False), present, core.weights, ())[0],
             present,
             context.stream("marginals"),
+            close_orders(core, _among((*rules.orders, *rules.found_orders), place), present),
         )
+        if mapping is not None and not plan.exact:
+            mapping = limited(mapping, aside, core, present, context.stream("limits"))
+            rules = replace(rules, orders=(*rules.orders, *mapping.kept_orders))
+            aside = replace(aside, rules=rules)
         columns = pipeline()[0] if mapping is None else mapping.columns
         mapping = mapping and mapping.renumbered(dict(enumerate(chosen)))
     totals = None if holes is None else Totals.with_holes(table, dependence, holes)
@@ -213,9 +210,7 @@ def _run_stratum(
         gridded = gridding(core, summary, extremes.minimum, extremes.maximum)
         columns, spectrum = gridded.of_columns(core, columns), spectrum.with_remark(gridded.remark)
     domains = _domains(table, chosen, rules, mapped=mapping is not None)
-    place = {j: at for at, j in enumerate(chosen)}
-    among = [rule.renumbered(place) for rule in rules.orders if {rule.lower, rule.upper} <= place.keys()]
-    columns, cost = enforced(columns, domains, present, core.weights, among)
+    columns, cost = enforced(columns, domains, present, core.weights, _among(rules.orders, place))
     released, further = aside.in_order(aside.put_back(columns, holes))
     cost = further if cost is None else cost if further is None else cost.combined(further)
     if holes is not None:
@@ -236,6 +231,11 @@ def _run_stratum(
         labels=table.labels.codes if mapping is None else mapping.labels,
         enforcement=cost and replace(cost, columns=frozenset(chosen[j] for j in cost.columns)),
     )
+
+
+def _among(orders: Sequence[OrderRule], place: Mapping[int, int]) -> list[OrderRule]:
+    """The orders between columns that have a place, by their places."""
+    return [rule.renumbered(place) for rule in orders if {rule.lower, rule.upper} <= place.keys()]
 
 
 def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules: list[LinearRule]) -> Outcome:
@@ -339,106 +339,6 @@ def _worst(parts: Sequence[Restored | None]) -> Restored | None:
         return None
     worst = max(mapped, key=lambda part: part.settled.correlation if part.settled else 0.0)
     in_all = [rule for rule in worst.near_rules if all(rule in part.near_rules for part in mapped)]
-    return replace(worst, near_rules=in_all)
-
-
-UNSETTLED = 0.1
-"""Difference of correlations from which on the columns may be better left free, which is then measured."""
-
-OWED = 0.9
-"""Share of rows from which on a sum is a rule with errors, and its users must find it again; below, it is a relation
-like others, and worth what other measures say."""
-
-
-@dataclass(frozen=True, repr=False)
-class Restored:
-    """Released columns and labels, how near their correlations came, and sums that hold in most rows and still do.
-
-    Without exchanges nobody has looked how near they came.
-    """
-
-    columns: list[Array]
-    settled: Settled | None
-    labels: Sequence[NDArray[np.intp]] = ()
-    near_rules: Sequence[LinearRule] = ()
-
-    def renumbered(self, numbers: Mapping[int, int]) -> Restored:
-        """The same, with rules of columns that have other numbers elsewhere."""
-        return replace(self, near_rules=[rule.renumbered(numbers) for rule in self.near_rules])
-
-
-def restored(
-    step: Marginals,
-    table: Microdata,
-    perturbed: Callable[[], list[Array]],
-    allowed: Callable[[list[Array]], list[Array]],
-    present: Mask | None,
-    stream: Stream,
-) -> Restored | None:
-    """The columns with their distributions given back, as well as it can be done; None if they are better left free.
-
-    `perturbed` gives the perturbed columns, the same at each call: each attempt uses them up. `allowed` gives columns
-    that are left free the values they can have.
-    """
-    if step.marginals == "smoothed" and not step.smooths(table.count):
-        return None
-    if not step.exchange:
-        return Restored(mapped(perturbed(), _marginals(step, table, present, stream)), None)
-    summary = moments(table.confidential.piece, table.count)
-    rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
-    plain = _mapped(step, table, perturbed, present, stream, ())
-    # With so many columns every regression tells the files apart, so that nothing could be compared.
-    many = table.confidential.shape[1] > MOST_COLUMNS
-    labelled = bool(table.labels.names or table.beside.before)  # whose relations come back by exchanges only
-    if step.marginals == "original" or many or not (rules or (_unsettled(plain) and not labelled)):
-        return plain
-    sums = [rule for rule in rules if is_sum(rule)]
-    owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]
-    attempts = [plain, *([_mapped(step, table, perturbed, present, stream, rules)] if rules else [])]
-    losses = [_loss(table, attempt.columns, owed) for attempt in attempts]
-    best = attempts[int(np.argmin(losses))]
-    # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
-    if table.weights is None and not labelled and min(losses) > _loss(table, allowed(perturbed()), owed):
-        return None
-    still = [rule for rule in sums if min(_shares_met(table, best.columns, rule)) >= HOLDS]
-    return replace(best, near_rules=still)
-
-
-def _mapped(
-    step: Marginals,
-    table: Microdata,
-    perturbed: Callable[[], list[Array]],
-    present: Mask | None,
-    stream: Stream,
-    rules: Sequence[LinearRule],
-) -> Restored:
-    """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
-    original = table.with_confidential(gaps(table.confidential.columns, rules))
-    marginals = _marginals(step, original, present, stream)
-    found = arrange_beside(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
-    return Restored(without_gaps(found.columns, rules), found.settled, found.labels)
-
-
-def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: Stream) -> list[Marginal]:
-    """The values each released column will have."""
-    return [
-        step.of(column, None if present is None else present[:, j], stream.child(f"smooth {j}"))
-        for j, column in enumerate(table.confidential.columns)
-    ]
-
-
-def _unsettled(mapped: Restored) -> bool:
-    return mapped.settled is not None and max(mapped.settled.correlation, mapped.settled.rank_correlation) > UNSETTLED
-
-
-def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
-    """How well the files can be told apart, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
-    original, released = table.confidential, Matrix(columns)
-    propensity, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
-    shares = (_shares_met(table, columns, rule) for rule in owed)
-    return propensity + lost + max((before - after for before, after in shares), default=0.0)
-
-
-def _shares_met(table: Microdata, columns: Sequence[Array], rule: LinearRule) -> tuple[float, float]:
-    """In what share of the rows a rule holds, before and after."""
-    return share_met(table.confidential.columns, rule), share_met(columns, rule)
+    costly = list(dict.fromkeys(rule for part in mapped for rule in part.costly_orders))
+    kept = list(dict.fromkeys(rule for part in mapped for rule in part.kept_orders if rule not in costly))
+    return replace(worst, near_rules=in_all, kept_orders=kept, costly_orders=costly)

@@ -253,11 +253,11 @@ class Released:
 def with_stored_digits(released: RowMap, kinds: Mapping[int, Any], cells: Array, rows: slice) -> Array:
     """Released columns of some rows (`cells`) with the digits that they are stored with.
 
-    `kinds` has the type of each column that has fewer, by its number.
+    `kinds` has what rounds each column that has fewer, by its number: a type of numbers, or `np.round`.
     """
     values = released(cells, rows)
     for number, kind in kinds.items():
-        values[number] = values[number].astype(kind)
+        values[number] = kind(values[number])
     return values
 
 

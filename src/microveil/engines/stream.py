@@ -6,12 +6,13 @@ Tables on a disk are permuted with buckets in files, put in order a column at a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
-from typing import IO, ClassVar, TypeVar
+from typing import IO, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from microveil.engines.out_of_core import RemoteOutcome, RemoteTable, stored_col
 from microveil.engines.release_check import Evidence, RemoteComparison
 from microveil.engines.rows import Progress
 from microveil.engines.scores import ShareDone
+from microveil.engines.survey import comparable
+from microveil.intake.from_dates import DateRule, as_days
 from microveil.intake.intake import Intake
 from microveil.intake.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.intake.roles import Roles
@@ -39,9 +42,9 @@ from microveil.intake.sources import (
     scaled_weights,
 )
 from microveil.io.blocks import BlockSource, Labels
-from microveil.io.frames.dataframes import SAMPLE
 from microveil.restore import Marginals
 from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
+from microveil.storage.distinct import DistinctCounter
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,7 +58,7 @@ class FileSource(BatchedSource[BlockSource]):
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """Some columns of numbers, as many rows at a time as the memory allows."""
         for batch in self.opened.batches(list(names), batch_rows(len(self.names), self.shelf.memory)):
-            yield {name: self.opened.numbers(name, batch.column(name))[0] for name in names}
+            yield {name: self.opened.numbers(name, batch.column(name), held=False)[0] for name in names}
 
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role on a disk, but for public ones that are constant."""
@@ -122,29 +125,71 @@ class Written:
     weights: Array | None = None
     """Those of the sample, where they are not at hand with the table."""
 
-    words: Sequence[pa.RecordBatch] = ()
-    """Cells of columns that are not numbers, from all over the file."""
+    unique: float = 0.0
+    """The share of the rows that no other is equal to in what is in clear."""
+
+
+@dataclass(frozen=True, repr=False)
+class OtherColumns:
+    """Columns that are not protected: in clear, numbered anew, or computed from protected dates."""
+
+    in_clear: Sequence[str] = ()
+    renumbered: Mapping[str, DiskColumn] = field(default_factory=dict)
+    from_dates: Sequence[DateRule] = ()
+
+    def types(self, source: BlockSource) -> dict[str, pa.DataType]:
+        """The types of those that get another one."""
+        return {name: pa.int64() if source.is_numeric(name) else pa.string() for name in self.renumbered}
+
+    def made(self, source: BlockSource, rows: slice, new: Mapping[str, Array]) -> dict[str, pa.Array]:
+        """The cells of some rows, of which the protected columns are `new`."""
+        types, made = self.types(source), {}
+        for name, column in self.renumbered.items():
+            numbers = column[rows].astype(np.int64)
+            made[name] = pa.array(numbers, mask=numbers == 0).cast(types[name])
+        for rule in self.from_dates:
+            values = rule.computed(lambda date: as_days(source.times[date], new[date]))
+            made[rule.column] = pa.array(values)
+        return made
 
 
 def write_blocks(
-    columns: FileSource, intake: Intake, outcome: RemoteOutcome, sampled: NDArray[np.intp], file: IO[bytes]
+    columns: FileSource,
+    intake: Intake,
+    outcome: RemoteOutcome,
+    others: OtherColumns,
+    sampled: NDArray[np.intp],
+    file: IO[bytes],
 ) -> Written:
-    """Write the released rows, with the columns that stay as they are, batch by batch.
+    """Write the released rows, with the columns that are not protected, batch by batch.
 
     While a batch is written the next is made and compared with the original, and rows that are `sampled` are kept.
+
+    Args:
+        columns: the file that was read.
+        intake: its table, as it was taken in.
+        outcome: what to make of its rows.
+        others: the columns that are not protected.
+        sampled: rows that are kept.
+        file: what is written.
     """
     source, table, released = columns.opened, intake.table, outcome.table
     if not (isinstance(table, DiskTable) and isinstance(released, DiskTable)):
         raise TypeError("this engine writes tables on a disk")
     names = table.confidential_names
-    kept = [name for name in source.names if name not in set(names)]
+    changed: dict[str, pa.DataType | None] = {name: None for name in names if name not in source.times}
+    changed |= others.types(source)
+    gone = {*names, *others.renumbered, *(rule.column for rule in others.from_dates)}
+    kept = [name for name in source.names if name not in gone]
     batches = list(table.batches(2 * len(source.names)))
     rows = batches[0].stop
     unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
-    sink = source.sink(file, names)
+    sink = source.sink(file, changed)
+    counter = DistinctCounter(columns.shelf, table.count, columns.shelf.memory // SHARE)
     comparison = RemoteComparison(table, intake.profile.moments)
     wanted = np.arange(table.count) if comparison.of_rows else sampled
-    short = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
+    short: dict[int, Any] = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
+    short |= {number: np.round for number, name in enumerate(names) if name in source.times}
     stored = partial(with_stored_digits, outcome.released, short)
 
     def see(made: Array, piece: slice) -> tuple[Array, Array, Array]:
@@ -157,26 +202,26 @@ def write_blocks(
         values = np.empty((len(names), batch.stop - batch.start))
         return values, released.made(stored, batch, values, see, first=outcome.released.reads)
 
-    words = [name for name in kept if not source.is_numeric(name)]
-    apart = max(-(-table.count // SAMPLE), 1)
-    some: list[pa.RecordBatch] = []
     seen: list[tuple[Array, Array, Array]] = []
-    with ThreadPoolExecutor(1) as ahead:
+    with closing(sink), ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(made, batches[0])
         for number, batch in enumerate(batches):
             values, seen_in_batch = coming.result()
             seen += seen_in_batch
             if number + 1 < len(batches):
                 coming = ahead.submit(made, batches[number + 1])
-            others = next(unchanged)
-            if words and others is not None:
-                some.append(others.select(words).take(np.arange(-batch.start % apart, others.num_rows, apart)))
-            sink.write(others, dict(zip(names, values, strict=True)))
+            same = next(unchanged)
+            if others.in_clear and same is not None:
+                counter.add(comparable(source, same, others.in_clear))
+            new: dict[str, Any] = dict(zip(names, values, strict=True))
+            made_of_it = others.made(source, batch, new)
+            new |= {name: form.stored(new[name]) for name, form in source.times.items() if name in new}
+            sink.write(same, {**new, **made_of_it})
             columns.progress("writing the file", 0.6 + 0.4 * batch.stop / table.count)
-    sink.close()
     sums, before, after = zip(*seen, strict=True)
     proof, odd = comparison.conclusion(np.sum(sums, axis=0), np.hstack(after))
-    return Written(proof, odd, np.hstack(before), np.hstack(after), bool(short), words=some)
+    unique = counter.counts()[1] / table.count
+    return Written(proof, odd, np.hstack(before), np.hstack(after), bool(short), unique=unique)
 
 
 Seen = TypeVar("Seen")

@@ -1,7 +1,7 @@
 """What can be said of the columns of a table without giving any of its values away, but for labels that never meet.
 
 It is what `protect` finds by itself, by the same searches: codes, domains, rules; and what it does not act on: sums
-with exceptions, orders, heaps at round numbers, columns that look like identifiers.
+with exceptions, heaps at round numbers, columns that look like identifiers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from microveil.rules.domain import Domain, learnt_domain
 from microveil.rules.heaping import heaping
 from microveil.rules.linear_rules import LinearRule, dependence_among
 from microveil.rules.near_rules import NearSum, find_near_sums
-from microveil.rules.orders import OrderRule, find_orders
+from microveil.rules.orders import MOST_COST, OrderRule, find_orders, implied_orders
 from microveil.rules.ratios import RatioRule, find_ratios
 
 _UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*$")
 UNITS = {"pct": "%", "percent": "%", "eur": "EUR", "usd": "USD", "gbp": "GBP", "kg": "kg", "km": "km", "kwh": "kWh"}
 """Last words of a column's name that are units."""
+
+
+ORDERS_ARE = f"kept by veil, unless that costs more than {MOST_COST:g} of a rank correlation; counted by other methods"
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Description:
     """A table: its columns, and the rules between them.
 
     `rules` hold in every row, `near_rules` but for some rows, and `orders` say which column is never above which.
+    `treatments` tells what `protect` does with each of them.
     """
 
     rows: int
@@ -99,6 +103,7 @@ class Description:
     ratios: list[dict[str, str]]
     relations: Relations = field(default_factory=Relations)
     """Columns that follow from labels, dates or units, and labels that never meet."""
+    treatments: dict[str, str] = field(default_factory=dict)
 
     @property
     def identifiers(self) -> dict[str, str]:
@@ -151,9 +156,9 @@ def describe_table(frame: Frame) -> Description:
         near_rules=[
             {"rule": near.rule.sentence(names), "exceptions": near.exceptions, "rows": near.rows} for near in found.near
         ],
-        orders=[{"lower": names[o.lower], "upper": names[o.upper], "enforce": False} for o in found.orders],
+        orders=[{"lower": names[o.lower], "upper": names[o.upper], "enforce": "if_cheap"} for o in found.orders],
         sums=[
-            *(_as_sum(rule, names) for rule in found.exact if rule.constant == 0),
+            *(_as_sum(rule, names) for rule in found.exact if rule.round_constant is not None),
             *({**_as_sum(n.rule, names), "exceptions": n.exceptions, "enforce": False} for n in found.near),
         ],
         ratios=[
@@ -161,18 +166,19 @@ def describe_table(frame: Frame) -> Description:
             for r in found.ratios
         ],
         relations=find_relations(frame, kinds),
+        treatments=found.treatments(names),
     )
 
 
 def _text_column(frame: Frame, name: str) -> ColumnDescription:
-    return ColumnDescription(name, "text", frame.missing(name), frame.distinct(name))
+    return ColumnDescription(name, "text", frame.missing(name), frame.levels(name))
 
 
 def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     """The description, and the column without its codes."""
     values = frame.numbers(name)
     if not frame.is_held(name):
-        return ColumnDescription(name, "beyond float64", frame.missing(name), frame.distinct(name)), values
+        return ColumnDescription(name, "beyond float64", frame.missing(name), frame.levels(name)), values
     present = values[~np.isnan(values)]
     missing = values.size - present.size
     if present.size == 0 or np.isinf(present).any():
@@ -223,9 +229,10 @@ def _unit(name: str) -> str:
 
 
 def _as_sum(rule: LinearRule, names: Sequence[str]) -> dict[str, Any]:
-    entry = {"total": names[rule.column], "parts": [names[j] for j in rule.terms]}
-    plain = set(rule.terms.values()) == {1.0}
-    return entry if plain else {**entry, "coefficients": [float(c) for c in rule.terms.values()]}
+    entry: dict[str, Any] = {"total": names[rule.column], "parts": [names[j] for j in rule.terms]}
+    if set(rule.terms.values()) != {1.0}:
+        entry["coefficients"] = [float(c) for c in rule.terms.values()]
+    return {**entry, "constant": rule.constant} if rule.constant else entry
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,6 +243,17 @@ class _Rules:
     near: Sequence[NearSum] = ()
     ratios: Sequence[RatioRule] = ()
     orders: Sequence[OrderRule] = ()
+
+    def treatments(self, names: Sequence[str]) -> dict[str, str]:
+        """What `protect` does with each rule, by its sentence."""
+        told = {rule.sentence(names): f"kept: {names[rule.column]} is computed from the others" for rule in self.exact}
+        told |= {near.rule.sentence(names): "kept only if the dictionary of the columns says so" for near in self.near}
+        told |= {
+            ratio.sentence(names): f"kept: {names[ratio.column]} is computed from the others, where no moment is "
+            "promised exactly"
+            for ratio in self.ratios
+        }
+        return told | {order.sentence(names): ORDERS_ARE for order in self.orders}
 
     @classmethod
     def among(cls, values: Matrix, identifiers: Collection[int]) -> _Rules:
@@ -260,14 +278,3 @@ class _Rules:
         orders = find_orders(values, implied_orders(values, [*exact, *(sum_.rule for sum_ in near)]))
         between_amounts = [order for order in orders if not {order.lower, order.upper} & set(identifiers)]
         return cls(exact, near, ratios, between_amounts)
-
-
-def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:
-    """A part of a sum is not above the total, where all parts are at least 0."""
-    least = [float(np.nanmin(column)) for column in values.columns]
-    return {
-        (part, rule.column)
-        for rule in rules
-        if all(least[j] >= 0 and c >= 1 for j, c in rule.terms.items())
-        for part in rule.terms
-    }

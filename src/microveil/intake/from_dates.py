@@ -6,15 +6,16 @@ rows: the day of the survey, which need not be known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.io.frames.dataframes import Frame
-from microveil.io.frames.times import MICROSECONDS
+from microveil.io.frames.times import MICROSECONDS, TimeForm
 
 Days = NDArray[np.datetime64]
 
@@ -47,24 +48,37 @@ class DateRule:
         end = f" until {self.until}" if self.until else ""
         return f"{self.column} follows from {self.date}: {self.part}{end}"
 
-    def computed(self, frame: Frame) -> Array:
-        """The column, from the dates of a table."""
-        days = days_in(frame, self.date)
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The columns of dates that it takes."""
+        return (self.date,) if self.until is None else (self.date, self.until)
+
+    def computed(self, days_of: Callable[[str], Days]) -> Array:
+        """The column, from what gives the days of a column of dates."""
+        days = days_of(self.date)
         if self.part in PARTS:
             return _where(days, PARTS[self.part](days))
-        end = np.full(days.shape, self.day) if self.until is None else days_in(frame, self.until)
+        end = np.full(days.shape, self.day) if self.until is None else days_of(self.until)
         return completed_years(days, end)
+
+    def holds(self, days_of: Callable[[str], Days], values: Array) -> bool:
+        """Does the column follow in all of some rows?"""
+        return np.array_equal(self.computed(days_of), values, equal_nan=True)
 
 
 def days_in(frame: Frame, name: str) -> Days:
     """The days of a column of dates or datetimes that counts as numbers; NaT where a cell is missing."""
-    found = frame.times[name]
-    steps = np.where(np.isnan(found.numbers), 0, found.numbers).astype(np.int64)
-    if found.unit == "month":
+    return as_days(frame.times[name], frame.times[name].numbers)
+
+
+def as_days(form: TimeForm, numbers: Array) -> Days:
+    """Numbers of steps as days."""
+    steps = np.where(np.isnan(numbers), 0, numbers).astype(np.int64)
+    if form.unit == "month":
         days = steps.astype("datetime64[M]").astype("datetime64[D]")
     else:
-        days = (steps * MICROSECONDS[found.unit]).astype("datetime64[us]").astype("datetime64[D]")
-    days[np.isnan(found.numbers)] = np.datetime64("NaT")
+        days = (steps * MICROSECONDS[form.unit]).astype("datetime64[us]").astype("datetime64[D]")
+    days[np.isnan(numbers)] = np.datetime64("NaT")
     return days
 
 
@@ -88,33 +102,31 @@ def _where(days: Days, values: Array) -> Array:
 
 def find_date_rules(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
     """For each of some columns of numbers the rule by which it follows from dates in every row, if there is one."""
+    first = (next(date_rules_of(frame, column), None) for column in columns)
+    return [rule for rule in first if rule is not None]
+
+
+def date_rules_of(frame: Frame, column: str) -> Iterator[DateRule]:
+    """All rules by which a column of numbers follows from dates in every row."""
+    values = frame.numbers(column)
+    whole = values[~np.isnan(values)]
+    if whole.size < FEWEST or not (whole == np.round(whole)).all() or np.unique(whole).size < DIFFERENT:
+        return
     dates = [name for name, found in frame.times.items() if found.kind != "time"]
-    found = []
-    for column in columns:
-        values = frame.numbers(column)
-        present = ~np.isnan(values)
-        whole = values[present]
-        if whole.size < FEWEST or not (whole == np.round(whole)).all() or np.unique(whole).size < DIFFERENT:
-            continue
-        rule = next((rule for date in dates for rule in _rules_of(frame, column, date, dates, values)), None)
-        found += [rule] if rule is not None else []
-    return found
+    days_of = partial(days_in, frame)
+    for date in dates:
+        rules = [DateRule(column, date, part) for part in PARTS]
+        rules += [DateRule(column, date, until=other) for other in dates if other != date]
+        yield from (rule for rule in rules if rule.holds(days_of, values))
+        dated = (DateRule(column, date, day=day) for day in _days_for_all(days_of(date), values))
+        yield from (rule for rule in dated if rule.holds(days_of, values))
 
 
-def _rules_of(frame: Frame, column: str, date: str, dates: Sequence[str], values: Array) -> list[DateRule]:
-    """Those of the possible rules between a column and a date that hold in every row."""
-    rules = [DateRule(column, date, part) for part in PARTS]
-    rules += [DateRule(column, date, until=other) for other in dates if other != date]
-    day = _one_day_for_all(days_in(frame, date), values)
-    rules += [] if day is None else [DateRule(column, date, day=day)]
-    return [rule for rule in rules if np.array_equal(rule.computed(frame), values, equal_nan=True)]
-
-
-def _one_day_for_all(days: Days, values: Array) -> np.datetime64 | None:
-    """A day up to which all ages are right: not before any birthday that was had, and before all next ones."""
+def _days_for_all(days: Days, values: Array) -> Iterator[np.datetime64]:
+    """Days up to which all ages are right: not before any birthday that was had, and before all next ones."""
     there = ~np.isnat(days) & ~np.isnan(values)
     if not there.any() or (values[there] < 0).any() or (values[there] > 150).any():
-        return None
+        return
     birth, years = days[there], values[there].astype(np.int64)
     # Within a few days, as years differ: the rule is checked with each day of the range.
     months = birth.astype("datetime64[M]")
@@ -123,5 +135,4 @@ def _one_day_for_all(days: Days, values: Array) -> np.datetime64 | None:
     coming = ((months + 12 * (years + 1)).astype("datetime64[D]") + offset).min()
     for day in np.arange(had, min(coming, had + 400) + 1):
         if np.array_equal(completed_years(birth, np.full(birth.shape, day)), years.astype(float)):
-            return np.datetime64(day, "D")
-    return None
+            yield np.datetime64(day, "D")

@@ -53,12 +53,11 @@ def identifier_reason(frame: Frame, name: str) -> str:
 
 def _of_numbers(frame: Frame, name: str) -> str:
     """Amounts may be different in every row, too: numbers are known by the column's name, or by counting the rows."""
-    values = frame.numbers(name)
-    first = values[:SAMPLE]
+    first = frame.numbers(name)[:SAMPLE]
     if frame.count < FEWEST_ROWS or not (first == np.round(first)).all():  # nor with a missing cell
         return ""
     steps = np.diff(first)
-    if steps[0] != 0 and (steps == steps[0]).all() and (np.diff(values) == steps[0]).all():
+    if steps[0] != 0 and (steps == steps[0]).all() and frame.rises_evenly(name):
         return "it numbers the rows"
     return "its name says so" if _is_called_so(name) else ""
 

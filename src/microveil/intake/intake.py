@@ -34,6 +34,7 @@ from microveil.io.frames.validation import SMALLEST_TABLE, check_values
 from microveil.rules.column_rules import ColumnRules
 from microveil.rules.domain import Domain, learnt_domain
 from microveil.rules.label_rules import LabelRules
+from microveil.rules.orders import find_orders
 from microveil.rules.ratios import find_ratios
 
 Rules = str | Path | Mapping[str, Any] | None
@@ -147,7 +148,8 @@ def _found_rules(table: Microdata, profile: Profile) -> ColumnRules:
     """Rules and domains that the data look like."""
     columns = table.confidential.columns
     learnt = [learnt_domain(column, *profile.extremes(table.public + j)) for j, column in enumerate(columns)]
-    return ColumnRules(found_ratios=find_ratios(Matrix(columns)), learnt=learnt)
+    values = Matrix(columns)
+    return ColumnRules(found_ratios=find_ratios(values), learnt=learnt, found_orders=find_orders(values))
 
 
 def _declared_rules(dictionary: Dictionary, table: Microdata) -> ColumnRules:
@@ -160,6 +162,7 @@ def _declared_rules(dictionary: Dictionary, table: Microdata) -> ColumnRules:
         ratios=declared_ratios(dictionary, names, values),
         declared=declared if any(domain != Domain() for domain in declared) else (),
         orders=declared_orders(dictionary, names, values),
+        found_orders=declared_orders(dictionary, names, values, enforce="if_cheap"),
         watched=watched_rules(dictionary, names, values),
     )
 

@@ -1,7 +1,8 @@
 """Kinds of columns: what a column is decides what happens to it. This is the one place that finds it out.
 
 amount, count            numbers: perturbed
-date, datetime, time     amounts on the line of time: perturbed, in the precision they have
+date, datetime, time     amounts on the line of time: perturbed, in the precision they have; whole numbers that are all
+                         dates (20260131, 202601) are dates, too, but years alone are counts
 category, ordered        labels, or numbers that stand for labels: perturbed by methods that can
 identifier, free text    left out of the release
 unit                     an identifier that several rows share: numbered anew, in a secret order
@@ -45,6 +46,8 @@ FEW_LEVELS, MANY_CODES, ROWS_PER_LEVEL = 50, 500, 5
 """An identifier of at most so many different values is a label; whole numbers that are called codes are, too, with at
 most so many, each of at least so many rows on average."""
 
+EXAMPLES: Final = {"day": "20260131", "month": "202601"}
+
 NEARLY_UNIQUE = 0.9
 """Share of different texts among the rows from which on they name the records."""
 
@@ -61,6 +64,12 @@ _CODE_NAMES: Final = re.compile(
         | drg | diagnosis | ward | department | dept | zip | zipcode | postcode | plz | stratum | party | language""",
     re.VERBOSE,
 )
+_DATE_NAMES: Final = re.compile(r"date|dates|datum|day|dat|dob|birth|born|month|period|geb|ym|ymd|yyyymm(dd)?")
+_YEAR_NAMES: Final = re.compile(r"years?|yr|jahr(gang)?|geburtsjahr|ann[oé]e?|año|anno|vintage|cohort")
+YEARS: Final = (1900, 2100)
+CERTAIN_DATES: Final = 10
+"""Different numbers such as 20260131 from which on they are dates whatever the column is called."""
+
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
 
 
@@ -119,29 +128,34 @@ def _found(frame: Frame, name: str) -> ColumnKind:
 
 
 def _of_numbers(frame: Frame, name: str) -> ColumnKind:
-    values = frame.numbers(name)
-    present = values[~np.isnan(values)]
-    if present.size == 0:
+    present, low, high = frame.extent(name)
+    if present == 0:
         return ColumnKind("constant", "no values")
-    few = present.size < SMALLEST_TABLE  # one or two answers are no constant
-    if not few and present.min() == present.max() and frame.distinct(name) == 1:  # long numbers, too, not only doubles
+    few = present < SMALLEST_TABLE  # one or two answers are no constant
+    if not few and low == high and frame.levels(name) == 1:  # long numbers, too, not only doubles
         return ColumnKind("constant", "one value")
-    whole = bool((present[:SAMPLE] == np.round(present[:SAMPLE])).all() and (present == np.round(present)).all())
-    if not whole:
+    if not frame.is_whole(name):
         return ColumnKind("amount")
+    times = frame.time_column(name)
+    if times is not None:
+        doubtful = frame.levels(name) < CERTAIN_DATES and not _is_called(name, _DATE_NAMES)
+        return ColumnKind("date", f"to the {times.unit}, in numbers such as {EXAMPLES[times.unit]}", doubtful)
     if reason := identifier_reason(frame, name):
         return _identifier(frame, name, reason)
-    if _is_called_a_code(name):
-        levels = np.unique(present).size
-        if levels <= MANY_CODES and levels * ROWS_PER_LEVEL <= present.size:
+    years = YEARS[0] <= low and high <= YEARS[1]
+    if years and (_is_called(name, _YEAR_NAMES) or not _is_called(name, _CODE_NAMES)):
+        return ColumnKind("count", "numbers that can be years: whole steps on their line, not labels")
+    if _is_called(name, _CODE_NAMES):
+        levels = frame.levels(name)
+        if levels <= MANY_CODES and levels * ROWS_PER_LEVEL <= present:
             return ColumnKind(
                 "category", f"{levels} whole numbers, and its name says that they are codes", doubtful=True
             )
-    return ColumnKind("count" if present.min() >= 0 else "amount")
+    return ColumnKind("count" if low >= 0 else "amount")
 
 
 def _of_text(frame: Frame, name: str) -> ColumnKind:
-    levels = frame.distinct(name)
+    levels = frame.levels(name)
     if levels == 0 or (levels == 1 and not frame.missing(name)):  # who has an answer at all is an answer
         return ColumnKind("constant", "one value" if levels else "no values")
     if frame.has_order(name):
@@ -157,7 +171,7 @@ def _of_text(frame: Frame, name: str) -> ColumnKind:
 
 def _identifier(frame: Frame, name: str, reason: str) -> ColumnKind:
     """An identifier of the rows, or one that some share; labels of many rows are categories, whatever their name."""
-    levels = frame.distinct(name)
+    levels = frame.levels(name)
     rows = frame.count / max(levels, 1)
     if levels >= NEARLY_UNIQUE * frame.count:
         return ColumnKind("identifier", reason)
@@ -172,5 +186,5 @@ def _is_free(frame: Frame, name: str) -> bool:
     return bool(words >= WORDS or np.mean([len(cell) for cell in cells] or [0]) >= LENGTH)
 
 
-def _is_called_a_code(name: str) -> bool:
-    return any(_CODE_NAMES.fullmatch(word.lower()) for word in _WORDS.findall(name))
+def _is_called(name: str, words: re.Pattern[str]) -> bool:
+    return any(words.fullmatch(word.lower()) for word in _WORDS.findall(name))

@@ -11,7 +11,7 @@ import numpy as np
 from microveil.core.errors import DataError, ParameterError
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, declared_kinds, find_kinds
-from microveil.intake.roles import Choice, Roles, named
+from microveil.intake.roles import Choice, named
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame
 
@@ -51,8 +51,9 @@ class Treatment:
 
     @property
     def times(self) -> tuple[str, ...]:
-        """Columns of dates and times."""
-        return tuple(name for name, found in self.kinds.items() if found.kind in TIMES)
+        """Columns of dates and times that are in the release."""
+        gone = {*self.dropped, *self.left_out}
+        return tuple(name for name, found in self.kinds.items() if found.kind in TIMES and name not in gone)
 
     @property
     def no_role(self) -> tuple[str, ...]:
@@ -62,11 +63,6 @@ class Treatment:
     def without_roles(self, computed: Sequence[str]) -> Treatment:
         """The same, with some columns that are computed from others, and so neither protected nor in clear."""
         return replace(self, computed=tuple(computed), kept=tuple(n for n in self.kept if n not in computed))
-
-    def in_clear(self, frame: Frame, roles: Roles) -> list[str]:
-        """The columns that are released as they are, but for those that say nothing."""
-        constant = {name for name, found in self.kinds.items() if found.kind == "constant"}
-        return [name for name in frame.names if name in {*roles.shown, *self.kept} - constant]
 
     def remarks(self, labels: Collection[str], in_clear: Sequence[str], unique: float) -> list[str]:
         """What there is to say of columns: those in clear first, then those that were not simply perturbed.
@@ -85,10 +81,13 @@ class Treatment:
             f"column '{name}' is numbered anew, in a random order: rows that shared a number still do"
             for name in self.renumbered
         ]
+        gone = {*self.no_role, *self.named}
+        dates = [name for name in self.times if name not in gone]
         return said + [
-            f"column '{name}' is protected as labels: {found.reason}; say with kinds what it is, if not that"
+            f"column '{name}' is protected as {'labels' if name in labels else 'dates'}: {found.reason}; say with "
+            "kinds what it is, if not that"
             for name, found in self.kinds.items()
-            if found.doubtful and name in labels
+            if found.doubtful and (name in labels or name in dates)
         ]
 
     def unit_of(self, given: Sequence[str]) -> str | None:
@@ -138,6 +137,9 @@ def treat_columns(
     units = named(known, "unit", unit)
     protected = named(known, "confidential", confidential)
     by_name = {*roles, *dropped, *asked, *units}
+    for name in asked:
+        if name in protected:
+            raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
     explicit = {*by_name, *protected}
     left_out = tuple(name for name, of in found.items() if of.kind in LEFT_OUT and name not in explicit)
     shared = [name for name, of in found.items() if of.kind == "unit" and name not in explicit]
@@ -160,7 +162,7 @@ def check_labels(labels: Sequence[str], method: str) -> None:
     if labels:
         raise DataError(
             f"{method} cannot protect labels, and {_listed(labels)} {'have' if len(labels) > 1 else 'has'} some",
-            "use veil, release them as they are with keep, or leave them out with drop",
+            "use veil (in memory), release them as they are with keep, or leave them out with drop",
         )
 
 

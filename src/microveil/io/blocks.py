@@ -6,10 +6,11 @@ of the same shape. The rows of two readings come in the same order, in batches o
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import IO, Any, cast
+from typing import IO, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.late import pa, pc, pl
 from microveil.io.frames.number_types import as_doubles, check_held, decimals_held, wholes_held
+from microveil.io.frames.times import TimeForm
 
 FIRST_ROWS = 10_000
 
@@ -31,15 +33,34 @@ class BlockSource(ABC):
     has_notes: bool = False
     """Has whoever made the file noted something in it?"""
 
+    findings: Sequence[str] = ()
+    """What is to be told of how it is read."""
+
     numeric: Collection[str]
     """The columns that hold numbers."""
 
     hiding: Collection[str] = ()
     """Those of the others that have numbers in them by their type."""
 
+    broken: Collection[str] = ()
+    """Columns that begin as numbers, and go on as something else."""
+
+    times: Mapping[str, TimeForm] = MappingProxyType({})
+    """Columns of dates and times that count as numbers, and how."""
+
+    def only(self, names: Sequence[str], times: Mapping[str, TimeForm]) -> Self:
+        """The same file with some of its columns, of which those of dates and times count as numbers."""
+        new = copy.copy(self)
+        new.names, new.times = list(names), times
+        return new
+
     def is_numeric(self, name: str) -> bool:
         """Does the column hold numbers?"""
-        return name in self.numeric
+        return name in self.numeric or name in self.times
+
+    def typed(self, name: str, column: pa.Array) -> pa.Array | None:  # noqa: ARG002 - others read text
+        """Cells in the type that the column has in the whole file; None if it is another than was known so far."""
+        return column
 
     def hides_numbers(self, name: str) -> bool:
         """Does a column that is not one of numbers have numbers in it by its type?"""
@@ -49,9 +70,19 @@ class BlockSource(ABC):
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, so many rows at a time; only the last batch may be shorter."""
 
-    def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
-        """The cells of a column of numbers as doubles, and how many of them are missing (those are NaN)."""
-        if pa.types.is_decimal(column.type):
+    def numbers(self, name: str, column: pa.Array, *, held: bool = True) -> tuple[Array, int]:
+        """The cells of a column of numbers as doubles, and how many of them are missing (those are NaN).
+
+        Unless they need not be `held`, numbers that doubles do not hold are refused.
+        """
+        if name in self.times:
+            return self.times[name].steps(pa.chunked_array([column])), int(column.null_count)
+        return self._doubles(name, column, held=held)
+
+    def _doubles(self, name: str, column: pa.Array, *, held: bool) -> tuple[Array, int]:
+        if not held:
+            pass
+        elif pa.types.is_decimal(column.type):
             check_held(name, decimals_held(column))
         elif pa.types.is_integer(column.type):
             check_held(name, wholes_held(*pc.min_max(column).as_py().values()))
@@ -62,8 +93,11 @@ class BlockSource(ABC):
         """No more rows will be read."""
 
     @abstractmethod
-    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
-        """What writes a file of the same kind: the same columns, some of them with other values."""
+    def sink(self, file: IO[bytes], changed: Mapping[str, pa.DataType | None]) -> BlockSink:
+        """What writes a file of the same kind with these columns, some of them changed.
+
+        Those get a type, or None: numbers become doubles, unless they have half or single precision.
+        """
 
     def head(self) -> pl.DataFrame:
         """The first rows with all columns, to see what kind of columns they are."""
@@ -78,8 +112,8 @@ class BlockSink(ABC):
     """Changed columns that are stored in half or single precision, and their types."""
 
     @abstractmethod
-    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
-        """Write the next rows: columns that are as they were, and new values for the others."""
+    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array | pa.Array]) -> None:
+        """Write the next rows: columns that are as they were, and numbers or other cells for those that changed."""
 
     def close(self) -> None:  # noqa: B027 - some have nothing to finish
         """No more rows will come."""

@@ -23,6 +23,12 @@ Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML
     numerator = "turnover_total"
     denominator = "employees"
 
+    [[sums]]              # shares: the first is rebuilt as 1 less the others
+    total = "share_food"
+    parts = ["share_rent", "share_other"]
+    coefficients = [-1, -1]
+    constant = 1
+
     [[orders]]
     lower = "wages"
     upper = "turnover_total"
@@ -39,7 +45,8 @@ Found in the data (`rules="infer"`) or declared by the user, as a dict or a TOML
     columns = ["sex", "pregnant"]
     labels = ["m", "yes"]
 
-A rule with `enforce = false` is not kept, but counted: in how many rows it does not hold, before and after.
+A rule with `enforce = false` is not kept, but counted: in how many rows it does not hold, before and after. An order
+with `enforce = "if_cheap"` is treated as one that was found.
 """
 
 from __future__ import annotations
@@ -48,7 +55,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -104,6 +111,7 @@ class SumEntry(Strict):
     total: Name
     parts: tuple[Name, ...] = Field(min_length=1, strict=False)
     coefficients: tuple[Finite, ...] | None = Field(None, strict=False, description="of the parts, if not all are 1")
+    constant: Finite = Field(0.0, description="what is added to the sum: 1 for shares, with coefficients of -1")
     exceptions: int = Field(0, ge=0, description="rows of the original that may break it")
     enforce: bool = Field(True, description="whether it holds in every row of the release, or is only counted")
 
@@ -132,7 +140,9 @@ class OrderEntry(Strict):
     lower: Name
     upper: Name
     exceptions: int = Field(0, ge=0, description="rows of the original that may break it")
-    enforce: bool = Field(True, description="whether it holds in every row of the release, or is only counted")
+    enforce: bool | Literal["if_cheap"] = Field(
+        True, description="whether it holds in every row of the release, is only counted, or kept if it costs little"
+    )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -265,9 +275,11 @@ def declared_rules(dictionary: Dictionary, names: Sequence[str], values: Matrix)
     return rules
 
 
-def declared_orders(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[OrderRule]:
-    """The declared orders as rules between protected columns, after checking that they hold."""
-    kept = [entry for entry in dictionary.orders if entry.enforce and _is_protected(entry, "order", names)]
+def declared_orders(
+    dictionary: Dictionary, names: Sequence[str], values: Matrix, *, enforce: bool | str = True
+) -> list[OrderRule]:
+    """The declared orders that say so of `enforce`, between protected columns, after checking that they hold."""
+    kept = [entry for entry in dictionary.orders if entry.enforce == enforce and _is_protected(entry, "order", names)]
     rules = [_order_rule(entry, names) for entry in kept]
     for entry, rule in zip(kept, rules, strict=True):
         broken = rule.broken(values.columns)
@@ -278,7 +290,7 @@ def declared_orders(dictionary: Dictionary, names: Sequence[str], values: Matrix
 def watched_rules(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[Rule]:
     """Rules that are not kept, but counted."""
     sums = [entry for entry in dictionary.sums if not entry.enforce and set(names) >= set(entry.columns)]
-    orders = [entry for entry in dictionary.orders if not entry.enforce and set(names) >= set(entry.columns)]
+    orders = [entry for entry in dictionary.orders if entry.enforce is not True and set(names) >= set(entry.columns)]
     return [*(_sum_rule(entry, names, values) for entry in sums), *(_order_rule(entry, names) for entry in orders)]
 
 
@@ -308,7 +320,7 @@ def _sum_rule(entry: SumEntry, names: Sequence[str], values: Matrix) -> LinearRu
                 f"rules: the coefficient of {shown(part)} in {shown(entry.total)} makes it too large to be squared",
                 "correct it",
             )
-    return LinearRule(names.index(entry.total), terms)
+    return LinearRule(names.index(entry.total), terms, entry.constant)
 
 
 def _size(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows

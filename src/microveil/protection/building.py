@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from microveil.engines.release_check import Evidence
-from microveil.intake.from_dates import DateRule
+from microveil.intake.from_dates import DateRule, days_in
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import UnitRule
 from microveil.io.frames.dataframes import Frame, open_frame
@@ -104,7 +105,7 @@ def with_computed_columns(
     data = with_columns_from(original, dict.fromkeys(names, (release.data, rows)))
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names])
-        values = rule.computed(frame)
+        values = rule.computed(frame) if isinstance(rule, UnitRule) else rule.computed(partial(days_in, frame))
         data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})
     return replace(release, data=data, rules=[*release.rules, *(rule.sentence for rule in found)])
 

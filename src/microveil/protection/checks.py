@@ -11,13 +11,11 @@ from microveil.core.errors import DataError, ParameterError, one_of
 from microveil.engines import ENGINES
 from microveil.engines.out_of_core import check_eligible
 from microveil.intake.intake import Intake, Rules
-from microveil.intake.roles import Choice, Roles, named
-from microveil.intake.treatment import keeps_rest
-from microveil.io.blocks import BlockSource
+from microveil.intake.roles import named
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import METHODS, Plan
 
-NEED_ALL_ROWS = ("strata", "unit", "drop", "drop_identifiers", "kinds", "keep_notes", "shuffle_rows")
+NEED_ALL_ROWS = ("strata", "unit", "keep_notes", "shuffle_rows")
 """Options that need all rows at once, which a stream and Spark never have."""
 
 
@@ -61,30 +59,17 @@ def check_text_columns(frame: Frame, shown: Collection[str] = ()) -> None:
             )
 
 
-def check_in_clear(columns: Sequence[str], roles: Roles, keep: Choice, *, chosen: bool) -> tuple[str, ...]:
-    """The columns of rows that are not in memory that are released as they are; refuse those nobody has named.
-
-    There, only numbers are protected, and nothing is left out. Whoever has `chosen` the confidential ones has named the
-    others, too.
-    """
-    taken = {*roles.confidential, *roles.shown}
-    others = [name for name in columns if name not in taken]
-    kept = others if keeps_rest(keep) or chosen else named(dict.fromkeys(columns, True), "keep", keep)
-    for name in kept:
-        if name in roles.confidential:
-            raise ParameterError(f"column '{name}' is named twice", "give each column one role, once")
-    open_ones = [name for name in others if name not in kept]
-    if open_ones:
-        listed = ", ".join(f"'{name}'" for name in open_ones[:8]) + (", ..." if len(open_ones) > 8 else "")
-        raise DataError(
-            f"columns without a role that would be released as they are: {listed}",
-            "name them in keep (or keep='rest') if they may be, use engine='memory', which protects or leaves out "
-            "labels, dates and identifiers, or take them out of the file",
-        )
-    return tuple(name for name in columns if name in {*kept, *roles.shown})
+def check_not_broken(broken: Collection[str], untouched: Collection[str]) -> None:
+    """Refuse columns that begin as numbers and go on as something else, but for those that nothing happens to."""
+    for name in broken:
+        if name not in untouched:
+            raise DataError(
+                f"column '{name}' begins as numbers, but has cells further down that are none",
+                "correct them, keep or drop the column, or leave it out of confidential",
+            )
 
 
-def check_other_types(columns: Frame | BlockSource, shown: Collection[str]) -> None:
+def check_other_types(columns: Frame, shown: Collection[str]) -> None:
     """Refuse numbers in columns of other types; those that are `shown` for a reason may be categories."""
     for name in columns.names:
         if name not in shown and columns.hides_numbers(name):
@@ -98,6 +83,8 @@ def check_fits(plan: Plan, intake: Intake) -> None:
     """Is there enough to protect, and do the parameters fit the table?"""
     table, needed = intake.table, METHODS[plan.method].minimum_columns
     names = table.confidential_names
+    if not any(j >= table.public for j in intake.profile.varying()) and not table.labels.names:
+        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if len(names) < needed and not (plan.protects_labels and (table.labels.names or table.beside.before)):
         raise DataError(
             f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
@@ -109,8 +96,6 @@ def check_fits(plan: Plan, intake: Intake) -> None:
             f"confidential: {plan.method} takes at most {most} columns, and there are {len(names)}",
             "use a method of components, such as pca, or protect some columns at a time",
         )
-    if not any(j >= table.public for j in intake.profile.varying()) and not table.labels.names:
-        raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
     if plan.given_draws and table.strata is not None:
         raise ParameterError(f"{next(iter(plan.given_draws))}: does not go with strata", "use one or the other")
     # Values that are exchanged between records until the moments return go by weighted ones.

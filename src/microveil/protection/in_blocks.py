@@ -5,9 +5,10 @@ It is read once onto a disk, protected there, and written batch by batch. Report
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +19,33 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress
-from microveil.engines.memory import Restored
 from microveil.engines.out_of_core import RemoteOutcome, made_columns, run_out_of_core, shown_rows
+from microveil.engines.renumbering import numbered_anew
+from microveil.engines.restoring import Restored
 from microveil.engines.set_aside import altered_variance
-from microveil.engines.stream import DiskTable, FileSource, Written, with_marginals, write_blocks
+from microveil.engines.stream import (
+    DiskTable,
+    FileSource,
+    OtherColumns,
+    Written,
+    batch_rows,
+    with_marginals,
+    write_blocks,
+)
+from microveil.engines.survey import survey_blocks
 from microveil.intake.derivable import check_not_derivable
+from microveil.intake.from_dates import DateRule, as_days
 from microveil.intake.intake import Intake, take_in
-from microveil.intake.roles import named, resolve_roles
-from microveil.intake.treatment import keeps_rest
+from microveil.io.blocks import BlockSource
 from microveil.io.files.formats import ReadOptions
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formulas_counted, formulas_kept
-from microveil.io.frames.dataframes import open_frame
+from microveil.io.frames.times import TimeForm
 from microveil.io.tables import open_blocks
 from microveil.methods import Plan, method_named
 from microveil.options import ProtectFile
 from microveil.protection import checks
 from microveil.protection.building import about_decimals, about_notes, build_release, reporter_of, settings_of
+from microveil.protection.columns import remote_columns, with_columns_said
 from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
 from microveil.release.secret import secret_key
@@ -68,28 +80,26 @@ def protect_blocks(
         closing(open_blocks(source, ReadOptions.of(options))) as file,
         Shelf(temporary_folder(target), size) as shelf,
     ):
-        head = open_frame(file.head())
-        numeric = {name: file.is_numeric(name) for name in file.names}
-        chosen = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
-        kept = [] if keeps_rest(options.keep) else named(numeric, "keep", options.keep)
-        roles = resolve_roles(numeric, **chosen, strata=None, taken_already=kept)
-        on_purpose = {*roles.shown, *kept}
-        if options.confidential is None:
-            checks.check_text_columns(head, on_purpose)
-            checks.check_other_types(file, on_purpose)
-        in_clear = checks.check_in_clear(file.names, roles, options.keep, chosen=options.confidential is not None)
-        columns = FileSource(file, shelf, tell)
-        intake = take_in(columns, roles, options.rules, tell)
-        mostly = check_not_derivable(columns, roles.confidential, options.rules)
+        rows = batch_rows(len(file.names), size)
+        tell("looking at the columns", 0.0)
+        head = survey_blocks(file, shelf, rows)
+        chosen = remote_columns(head, options, plan, partial(_rules_that_hold, file, rows), file.broken)
+        roles, treatment = chosen.roles, chosen.treatment
+        numbered = treatment.renumbered
+        file = file.only(chosen.names, chosen.times)
+        columns = FileSource(file.only([n for n in chosen.read if n not in numbered], chosen.times), shelf, tell)
+        intake = take_in(columns, roles, chosen.rules, tell)
+        mostly = check_not_derivable(columns, roles.confidential, chosen.rules)
         checks.check_fits(plan, intake)
         streams = Streams.from_seed(seed, intake.profile.fingerprint, key)
-        sensitive = checks.sensitive_columns(plan, file.names, intake)
+        sensitive = checks.sensitive_columns(plan, chosen.read, intake)
         found = _protected(plan, intake, sensitive, streams, tell)
+        anew = {name: numbered_anew(file, name, streams, shelf, rows) for name in numbered}
+        others = OtherColumns(chosen.in_clear, anew, chosen.from_dates)
         keeping = formulas_kept() if options.keep_formulas else nullcontext()
         with into.open("wb") as out, keeping, formulas_counted() as counted:
-            written = write_blocks(columns, intake, found, shown_rows(streams, intake.table.count), out)
-        if options.confidential is None:
-            _check_words(written, on_purpose)
+            shown = shown_rows(streams, intake.table.count)
+            written = write_blocks(replace(columns, opened=file), intake, found, others, shown, out)
         done = EngineRun(plan, head, roles, intake, outcome_of(plan, intake, found, written))
         settings = settings_of(plan, roles, options.model_copy(update={"engine": "stream"}))
         before, after = sample_rows(intake.table, written)
@@ -99,12 +109,26 @@ def protect_blocks(
             done, written.proof, target, settings=settings, seed=streams.seed, writer=writer, rounded=rounded
         )
         remarks = [*mostly, *about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
+        remarks += [*file.findings]
         remarks += about_notes(file.has_notes, keep_notes=False)
         if target.suffix.lower() in SPREADSHEETS:
             remarks += about_formulas(sum(counted), file.names, kept=options.keep_formulas)
     tell("done", 1.0)
-    said = [f"released as they are: {', '.join(in_clear)}"] if in_clear else []
-    return replace(release, sample=(before, after), in_clear=in_clear, warnings=[*said, *release.warnings, *remarks])
+    return with_columns_said(replace(release, sample=(before, after)), chosen, written.unique, remarks)
+
+
+def _rules_that_hold(
+    file: BlockSource, rows: int, rules: Sequence[DateRule], forms: Mapping[str, TimeForm]
+) -> list[DateRule]:
+    """Those of some `rules` between dates, which have these `forms`, and other columns that hold in all rows."""
+    left = list(rules)
+    names = dict.fromkeys(name for rule in rules for name in (rule.column, *rule.dates))
+    opened = file.only(list(names), forms)
+    for batch in opened.batches(list(names), rows):
+        cells = {name: opened.numbers(name, batch.column(name))[0] for name in names}
+        days = {name: as_days(form, cells[name]) for name, form in forms.items() if name in cells}
+        left = [rule for rule in left if rule.holds(days.__getitem__, cells[rule.column])]
+    return left
 
 
 def _check_kind(source: Path, target: Path) -> None:
@@ -125,14 +149,6 @@ def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Stream
         plan, table, intake.profile, streams, sensitive=sensitive, known=intake.known, progress=tell
     )
     return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
-
-
-def _check_words(written: Written, on_purpose: Collection[str]) -> None:
-    """Columns of text by cells from all over the file; its beginning has been seen before the work."""
-    import pyarrow as pa
-
-    if written.words:
-        checks.check_text_columns(open_frame(pa.Table.from_batches(written.words)), on_purpose)
 
 
 def sample_rows(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -21,9 +21,9 @@ from microveil.intake.derivable import check_labels_not_derivable, check_not_der
 from microveil.intake.from_dates import DateRule, find_date_rules
 from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among, take_in, with_values
 from microveil.intake.kinds import NUMBERS
-from microveil.intake.roles import Roles, named, regressed, resolve_roles
+from microveil.intake.roles import Roles, named
 from microveil.intake.sources import FrameSource, check_count, share_unique
-from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
+from microveil.intake.treatment import Treatment, keeps_rest
 from microveil.intake.unit_rules import PLACE, UnitRule, Units, find_unit_rules
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
@@ -40,6 +40,7 @@ from microveil.protection.building import (
     settings_of,
     with_computed_columns,
 )
+from microveil.protection.columns import columns_in_clear, numeric_columns, roles_of, treatment_of
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
 from microveil.release.registry import NewRelease
@@ -84,11 +85,13 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     checks.check_engine_in_memory(options.engine)
     plan = method_named(options.method).plan(params)
     key = secret_key(options.secret)
-    treatment = _treatment(whole, options, plan)
+    treatment = treatment_of(whole, options, plan)
     if whole.names:
         check_count(whole.count)
     gone = [*treatment.dropped, *treatment.left_out]
-    released, rest = set_apart(without_columns(whole.source, gone), treatment.index, keep_notes=options.keep_notes)
+    released, rest = set_apart(
+        without_columns(whole.source, gone), treatment.index, keep_notes=options.keep_notes, names=whole.names
+    )
     frame = _opened(whole, released, treatment)
     computed = _computed(frame, options, treatment)
     place = next((rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part == PLACE), None)
@@ -96,15 +99,16 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         treatment = treatment.without_roles([rule.column for rule in computed])
         frame = _opened(whole, without_columns(released, [n for n in treatment.computed if n != place]), treatment)
     rules = rules_among(options.rules, frame.names) if gone or computed else options.rules
-    roles = _roles(frame, options, plan, treatment)
+    roles = roles_of(numeric_columns(frame), options, plan, treatment)
     if options.confidential is None:
-        shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(_numeric(frame), "unit", options.unit)}
+        units = named(numeric_columns(frame), "unit", options.unit)
+        shown = {*roles.shown, *treatment.no_role, *treatment.labels, *units}
         checks.check_text_columns(frame, shown)
         checks.check_other_types(frame, shown)
     roles = with_values(frame, roles) if options.confidential is None else roles
-    clear = treatment.in_clear(frame, roles)
+    clear = columns_in_clear(frame.names, roles, treatment)
     said = check_labels_not_derivable(frame, roles.labels, clear)
-    unit = treatment.unit_of(named(_numeric(frame), "unit", options.unit))
+    unit = treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
     one = _OneRelease(plan, whole, options, roles, seed, key, tell)
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
@@ -122,7 +126,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     release = dataclasses.replace(
         release,
         kinds={name: found.kind for name, found in treatment.kinds.items()},
-        in_clear=tuple(clear),
+        in_clear=clear,
         unique_in_clear=unique,
         warnings=list(dict.fromkeys([*release.warnings, *said])),
     )
@@ -177,24 +181,6 @@ def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
     return frame
 
 
-def _numeric(frame: Frame) -> dict[str, bool]:
-    return {name: frame.is_numeric(name) for name in frame.names}
-
-
-def _treatment(frame: Frame, options: Protect, plan: Plan) -> Treatment:
-    """What becomes of the columns that have no role."""
-    numeric = _numeric(frame)
-    by_method = plan.named_columns
-    used = [*regressed(numeric, "public", options.public).columns]
-    chosen = {"strata": options.strata, "weight": options.weight, **by_method.get("groups", {})}
-    used += [name for role, choice in chosen.items() for name in named(numeric, role, choice)]
-    for role, choice in by_method.get("regressors", {}).items():
-        used += regressed(numeric, role, choice).columns
-    given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
-    treatment = treat_columns(frame, used, **given)
-    return treatment if plan.protects_labels else treatment.without_labels()
-
-
 def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[DateRule | UnitRule]:
     """How columns that nobody named follow from protected dates, or from the units of the rows."""
     dictionary, inferred = dictionary_for(rules_among(options.rules, frame.names), frame.names)
@@ -202,7 +188,10 @@ def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[Date
         return []
     known = dict.fromkeys(frame.names, True)
     by_name = {*named(known, "confidential", options.confidential), *treatment.named}
-    numeric = [name for name in frame.names if treatment.kinds[name].kind in NUMBERS and frame.is_numeric(name)]
+    numeric = [
+        name for name in frame.names if treatment.kinds[name].kind in NUMBERS and not treatment.kinds[name].doubtful
+    ]
+    numeric = [name for name in numeric if frame.is_numeric(name)]
     free = [name for name in numeric if name not in by_name]
     hidden = [n for n in frame.names if n not in treatment.named]
     if options.confidential is not None:
@@ -218,19 +207,6 @@ def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[Date
         of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
         found += [rule for rule in of_units if not rule.exceptions]
     return found if inferred else check_declared(dictionary, found)
-
-
-def _roles(frame: Frame, options: Protect, plan: Plan, treatment: Treatment) -> Roles:
-    """The roles of the columns that are left."""
-    numeric = {name: is_number or name in treatment.times for name, is_number in _numeric(frame).items()}
-    columns: dict[str, Any] = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
-    columns |= plan.named_columns
-    labels = [name for name in treatment.labels if name in numeric]
-    taken = [*treatment.no_role, *named(numeric, "unit", options.unit)]
-    roles = resolve_roles(numeric, **columns, labels=labels, taken_already=taken)
-    if not plan.protects_labels:
-        check_labels(roles.labels, plan.method)
-    return roles
 
 
 def _arranged(

@@ -12,13 +12,11 @@ from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
-from microveil.intake.roles import named, resolve_roles
-from microveil.intake.treatment import keeps_rest
-from microveil.io.frames.dataframes import open_frame
 from microveil.methods import method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.protection import checks
 from microveil.protection.building import build_release, reporter_of, settings_of
+from microveil.protection.columns import remote_columns, with_columns_said
 from microveil.protection.in_blocks import outcome_of, sample_rows
 from microveil.release import diagnostics
 from microveil.release.diagnostics import EngineRun
@@ -55,25 +53,30 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     """Protect a table on Spark as the options say, with the parameters of the method."""
     from microveil.engines.spark import frames as spark
     from microveil.engines.spark.frames import SparkSource
+    from microveil.engines.spark.survey import rules_that_hold, share_unique, survey_spark
 
     seed = checks.checked_seed(options.seed)
     plan = method_named(options.method).plan(params)
     checks.check_streams(plan, options.rules, "spark")
     key = secret_key(options.secret)
     source = SparkSource.opened(data)
-    columns = {role: getattr(options, role) for role in ("confidential", "public", "weight")}
-    kept = [] if keeps_rest(options.keep) else named(source.numeric, "keep", options.keep)
-    roles = resolve_roles(source.numeric, **columns, strata=None, taken_already=kept)
-    head = open_frame(source.head())
-    if options.confidential is None:
-        checks.check_text_columns(head, {*roles.shown, *kept})
-        checks.check_other_types(head, {*roles.shown, *kept})
-    in_clear = checks.check_in_clear(source.names, roles, options.keep, chosen=options.confidential is not None)
-    mostly = check_not_derivable(source, roles.confidential, options.rules)
+    tell("looking at the columns", 0.0)
+    head = survey_spark(source)
+    chosen = remote_columns(head, options, plan, partial(rules_that_hold, source))
+    roles, treatment = chosen.roles, chosen.treatment
+    unique = share_unique(source, chosen.in_clear)
+    source = replace(
+        source,
+        chosen=chosen.names,
+        times=chosen.times,
+        renumbered=treatment.renumbered,
+        from_dates=chosen.from_dates,
+    )
+    mostly = check_not_derivable(source, roles.confidential, chosen.rules)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     fits = partial(checks.check_fits, plan)
-    asked = {"rules": options.rules, "seed": seed, "secret": key, "sensitive": sensitive}
+    asked: dict[str, Any] = {"rules": chosen.rules, "seed": seed, "secret": key, "sensitive": sensitive}
     found = spark.protect_spark(plan, source, roles, spark.SparkRequest(**asked, check=fits, progress=tell))
     # The diagnosis is made on the rows that are shown; what it says of all rows has been measured on all of them.
     before, after = sample_rows(found.intake.table, found.written)
@@ -92,15 +95,9 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
         rounded=found.written.rounded,
     )
     tell("done", 1.0)
-    return replace(
-        release,
-        rows=table.count,
-        leakage=diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome)),
-        in_clear=in_clear,
-        warnings=[*([f"released as they are: {', '.join(in_clear)}"] if in_clear else []), *release.warnings, *mostly],
-        sample=(before, after),
-        forget=found.close,
-    )
+    leakage = diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome))
+    release = replace(release, rows=table.count, leakage=leakage, sample=(before, after), forget=found.close)
+    return with_columns_said(release, chosen, unique, mostly)
 
 
 def write_dataset(release: Release, output: Path) -> None:

@@ -19,6 +19,7 @@ from microveil.measures.utility.dependence import rank_correlation_difference
 from microveil.measures.utility.moments import ks
 from microveil.methods import Plan
 from microveil.release.release import CLOSELY, ComponentTable, Dose, Leakage
+from microveil.rules.orders import implied_orders
 
 KEPT = 1e-9
 """A promised statistic that is further off than this (in standard deviations) is pointed out."""
@@ -194,8 +195,14 @@ def label_doses(table: Microdata, outcome: Outcome) -> dict[str, Dose]:
 def rules(run: EngineRun) -> list[str]:
     """The rules between columns that the release keeps, as sentences."""
     names, outcome = run.intake.table.confidential_names, run.outcome
+    restored = outcome.restored
+    orders = [] if restored is None else [rule for rule in restored.kept_orders if not rule.broken(outcome.columns)]
+    if restored is not None and orders:  # a part is not above a total, and needs no mention
+        implied = implied_orders(run.intake.table.confidential, [*outcome.rules, *restored.near_rules])
+        orders = [rule for rule in orders if (rule.lower, rule.upper) not in implied]
     return [
         *(rule.sentence(names) for rule in outcome.rules if rule.exact),
         *(rule.sentence(names) for rule in outcome.ratios),
+        *(rule.sentence(names) for rule in orders),
         *(rule.sentence((*run.intake.flags, *run.roles.labels)) for rule in run.intake.labels.dependencies),
     ]

@@ -45,10 +45,12 @@ from microveil.release.release import RECIPE_VERSION
 from microveil.storage.atomic import atomic_targets, cannot
 
 __all__ = [
+    "ANOTHER_DRAW",
     "UPGRADES",
     "Input",
     "Output",
     "Recipe",
+    "about_draw",
     "differs",
     "file_hash",
     "parameters",
@@ -65,6 +67,9 @@ UPGRADES: dict[int, Callable[[Content], Content]] = {
     1: lambda content: {**content, "keep": ["rest", *content.get("keep", [])]}
 }
 """What makes a recipe of one version (the key) one of the next. In the first, columns without a role were in clear."""
+
+TELLS_MORE = "Two releases of the same data tell more than one: let only one of them out"
+ANOTHER_DRAW = f"this is another draw: the recipe has no seed to repeat a release by. {TELLS_MORE}"
 
 HINT = "`microveil protect --save-recipe FILE.toml` writes one to start from"
 INFERRED = ("infer", "none")
@@ -101,6 +106,8 @@ class Input(Strict):
     decimal: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    header_row: int | None = Field(default=None, ge=1)
+    skip_rows: int | None = Field(default=None, ge=0)
     query: str | None = None
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
@@ -129,7 +136,7 @@ class Recipe(Strict, Settings):
     """What a recipe holds: the settings of a release, and what it was made of and written to."""
 
     recipe: int = RECIPE_VERSION
-    microveil: str | None = Field(None, description="the version that wrote it; told, not checked")
+    microveil: str | None = Field(None, description="the version that wrote it; `run` says if it is another")
     method: str
     memory: str | None = Field(None, description="for engine = 'stream': about how much memory to take")
     policy: Any = option(None, "limits on the figures: a file, or what it would hold", "rules")
@@ -218,6 +225,23 @@ def differs(recipe: Recipe, place: Place) -> list[str]:
     if recipe.input.sha256 is None or (file is not None and file_hash(file) == recipe.input.sha256):
         return []
     return ["the input is not the file that the recipe was written for: its bytes have another hash"]
+
+
+def about_draw(recipe: Recipe, seed: int | None, given: Mapping[str, Any]) -> list[str]:
+    """A note, where a run does not give the bytes that the recipe was written for: no seed, or another version.
+
+    `seed` is the one that is used, `given` are the parameters of the method.
+    """
+    if not method_named(recipe.method).plan(given).perturb.random:
+        return []
+    if seed is None:
+        return [ANOTHER_DRAW]
+    if recipe.microveil is None or recipe.microveil == __version__:
+        return []
+    return [
+        f"the recipe was written by microveil {recipe.microveil}, and this is {__version__}: the same seed may give "
+        f"other values; then this is another draw. {TELLS_MORE}"
+    ]
 
 
 def _upgraded(content: Content) -> Content:

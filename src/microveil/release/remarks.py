@@ -18,6 +18,7 @@ from microveil.methods import Plan
 from microveil.release.diagnostics import KEPT, EngineRun
 from microveil.release.release import CLOSELY, Dose
 from microveil.rules.linear_rules import ROWS_PER_COLUMN
+from microveil.rules.orders import MOST_COST
 
 NO_EFFECT = 0.01
 ENOUGH_ROWS = 100
@@ -130,7 +131,8 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
             f"{dominated} of {axes.count} components have most of their variance from a few records, and were drawn "
             "anew; carried to another record, such a component brings the first one back whole"
         )
-    if outcome.single and not plan.perturb.replaces and not plan.perturb.mixes:
+    drawn_anew = plan.perturb.replaces or plan.perturb.mixes or plan.marginals.marginals in ("smoothed", "stratified")
+    if outcome.single and not drawn_anew:
         said.append(
             "all protected columns follow one component: each column's values come back, and every record stays whole"
         )
@@ -215,6 +217,11 @@ def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Map
         reason = "there are too few rows to smooth, or it would have cost more than it brings (measured)"
         return [f"the columns did not get their own distributions back: {reason}"]
     rules = [f"holds in most rows, before and after: {rule.sentence(names)}" for rule in outcome.restored.near_rules]
+    rules += [
+        f"not kept, as that would cost more than {MOST_COST:g} of a rank correlation, or change many values: "
+        f"{order.sentence(names)} (declare it in rules to have it in every row)"
+        for order in outcome.restored.costly_orders
+    ]
     sought = ("mean", "covariance", "rank correlation") if outcome.restored.settled else ("rank correlation",)
     lost = [name for name in sought if name not in kept]
     if plan.marginals.exchange and outcome.restored.settled is None:

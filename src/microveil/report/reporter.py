@@ -11,7 +11,6 @@ import numpy as np
 
 from microveil.assessment.pairing import Pair, pair_up
 from microveil.core.errors import MicroveilError, ParameterError
-from microveil.intake.describe import implied_orders
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import with_rows
@@ -21,7 +20,7 @@ from microveil.release.release import Audit, Release
 from microveil.rules.column_rules import Rule
 from microveil.rules.domain import Domain
 from microveil.rules.linear_rules import LinearRule
-from microveil.rules.orders import find_orders
+from microveil.rules.orders import find_orders, implied_orders
 
 if TYPE_CHECKING:
     from microveil.report import File, Material

@@ -5,15 +5,18 @@ from microveil.restore.beside import arrange_beside
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
 from microveil.restore.grid import on_grid
 from microveil.restore.levels import NewResiduals, new_residuals
+from microveil.restore.limits import Arrangement, Limits, within_limits
 from microveil.restore.marginals import Marginal, Marginals
 from microveil.restore.missing import Sums, completed, outnumbered, recalibrated, with_means
 from microveil.restore.rules import Enforcement, cost_of, enforced, ordered
 
 __all__ = [
     "Arranged",
+    "Arrangement",
     "Correction",
     "Enforcement",
     "ExactMoments",
+    "Limits",
     "Marginal",
     "Marginals",
     "NewResiduals",
@@ -34,4 +37,5 @@ __all__ = [
     "outnumbered",
     "recalibrated",
     "with_means",
+    "within_limits",
 ]

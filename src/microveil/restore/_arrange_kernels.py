@@ -177,7 +177,7 @@ def _exchanged(
         _readonly_marks,
         _readonly_places,
         types.Tuple((_readonly_matrices, _gradient, _readonly_matrix, _readonly_weights)),  # type: ignore[no-untyped-call]  # numba
-        types.int64,
+        types.Array(types.int64, 1, "C"),
         types.uint64,
     ),
     reassociate=True,
@@ -188,7 +188,7 @@ def exchange(
     marks: NDArray[np.uint8],
     moving: NDArray[np.int64],
     loss: Loss,
-    block: int,
+    starts: NDArray[np.int64],
     seed: int,
 ) -> int:
     """One proposal per cell: two rows of a block exchange their values of a column if that brings the moments nearer.
@@ -202,7 +202,7 @@ def exchange(
             level of labels.
         loss: of the layers T^-1 (layers x values x values); the gradient (features x features), which is kept up to
             date; which other moments are fitted (features x features, weights); the emphasis of the layers.
-        block: rows that exchange values among themselves, because these fit in the cache.
+        starts: where blocks of rows that exchange values among themselves start, and the number of rows at the end.
         seed: of the proposals.
 
     With T the target and E the error of the second moments the loss is half of trace(T^-1 E T^-1 E) within each layer,
@@ -210,14 +210,14 @@ def exchange(
     exchange that changes E by u v' (u: own features, v: the others) the loss changes by 2 u'Gv plus a term that is
     never negative; so the first alone decides against half of the proposals. Returns the number of exchanges.
     """
-    rows = features.shape[0]
     values = loss[0].shape[1]
     change, scaled = np.empty(features.shape[1]), np.zeros(loss[0].shape[:2])
     places = np.empty(features.shape[1], np.int64)
     state = np.uint64(seed) | np.uint64(1)
     done = 0
-    for start in range(0, rows, block):
-        size = min(block, rows - start)
+    for number in range(starts.size - 1):
+        start = starts[number]
+        size = starts[number + 1] - start
         if size < 2:
             continue
         for _ in range(size * moving.shape[0]):

@@ -30,6 +30,7 @@ from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads, segments
 from microveil.restore.calibrate import correction
 from microveil.restore.features import LAYERS, feature_blocks, standardised
+from microveil.restore.hidden_clusters import hidden_clusters
 from microveil.restore.marginals import Marginal
 
 ROUNDS = 3
@@ -69,8 +70,13 @@ SINGLE, CAREFUL_SINGLE = 1.0, 0.1
 """How much single moments count, between features of different layers and with levels. With weights or missing cells,
 means are among them, and the search would get stuck."""
 
-MOMENTS_PER_ROW = 0.5
-"""Other moments that are fitted to, at most: more sums than this are more than the records can hide."""
+WITH_LABELS = 4.0
+"""How much more group means and two-way tables count than bends: of a rare level, they are far off in its own units."""
+
+LAYERED_PER_ROW, SINGLE_PER_ROW, MANY_ROWS = 1.25, 0.5, 4_000
+"""The budget: correlations of all layers, and single moments, that are fitted to at most, for each record; more sums
+are more than the records can hide. Bends are many, and the strongest of them owe most to chance: a table needs so many
+rows for each of them that is fitted to per record."""
 
 WEAK = 2.0
 """Moments below so many standard errors are left to chance."""
@@ -114,22 +120,60 @@ def arrange(
     ]
     if (len(original.names) + len(labels)) * ROWS_PER_COLUMN > original.count:
         return Arranged(mapped(columns, marginals), labels, None)
+    width = len(original.names) + len(labels)
+    clusters = None if present is not None else hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
+    if clusters is not None:
+        return _arranged_in_clusters(clusters, marginals, original, stream)
     search = _ExchangeSearch(original, present)
+    return search.arranged(calibrated(columns, marginals, original), labels, marginals, stream)
+
+
+def _arranged_in_clusters(
+    clusters: NDArray[np.intp], marginals: Sequence[Marginal], original: Microdata, stream: Stream
+) -> Arranged:
+    """The values of the marginals, arranged inside each cluster from a random order on, then all together.
+
+    A cluster gets the values that its records' ranks stand for, and exchanges cross no border of clusters. Which record
+    is in which cluster is then forgotten, unless public columns or weights go with the records.
+    """
+    order = np.argsort(clusters, kind="stable")
+    ends = np.cumsum(np.bincount(clusters))
+    original = original.take(order)
+    values = [m.in_order_of(c) for m, c in zip(marginals, original.confidential.columns, strict=True)]
+    parts = []
+    for number, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        own = stream.child(f"cluster {number}")
+        part, generator = original.take(np.arange(first, last)), own.generator()
+        start = [generator.permutation(column[first:last]) for column in values]
+        labels = [generator.permutation(codes) for codes in part.labels.codes]
+        inside = [Marginal(np.sort(column)) for column in start]
+        search = _ExchangeSearch(part, None, share=part.count / original.count)
+        parts.append(search.arranged(calibrated(start, inside, part), labels, inside, own))
+    columns = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
+    labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
+    found = _ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
+    places = np.argsort(order)
+    if not original.public and original.weights is None:
+        places = stream.child("places").generator().permutation(places)
+    return Arranged([c[places] for c in found.columns], [c[places] for c in found.labels], found.settled)
+
+
+def calibrated(columns: list[Array], marginals: Sequence[Marginal], original: Microdata) -> list[Array]:
+    """The values of the marginals in the order of the columns, in their place, brought near the moments column by
+    column.
+    """
     for number in range(ROUNDS + 1 if columns else 0):
         if number and not calibrate(columns, original):
             break
         mapped(columns, marginals)
-    columns[:0] = original.values.columns[: original.public]
-    features = search.features(columns, labels)
-    settled = search.run(features, stream)
-    return Arranged(search.values(features, marginals), search.labels(features, labels), settled)
+    return columns
 
 
 def calibrate(columns: Sequence[Array], original: Microdata) -> bool:
     """Give the columns the moments of the original by a linear map, in place; False if they have become collinear."""
     public, weights, count = original.public, original.weights, original.count
-    if is_wide(count, len(columns)):
-        return False  # more columns than dimensions are collinear
+    if is_wide(count, len(columns)) or any(column.min() == column.max() for column in columns):
+        return False  # more columns than dimensions are collinear, and so are constant ones
     now = Matrix([*original.values.columns[:public], *columns])
     target = moments(original.pieces, count, weights=weights)
     fix = correction(moments(now.piece, count, weights=weights), target, public, list(range(len(columns))))
@@ -143,10 +187,19 @@ def calibrate(columns: Sequence[Array], original: Microdata) -> bool:
 
 
 class _ExchangeSearch:
-    """Exchanges towards the second moments of the original."""
+    """Exchanges towards the second moments of the original.
 
-    def __init__(self, original: Microdata, present: Mask | None) -> None:
-        self.count, self.public = original.count, original.public
+    `share` is that of the records of a whole, where this is a part of it that is searched before the whole is; no
+    exchange crosses the `borders` between records.
+    """
+
+    def __init__(
+        self, original: Microdata, present: Mask | None, *, share: float = 1.0, borders: Sequence[int] = ()
+    ) -> None:
+        self.share = share
+        self.starts = np.union1d(np.arange(0, original.count, BLOCK), [*borders, original.count]).astype(np.int64)
+        self.emphasis = EMPHASIS
+        self.count, self.public = original.count, list(original.values.columns[: original.public])
         weights = np.ones(original.count) if original.weights is None else original.weights
         self.weights = weights / weights.sum()
         self.present = present
@@ -154,7 +207,7 @@ class _ExchangeSearch:
         width = len(original.names) - original.public + len(labels)
         self.marks = np.empty((0, width), np.uint8) if present is None else _marks(present, len(labels))
         self.anchors = self._anchors(original.weights is not None)
-        self.fixed = len(self.anchors) + original.public
+        self.fixed = len(self.anchors) + len(self.public)
         self.blocks = feature_blocks(len(self.anchors) + len(original.names), labels, self.fixed)
         features = self.features(list(original.values.columns), labels)
         self.target = self._second_moments(features)
@@ -164,7 +217,9 @@ class _ExchangeSearch:
         layers = [np.linalg.inv(self.target[own, own] + ridge) for own in self.blocks.layers]
         self.inverse = np.ascontiguousarray(np.array(layers))
         plain = original.weights is None and present is None
-        owner, weight = self.blocks.owner, SINGLE if plain else CAREFUL_SINGLE
+        owner, degree = self.blocks.owner, self.blocks.degree
+        with_labels = np.add.outer(degree, degree) <= 2
+        weight = np.where(with_labels, WITH_LABELS, 1.0) * (SINGLE if plain else CAREFUL_SINGLE)
         self.weight = np.where(self.fitted & ~self.in_layers & (owner[:, None] != owner), weight, 0.0)
 
     @cached_property
@@ -207,20 +262,44 @@ class _ExchangeSearch:
         return enough & self._within_budget()
 
     def _within_budget(self) -> Mask:
-        """The moments that there are records enough for: the strongest of each kind, until the budget is spent."""
+        """The moments that there are records enough for.
+
+        Values and ranks come first; then single moments with labels (group means, two-way tables), strongest first; the
+        layers of squares and cubes if all layers together leave room; and the strongest of the other single moments.
+        """
         degree, owner, values = self.blocks.degree, self.blocks.owner, self.blocks.values
         chosen = self.in_layers.copy()
-        p, q = np.nonzero(np.triu(owner[:, None] != owner) & ~chosen)
+        if LAYERS * values * (values - 1) // 2 > LAYERED_PER_ROW * self.count:
+            self.emphasis = np.where(np.arange(LAYERS) < 2, EMPHASIS, 0.0)
+            for own in self.blocks.layers[2:]:
+                chosen[own, own] = False
+        p, q = np.nonzero(np.triu(owner[:, None] != owner) & ~self.in_layers)
         low, high = np.minimum(degree[p], degree[q]), np.maximum(degree[p], degree[q])
         order_of = np.maximum(low, 1) + high
         strength = np.abs(self.target[p, q])
         # Values are matched with values, in their layer, and with levels (group means), but not with ranks of others.
         crossed = (low == 0) & (np.maximum(p, q) < LAYERS * values)
-        strong = ((order_of <= 2) | (strength * np.sqrt(self.count) >= WEAK)) & ~crossed
-        order = np.lexsort((-strength, order_of))
-        order = order[strong[order]][: int(MOMENTS_PER_ROW * self.count)]
-        chosen[p[order], q[order]] = True
+        simple = np.flatnonzero((order_of <= 2) & ~crossed)
+        simple = simple[np.argsort(-strength[simple], kind="stable")][: int(SINGLE_PER_ROW * self.count)]
+        strong = np.flatnonzero((order_of > 2) & (strength * np.sqrt(self.count) >= WEAK) & ~crossed)
+        room = self.count * min(SINGLE_PER_ROW, self.count / self.share / MANY_ROWS) - simple.size
+        strong = strong[np.lexsort((-strength[strong], order_of[strong]))][: max(int(room), 0)]
+        for kind in (simple, strong):
+            chosen[p[kind], q[kind]] = True
         return chosen | chosen.T
+
+    def arranged(
+        self,
+        columns: list[Array],
+        labels: list[NDArray[np.intp]],
+        marginals: Sequence[Marginal],
+        stream: Stream,
+    ) -> Arranged:
+        """The best order that was found from that of the columns, which are used up, and of the labels on."""
+        columns[:0] = self.public
+        features = self.features(columns, labels)
+        settled = self.run(features, stream)
+        return Arranged(self.values(features, marginals), self.labels(features, labels), settled)
 
     def features(self, columns: list[Array], labels: Sequence[NDArray[np.intp]]) -> NDArray[np.float32]:
         """Rows x features of public and confidential columns, which are used up, and of labels."""
@@ -237,7 +316,7 @@ class _ExchangeSearch:
         from microveil.restore._arrange_kernels import exchange
 
         width, moving = features.shape[1], self.blocks.moving
-        proposals = PROPOSALS * min(1.0, (WIDE / width) ** 2)
+        proposals = self.share * PROPOSALS * min(1.0, (WIDE / width) ** 2)
         passes = int(np.clip(proposals // (self.count * len(moving)), LEAST_PASSES, MOST_PASSES))
         losses: list[Array] = []
         for number in range(passes):
@@ -253,8 +332,8 @@ class _ExchangeSearch:
                 self.weights,
                 self.marks,
                 moving,
-                (self.inverse, gradient, self.weight, EMPHASIS),
-                BLOCK,
+                (self.inverse, gradient, self.weight, self.emphasis),
+                self.starts,
                 seed,
             )
         return Settled(*self._largest(self._error(features)))
@@ -276,7 +355,7 @@ class _ExchangeSearch:
         """Of the loss by the second moments: whitened within layers, plain elsewhere."""
         gradient = self.weight * error
         for layer, own in enumerate(self.blocks.layers):
-            gradient[own, own] = EMPHASIS[layer] * self.inverse[layer] @ error[own, own] @ self.inverse[layer]
+            gradient[own, own] = self.emphasis[layer] * self.inverse[layer] @ error[own, own] @ self.inverse[layer]
         return gradient
 
     def _losses(self, gradient: Array, error: Array) -> Array:

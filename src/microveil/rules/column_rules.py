@@ -17,8 +17,9 @@ Rule = LinearRule | RatioRule | OrderRule
 class ColumnRules:
     """Rules among the confidential columns, and their domains; columns by number.
 
-    `learnt` domains and `found_ratios` are what the data look like, `declared` domains, `sums`, `ratios` and `orders`
-    what the user says must hold, `watched` rules what is only counted. Domains have an entry per column, or none.
+    `learnt` domains, `found_ratios` and `found_orders` are what the data look like, `declared` domains, `sums`,
+    `ratios` and `orders` what the user says must hold, `watched` rules what is only counted. Domains have an entry per
+    column, or none.
     """
 
     sums: Sequence[LinearRule] = ()
@@ -27,12 +28,13 @@ class ColumnRules:
     learnt: Sequence[Domain] = ()
     declared: Sequence[Domain] = ()
     orders: Sequence[OrderRule] = ()
+    found_orders: Sequence[OrderRule] = ()
     watched: Sequence[Rule] = ()
 
     def of_use(self, *, moments_first: bool) -> ColumnRules:
         """What was declared always, what the data look like unless moments are promised exactly."""
         if moments_first:
-            return replace(self, learnt=(), found_ratios=())
+            return replace(self, learnt=(), found_ratios=(), found_orders=())
         return replace(self, ratios=(*self.ratios, *self.found_ratios), found_ratios=())
 
     def domains(self, *, mapped: bool) -> list[Domain]:

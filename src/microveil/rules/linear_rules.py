@@ -57,6 +57,33 @@ class LinearRule:
         terms = {numbers[j]: c for j, c in self.terms.items()}
         return LinearRule(numbers[self.column], terms, self.constant, self.exact)
 
+    def solved_for(self, column: int) -> LinearRule:
+        """The same rule, by which one of its terms is rebuilt."""
+        factor = self.terms[column]
+        terms = {j: -c / factor for j, c in self.terms.items() if j != column}
+        terms = dict(sorted({**terms, self.column: 1 / factor}.items()))
+        return LinearRule(column, terms, -self.constant / factor + 0.0, self.exact)
+
+    def total(self, summary: Moments) -> int:
+        """The column of it that is the total, and so the one to rebuild.
+
+        It stands alone on its side of the equation: a part that was rebuilt could be less than zero. Where several
+        stand on both sides, it is the one that was found, which varies most. Where all stand on one side, as shares do
+        that add up to one, it is the one that is farthest from zero for its spread, and so stays above it.
+        `summary` has the moments of the columns.
+        """
+        sides: dict[bool, list[int]] = {True: [self.column], False: []}
+        for j, coefficient in self.terms.items():
+            sides[coefficient < 0].append(j)
+        alone = [side[0] for side in sides.values() if len(side) == 1]
+        if len(self.terms) == 1:
+            return self.column
+        if not sides[False]:
+            alone = [max(sides[True], key=lambda j: abs(summary.mean[j]) / summary.sd[j])]
+        chosen = alone[0] if alone else self.column
+        # By a term of another size, whole numbers would come back as fractions.
+        return chosen if chosen == self.column or abs(self.terms[chosen]) == 1 else self.column
+
     def misses(self, columns: Columns) -> tuple[Array, Array]:
         """What the rule leaves unexplained in each row, and how large its terms are there. NaN where one is missing."""
         size = abs(self.constant) + np.abs(columns[self.column])
@@ -91,16 +118,23 @@ class LinearRule:
         return float(reduce(partial(of, self.renumbered({j: at for at, j in enumerate(own)})), own)[0])
 
     def sentence(self, names: Sequence[str]) -> str:
-        """`total = a + b`, as a person would write it; the value of a constant comes from the data and is not shown."""
+        """`total = a + b`, as a person would write it; a constant that comes from the data is not shown."""
         parts = []
         for j, coefficient in self.terms.items():
             sign = "-" if coefficient < 0 else "+"
             factor = "" if abs(coefficient) == 1 else f"{abs(coefficient):.6g} "
             parts.append(f"{sign} {factor}{names[j]}")
-        if self.constant:
+        if self.constant and self.round_constant is None:
             parts.append("+ constant")
+        elif self.constant:
+            parts.insert(0, f"{'-' if self.constant < 0 else '+'} {abs(self.constant):g}")
         text = " ".join(parts)
         return f"{names[self.column]} = {text.removeprefix('+ ')}"
+
+    @property
+    def round_constant(self) -> float | None:
+        """The constant if it tells nothing of the data: 0, or what shares add up to, 1 or 100; else None."""
+        return self.constant if abs(self.constant) in (0.0, 1.0, 100.0) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,10 +194,11 @@ def dependence_among(
         by_declaration = {rule.column for rule in rules}
         # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
         varying = [j for j in range(width) if j not in by_declaration and complete.varies(j)]
-        rules += _search(chosen, complete, summary, varying, ordered=ordered)
-    found = [rule.renumbered(dict(enumerate(searched))) for rule in rules]
-    rebuilt = {rule.column for rule in found}
-    return Dependence([j for j in among if j not in rebuilt], found)
+        found = _search(chosen, complete, summary, varying, ordered=ordered)
+        rules += found if ordered else _right_way_round(found, rules, summary)
+    rules = [rule.renumbered(dict(enumerate(searched))) for rule in rules]
+    rebuilt = {rule.column for rule in rules}
+    return Dependence([j for j in among if j not in rebuilt], rules)
 
 
 def searched_columns(
@@ -198,6 +233,24 @@ def _search(values: Matrix, complete: Matrix, summary: Moments, among: list[int]
             return rules
         # A refuted column joins the basis and may explain others: look again. Ends, as `trusted` only grows.
         trusted |= refuted
+
+
+def _right_way_round(rules: list[LinearRule], declared: Sequence[LinearRule], summary: Moments) -> list[LinearRule]:
+    """The rules with totals rebuilt, and not parts, as far as each column has one rule and none goes in a circle.
+
+    `declared` rules stay as they are, and `summary` has the moments of the columns.
+    """
+    for at, rule in enumerate(rules):
+        total = rule.total(summary) if rule.exact else rule.column
+        turned = [*rules[:at], rule.solved_for(total), *rules[at + 1 :]] if total != rule.column else rules
+        made = [each.column for each in (*declared, *turned)]
+        if len(set(made)) == len(made) and not in_order([*declared, *turned], _others(summary, made))[1]:
+            rules = turned
+    return rules
+
+
+def _others(summary: Moments, made: Sequence[int]) -> set[int]:
+    return set(range(summary.mean.size)) - set(made)
 
 
 def _split(summary: Moments, among: list[int], trusted: set[int], *, ordered: bool) -> tuple[list[int], list[int]]:
@@ -269,8 +322,12 @@ def _rules(column: int, basis: list[int], coefficients: Array, summary: Moments)
     least = FINE_ROUND_OFF * summary.sd[column]
     pairs = sorted(zip(basis, coefficients.tolist(), strict=True))
     terms = {j: c for j, c in pairs if abs(c) * summary.sd[j] > least}
-    constant = summary.mean[column] - sum(c * summary.mean[j] for j, c in terms.items())
-    return [LinearRule(column, terms), LinearRule(column, terms, float(constant))]
+    constant = float(summary.mean[column] - sum(c * summary.mean[j] for j, c in terms.items()))
+    shares = [total for total in (1.0, 100.0) if abs(abs(constant) - total) <= TEXT_ROUND_OFF * total]
+    return [
+        LinearRule(column, terms),
+        LinearRule(column, terms, float(np.copysign(shares[0], constant)) if shares else constant),
+    ]
 
 
 def _as_matrix(columns: Sequence[Array] | Matrix) -> Matrix:

@@ -62,12 +62,31 @@ def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[Li
         likely = basis and (width <= MANY or unexplained <= LIKELY)
         rule = near_sum(sample, sorted(basis), j) if likely else None
         if rule is None and unexplained <= TIED:
-            rule = fitted
+            rule = _whole(sample, fitted) or fitted
         if rule is None:
             basis.append(j)
         else:
             found.append(rule)
-    return found
+    return _right_way_round(found, summary)
+
+
+def _whole(sample: Array, fitted: LinearRule) -> LinearRule | None:
+    """The fitted rule with whole coefficients, if the column still follows but for a trifle: shares of about one."""
+    rule = LinearRule(fitted.column, {j: float(round(c)) for j, c in fitted.terms.items() if round(c)}, exact=False)
+    if not rule.terms:
+        return None
+    gap, column = rule.misses(sample)[0], sample[rule.column]
+    return rule if gap.var() <= TIED * column.var() else None
+
+
+def _right_way_round(rules: list[LinearRule], summary: Moments) -> list[LinearRule]:
+    """The rules with totals made of their parts, where no other rule has the total for a term."""
+    for at, rule in enumerate(rules):
+        total = rule.total(summary) if is_sum(rule) else rule.column
+        others = [*rules[:at], *rules[at + 1 :]]
+        if total != rule.column and not any(total in (each.column, *each.terms) for each in others):
+            rules = [*rules[:at], rule.solved_for(total), *rules[at + 1 :]]
+    return rules
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,10 +134,10 @@ def gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
 
 
 def without_gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
-    """The columns from their gaps."""
+    """The columns from their gaps; a column may be made of one that an earlier rule has made."""
     out = list(columns)
     for rule in rules:
-        out[rule.column] = columns[rule.column] + rule.rebuilt(columns)
+        out[rule.column] = columns[rule.column] + rule.rebuilt(out)
     return out
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.table import Matrix
+from microveil.rules.linear_rules import LinearRule
 
 MOST_COLUMNS = 60
 """Columns up to which orders are looked for: all pairs are tried."""
@@ -22,6 +23,9 @@ SAMPLE = 2_000
 
 OVERLAP = 0.1
 """Share of rows, paired at random, in which the order is broken; where it is less, the sizes of the columns differ."""
+
+MOST_COST = 0.02
+"""By how much a rank correlation may get worse for the sake of an order that nobody declared."""
 
 BY_CHANCE = 1e-6
 """Probability, over all pairs, of an order between columns that have nothing to do with each other."""
@@ -72,6 +76,17 @@ def find_orders(values: Matrix, implied: Collection[tuple[int, int]] = ()) -> li
         if rule.broken(values.columns) == 0 and _says_much(values, rule, some, float(needed)):
             found.add((low, high))
     return [OrderRule(low, high) for low, high in sorted(found) if not _follows(found, low, high)]
+
+
+def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:
+    """A part of a sum is not above the total, where all parts are at least 0."""
+    least = [float(np.nanmin(column)) for column in values.columns]
+    return {
+        (part, rule.column)
+        for rule in rules
+        if all(least[j] >= 0 and c >= 1 for j, c in rule.terms.items())
+        for part in rule.terms
+    }
 
 
 def _says_much(values: Matrix, rule: OrderRule, some: slice, needed: float) -> bool:

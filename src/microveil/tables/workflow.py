@@ -19,7 +19,7 @@ from microveil.core.errors import ParameterError
 from microveil.io.config_files import read_toml_or_json
 from microveil.io.tables import FileFormat, check_target, read_table, write_table
 from microveil.options import Options, option, same_as
-from microveil.storage.atomic import atomic_targets, check_place, shown
+from microveil.storage.atomic import atomic_targets, check_new, check_place, shown
 from microveil.tables.audit import EXACT, NEAR, Intervals, Intruder, intervals
 from microveil.tables.fill import Filled, ResidualOptions, fill, fitted
 from microveil.tables.rules import Dominance, FewContributors, PPercent, Rule, SmallCount
@@ -65,6 +65,7 @@ class TableOptions(Layout, _Source):
         "Write the table as a picture, and FILE.json with it. They hold the hidden values: keep them inside.",
         metavar="FILE.html",
     )
+    overwrite: bool = option(False, "Replace files that exist already.", flag="--overwrite")
 
     @cached_property
     def codes(self) -> dict[str, Any]:
@@ -346,6 +347,8 @@ def _check_outputs(options: TableOptions) -> None:
     for path in options.pages:
         check_place(path, options.inputs)
     targets = [*outputs, *options.pages]
+    for path in targets:
+        check_new(path, overwrite=options.overwrite)
     if len({path.resolve() for path in targets}) < len(targets):
         raise ParameterError("two outputs have the same name", "give each a name of its own")
 

@@ -79,7 +79,8 @@ def protect(job: Job, face: Face) -> ProtectedFile:
     release = registry.warned(protect_table(opened, alone, job.params, _beginning(face, opened)))
     formulas = _about_formulas(release, job.output, kept=options.keep_formulas)
     left_out = about_notes(file_format.has_notes, keep_notes=options.keep_notes)
-    release = replace(release, warnings=[*job.notes, *release.warnings, *formulas, *left_out])
+    read = file_format.source_format.findings
+    release = replace(release, warnings=[*job.notes, *read, *release.warnings, *formulas, *left_out])
     measured = _measured(job, release, face)
     written: list[Any] = []
     if measured.met:
@@ -213,10 +214,10 @@ def _in_blocks(job: Job, engine: str) -> tuple[Path, Path]:
         raise ParameterError(f"engine: '{engine}' reads and writes files", "use engine='memory' for databases")
     if options.changed(checks.NEED_ALL_ROWS):
         raise ParameterError(
-            f"engine: '{engine}' takes no strata, units, dropped columns, kept notes or shuffled rows",
+            f"engine: '{engine}' takes no strata, units, kept notes or shuffled rows",
             "use engine='memory'",
         )
-    unused = [f"--{name}" for name in job.reading.given] + ["--keep-formulas"] * options.keep_formulas
+    unused = job.reading.words[::2] + ["--keep-formulas"] * options.keep_formulas
     unused += ["--memory"] * (options.memory != MEMORY)
     unused += ["--registry"] * (options.registry is not None and engine == "spark")
     if engine == "spark" and unused:

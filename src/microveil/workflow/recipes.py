@@ -55,14 +55,17 @@ def run(
         options = options.model_copy(update={"engine": "memory"})  # which gives the same release
     policy = read_policy(asked.policy)  # before the work
     secret_key(asked.secret, made=False)
-    notes = []
+    notes: list[str] = []
     if data is None:
         if asked.input.path is None:
             raise ParameterError("recipe: it names no input", "give the data too: run(recipe, data)")
         place = place_from(asked.input.path)
-        data, _ = read_table(place, asked.input.reading)
+        data, file_format = read_table(place, asked.input.reading)
+        notes += file_format.source_format.findings
         notes += recipes.differs(asked, place)
-    release = protect_table(data, options, recipes.parameters(asked, params), progress)
+    params = recipes.parameters(asked, params)
+    notes += recipes.about_draw(asked, options.seed, params)
+    release = protect_table(data, options, params, progress)
     if policy is not None:
         judged = assess_release(release, measures=(), policy=policy, sanity=False)
         notes += [] if judged.verdict is None or judged.verdict.met else [str(judged.verdict)]
@@ -97,6 +100,7 @@ def job_from_recipe(
     file = own_file(job.source)
     notes = recipes.differs(asked, job.source) if file is None or file.is_file() else []
     reports = [job.options.report, job.options.public_report]
+    notes += recipes.about_draw(asked, job.options.seed, params)
     notes += [OTHERS_REPORTS] * (any(asked.output.files.values()) and not any(reports))
     return replace(job, notes=notes)
 

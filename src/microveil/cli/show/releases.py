@@ -158,7 +158,10 @@ def _audit(console: Console, result: Release) -> None:
     if len(broken) > MOST_RULES:
         console.print(f"  and {len(broken) - MOST_RULES} more: --json and the internal report have all")
     if any(" <= " in line.rule and line.after > line.before for line in broken):
-        console.print("  Orders are kept where the dictionary of the columns declares them: describe FILE -o, --rules")
+        console.print(
+            "  Orders are kept by veil where that costs little, and by every method where the dictionary of the "
+            "columns declares them (enforce = true): describe FILE -o, --rules"
+        )
 
 
 TITLES: dict[Kind, str] = {"risk": "Risk", "utility": "Utility", "score": "Scores"}
@@ -255,7 +258,7 @@ def findings(found: Description) -> None:
 def print_rules(console: Console, found: Description, indent: str = "") -> None:
     """The rules that were found in a table."""
     for rule in found.rules:
-        console.print(f"{indent}Holds in every row: {escape(rule)}")
+        console.print(f"{indent}Holds in every row: {escape(rule)} ({escape(found.treatments[rule])})")
     for near in found.near_rules:
         share = 100 * (1 - near["exceptions"] / near["rows"])
         console.print(
@@ -264,7 +267,7 @@ def print_rules(console: Console, found: Description, indent: str = "") -> None:
         )
     if found.orders:
         orders = [f"{order['lower']} <= {order['upper']}" for order in found.orders]
-        console.print(f"{indent}Never above: {escape(some_names(orders))}")
+        console.print(f"{indent}Never above: {escape(some_names(orders))} ({found.treatments[orders[0]]})")
     for sentence in found.relations.sentences:
         console.print(f"{indent}Follows: {escape(sentence)}")
     if found.relations.pairs:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -22,8 +20,20 @@ from microveil.core.table import RowMap
 from microveil.core.threads import rows_per_piece, single_threaded_blas
 from microveil.engines.out_of_core import RemoteOutcome, check_eligible, run_out_of_core, shown_rows, with_stored_digits
 from microveil.engines.release_check import RemoteComparison
+from microveil.engines.renumbering import hashing_key
 from microveil.engines.rows import Progress
-from microveil.engines.spark.rows import RECORD, Batches, Making, Packing, RecordLayout, RemoteColumn, release_rows
+from microveil.engines.spark.rows import (
+    RECORD,
+    Batches,
+    Making,
+    Packing,
+    RecordLayout,
+    ReleasedColumns,
+    RemoteColumn,
+    numbers_in,
+    release_rows,
+)
+from microveil.engines.spark.sessions import in_own_session, the_session
 from microveil.engines.spark.table import (
     SparkMatrix,
     SparkRecords,
@@ -34,6 +44,7 @@ from microveil.engines.spark.table import (
     on_workers,
 )
 from microveil.engines.stream import Written
+from microveil.intake.from_dates import DateRule
 from microveil.intake.intake import Intake, Rules, take_in
 from microveil.intake.roles import Roles
 from microveil.intake.sources import (
@@ -47,6 +58,7 @@ from microveil.intake.sources import (
 )
 from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
+from microveil.io.frames.times import TimeForm
 from microveil.methods import Plan
 
 if TYPE_CHECKING:
@@ -74,6 +86,16 @@ class SparkSource:
     kept: list[DataFrame] = field(default_factory=list)
     """What Spark keeps on its disks for records that were gathered here."""
 
+    chosen: tuple[str, ...] = ()
+    """The columns of the release; all, if none is named."""
+
+    times: Mapping[str, TimeForm] = field(default_factory=dict)
+    """Columns of dates and times that count as numbers, and how."""
+
+    renumbered: tuple[str, ...] = ()
+    from_dates: tuple[DateRule, ...] = ()
+    """How columns that are not read are computed from released dates."""
+
     in_memory: ClassVar[bool] = False
 
     @classmethod
@@ -85,7 +107,7 @@ class SparkSource:
             return cls(source)
         from pyspark.errors import AnalysisException
 
-        session = session or _session()
+        session = session or the_session()
         try:
             return cls(session.read.parquet(str(source)), from_files=True)
         except AnalysisException:
@@ -97,13 +119,15 @@ class SparkSource:
 
     @property
     def names(self) -> list[str]:
-        """The columns."""
-        return list(self.frame.columns)
+        """The columns that are read, but for those that are numbered anew."""
+        apart = {*self.renumbered, *(rule.column for rule in self.from_dates)}
+        return [name for name in self.chosen or self.frame.columns if name not in apart]
 
     @property
     def numeric(self) -> dict[str, bool]:
         """Which columns are numbers."""
-        return {field.name: isinstance(field.dataType, spark_types.NumericType) for field in self.frame.schema.fields}
+        kinds = {field.name: field.dataType for field in self.frame.schema.fields}
+        return {name: name in self.times or isinstance(kinds[name], spark_types.NumericType) for name in self.names}
 
     @property
     def single(self) -> set[str]:
@@ -122,13 +146,13 @@ class SparkSource:
     def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
         """Cells of some columns of numbers, in as many random rows."""
         share = min(2 * rows.size / max(self.count, 1), 1.0)  # twice as many, as Spark draws rows one by one
-        some = self._cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(rows.size).toArrow()
-        return {name: _numbers(some.column(f"cell{j}")) for j, name in enumerate(names)}
+        some = self.cells(names).sample(withReplacement=False, fraction=share, seed=0).limit(rows.size).toArrow()
+        return {name: numbers_in(some.column(f"cell{j}"), self.times.get(name)) for j, name in enumerate(names)}
 
     def counted(self, count: CountRows, names: Sequence[str]) -> Iterable[tuple[int, int]]:
         """What is counted in some columns of numbers, on the workers."""
-        counting = partial(_counted, count, tuple(names))
-        rows = self._cells(names).mapInArrow(counting, "broken long, rows long").collect()
+        counting = partial(_counted, count, {name: self.times.get(name) for name in names})
+        rows = self.cells(names).mapInArrow(counting, "broken long, rows long").collect()
         return [(row["broken"], row["rows"]) for row in rows]
 
     def check_dictionary(self, dictionary: Dictionary) -> None:
@@ -141,8 +165,12 @@ class SparkSource:
                     "use engine='memory'",
                 )
 
-    def _cells(self, names: Sequence[str]) -> DataFrame:
-        return self.frame.select(*(_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(names)))
+    def cells(self, names: Sequence[str]) -> DataFrame:
+        """Some columns as doubles, but for dates and times, which the workers turn into numbers."""
+        return self.frame.select(*(self._cell(name).alias(f"cell{j}") for j, name in enumerate(names)))
+
+    def _cell(self, name: str) -> Column:
+        return quoted_column(name) if name in self.times else quoted_column(name).cast("double")
 
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role, gathered into records on the workers' disks."""
@@ -158,9 +186,10 @@ class SparkSource:
         public, confidential, weight = roles.public.columns, roles.confidential, roles.weight
         self._check_held(confidential)
         columns = [*public, *confidential, *([] if weight is None else [weight])]
-        packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files)
+        forms = {number: self.times[name] for number, name in enumerate(columns) if name in self.times}
+        packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files, forms)
         packed = on_workers(self._chosen(columns, confidential), packing, RECORD)
-        frame = _in_own_session(packed)
+        frame = in_own_session(packed)
         packed.persist(on_disks())
         try:
             layout = self._layout(frame, len(columns))
@@ -180,10 +209,13 @@ class SparkSource:
 
     def _check_held(self, confidential: Sequence[str]) -> None:
         """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
-        kinds = {field.name: field.dataType for field in self.frame.schema.fields if field.name in set(confidential)}
-        lost = {name: _column(name).cast("double").cast(kind) != _column(name) for name, kind in kinds.items()}
+        doubles = {*confidential} - {*self.times}
+        kinds = {field.name: field.dataType for field in self.frame.schema.fields if field.name in doubles}
+        lost = {
+            name: quoted_column(name).cast("double").cast(kind) != quoted_column(name) for name, kind in kinds.items()
+        }
         lost |= {
-            name: ~_column(name).between(-LARGEST_WHOLE, LARGEST_WHOLE)
+            name: ~quoted_column(name).between(-LARGEST_WHOLE, LARGEST_WHOLE)
             for name, kind in kinds.items()
             if isinstance(kind, spark_types.LongType)
         }
@@ -200,9 +232,9 @@ class SparkSource:
         found = [sf.spark_partition_id().alias("part")]
         if self.from_files:
             found += [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")]
-        cells = [_column(name).cast("double").alias(f"cell{j}") for j, name in enumerate(columns)]
-        rest = [name for name in self.names if name not in set(confidential)]
-        others = [_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
+        cells = [self._cell(name).alias(f"cell{j}") for j, name in enumerate(columns)]
+        rest = [name for name in (*self.names, *self.renumbered) if name not in set(confidential)]
+        others = [quoted_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
         return self.frame.select(*found, *cells, *others)
 
     def _layout(self, frame: DataFrame, columns: int) -> RecordLayout:
@@ -228,29 +260,35 @@ class SparkSource:
         starts = np.cumsum([0, *sizes.values()]).tolist()
         return dict(zip(sizes, starts, strict=False))
 
-    def released(self, table: SparkTable, outcome: RemoteOutcome) -> DataFrame:
-        """The rows as they are released: same columns, in the order in which Spark reads them."""
-        cells = cast(SparkTable, outcome.table).cells
-        new, single = set(table.confidential_names), self.single
-        fields = [
-            spark_types.StructField(field.name, spark_types.DoubleType()) if field.name in new - single else field
-            for field in self.frame.schema.fields
-        ]
-        spots = {self.names.index(name): name in single for name in table.confidential_names}
-        made = Making(outcome.released, cells.places)
-        releasing = partial(release_rows, cells.records.layout, made, spots, self.names)
+    def released(self, table: SparkTable, outcome: RemoteOutcome, streams: Streams | None = None) -> DataFrame:
+        """The rows as they are released, in the order in which Spark reads them; `streams` number columns anew."""
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        cells, names = cast(SparkTable, outcome.table).cells, self.chosen or tuple(self.frame.columns)
+        doubles = {*table.confidential_names} - self.single - {*self.times}
+        kinds = {name: self.frame.schema[name].dataType for name in names}
+        kinds |= {name: spark_types.DoubleType() for name in doubles}
+        number, text = spark_types.LongType(), spark_types.StringType()
+        kinds |= {n: number if isinstance(kinds[n], spark_types.NumericType) else text for n in self.renumbered}
+        new = [*table.confidential_names, *self.renumbered, *(rule.column for rule in self.from_dates)]
+        columns = ReleasedColumns(
+            {name: to_arrow_type(kinds[name], timestamp_utc=True) if name in new else None for name in names},
+            table.confidential_names,
+            [name for name in (*self.names, *self.renumbered) if name not in set(table.confidential_names)],
+            self.times,
+            {} if streams is None else {name: hashing_key(streams, name) for name in self.renumbered},
+            self.from_dates,
+        )
+        releasing = partial(release_rows, cells.records.layout, Making(outcome.released, cells.places), columns)
+        fields = [spark_types.StructField(name, kind) for name, kind in kinds.items()]
         return cells.records.mapped(releasing, spark_types.StructType(fields), with_rest=True)
 
 
-def _counted(count: CountRows, names: Sequence[str], batches: Batches) -> Batches:
-    """What is counted of each batch, on a worker."""
+def _counted(count: CountRows, forms: Mapping[str, TimeForm | None], batches: Batches) -> Batches:
+    """What is counted of each batch, on a worker; `forms` has how each column is numbers, if it is of dates."""
     for batch in batches:
-        broken, rows = count({name: _numbers(batch.column(j)) for j, name in enumerate(names)})
+        broken, rows = count({name: numbers_in(batch.column(j), forms[name]) for j, name in enumerate(forms)})
         yield pa.RecordBatch.from_pydict({"broken": [broken], "rows": [rows]})
-
-
-def _numbers(column: Any) -> Array:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def write_dataset(frame: DataFrame, target: str) -> None:
@@ -270,21 +308,8 @@ def write_dataset(frame: DataFrame, target: str) -> None:
         files.delete(temporary, True)
 
 
-def _session() -> SparkSession:
-    """The session there is; else one whose workers run this Python, and which shows nothing to the network."""
-    from pyspark.sql import SparkSession
-
-    there = SparkSession.getActiveSession()
-    if there is not None:
-        return there
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # where pyspark looks, and nowhere else
-    builder = SparkSession.builder.appName("microveil")
-    master = os.environ.get("MICROVEIL_SPARK_MASTER")
-    builder = builder if master is None else builder.master(master)
-    return builder.config("spark.ui.enabled", "false").getOrCreate()
-
-
-def _column(name: str) -> Column:
+def quoted_column(name: str) -> Column:
+    """The column of a name that may have dots and blanks."""
     quoted = name.replace("`", "``")
     return sf.col(f"`{quoted}`")
 
@@ -301,18 +326,6 @@ def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
 def _weighed(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
     bad = np.count_nonzero(~(np.isfinite(cells) & (cells > 0)))
     return np.array([bad, cells.sum()])
-
-
-def _in_own_session(frame: DataFrame) -> DataFrame:
-    """The frame in a session of our own, whose settings are for records and leave those of the user alone."""
-    session = frame.sparkSession.newSession()
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    name = f"microveil_{uuid4().hex}"
-    frame.createOrReplaceGlobalTempView(name)
-    try:
-        return session.table(f"global_temp.{name}")
-    finally:
-        session.catalog.dropGlobalTempView(name)
 
 
 @dataclass(frozen=True, repr=False)
@@ -367,7 +380,7 @@ def protect_spark(plan: Plan, source: SparkSource, roles: Roles, request: SparkR
         progress("comparing", 0.8)
         sampled = shown_rows(streams, table.count) if request.sampled is None else request.sampled
         written = compared(source, intake, outcome, sampled)
-        return SparkRelease(source.released(table, outcome), intake, outcome, written, streams.seed)
+        return SparkRelease(source.released(table, outcome, streams), intake, outcome, written, streams.seed)
 
 
 @contextmanager
@@ -392,7 +405,8 @@ def compared(source: SparkSource, intake: Intake, outcome: RemoteOutcome, sample
     table, released = spark_table(intake), outcome.table
     if not isinstance(released, SparkTable):
         raise TypeError("this engine releases tables on Spark")
-    single = {j: np.float32 for j, name in enumerate(table.confidential_names) if name in source.single}
+    single: dict[int, Any] = {j: np.float32 for j, n in enumerate(table.confidential_names) if n in source.single}
+    single |= {j: np.round for j, name in enumerate(table.confidential_names) if name in source.times}
     both, stored = table.with_columns_of(released), partial(with_stored_digits, outcome.released, single)
     comparison = RemoteComparison(table, intake.profile.moments)
     proof, odd = comparison.conclusion(both.total(partial(_compared_sums, comparison, stored, len(table.names))))

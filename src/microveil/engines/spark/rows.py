@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -23,6 +23,10 @@ from microveil.core.late import pa
 from microveil.core.moments import Moments, Profile, merged, moments
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import single_threaded_blas
+from microveil.engines.renumbering import secret_number
+from microveil.intake.from_dates import DateRule, as_days
+from microveil.io.frames.surveyed import plain_cells
+from microveil.io.frames.times import TimeForm
 
 RECORD = (
     "part int, at int, place long, start long, rows int, cells_check long, rest_check long, cells binary, rest binary"
@@ -152,6 +156,8 @@ class Packing:
     width: int
     rows: int
     from_files: bool
+    forms: Mapping[int, TimeForm] = field(default_factory=dict)
+    """Columns of dates and times, by their place among the cells, and how they are numbers."""
 
     def __call__(self, batches: Batches) -> Batches:
         """Records of so many rows; a new one begins where the rows of a file do not go on."""
@@ -197,12 +203,19 @@ class Packing:
         rows = sum(piece.num_rows for piece in held)
         cells = np.empty((self.width, rows))
         for j in range(self.width):
-            np.concatenate([piece.column(own + j).to_numpy(zero_copy_only=False) for piece in held], out=cells[j])
+            np.concatenate([numbers_in(piece.column(own + j), self.forms.get(j)) for piece in held], out=cells[j])
         others = list(range(own + self.width, held[0].num_columns))
         rest = _as_bytes(pa.Table.from_batches([piece.select(others) for piece in held])) if others else b""
         content = cells.tobytes()
         columns = [part, at, place, start, rows, zlib.crc32(content), zlib.crc32(rest), content, rest]
         return _one_row(columns, RECORD)
+
+
+def numbers_in(column: Any, form: TimeForm | None) -> Array:
+    """A column as doubles; one of dates and times by its form."""
+    if form is None:
+        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return form.steps(column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]))
 
 
 def _as_bytes(table: pa.Table) -> bytes:
@@ -349,22 +362,51 @@ def pick_rows(layout: RecordLayout, made: Making, wanted: NDArray[np.intp], batc
             yield _one_row([int(layout.part[piece.number]), begin, packed([picked])], SUMMARY)
 
 
-def release_rows(
-    layout: RecordLayout, made: Making, confidential: Mapping[int, bool], names: Sequence[str], batches: Batches
-) -> Batches:
-    """Records to rows again, a batch for each: what is `made` in the confidential columns, all others as they came.
+@dataclass(frozen=True, repr=False)
+class ReleasedColumns:
+    """The columns of a release: their types, and how they are made."""
 
-    `confidential` has the places of these columns among the `names`, and whether they have single precision. Batches
-    begin with partition, place and cells, and end with the rest.
+    types: Mapping[str, pa.DataType | None]
+    """All of them, in their order, with the types of those that are new."""
+
+    protected: Sequence[str]
+    others: Sequence[str]
+    """Columns that come with a record, besides its numbers."""
+
+    times: Mapping[str, TimeForm]
+    keys: Mapping[str, bytes]
+    """By which columns are numbered anew."""
+
+    from_dates: Sequence[DateRule]
+
+    def cells(self, values: Array, others: Sequence[pa.Array]) -> list[pa.Array]:
+        """All columns of some rows, from protected numbers and from what came with them."""
+        new = {n: np.round(v) if n in self.times else v for n, v in zip(self.protected, values, strict=True)}
+        found = dict(zip(self.others, others, strict=True))
+        found |= {name: _numbered(found[name], key) for name, key in self.keys.items()}
+        for name, numbers in new.items():
+            found[name] = self.times[name].stored(numbers) if name in self.times else pa.array(numbers)
+        for rule in self.from_dates:
+            found[rule.column] = pa.array(rule.computed(lambda date: as_days(self.times[date], new[date])))
+        return [found[name] if kind is None else found[name].cast(kind) for name, kind in self.types.items()]
+
+
+def _numbered(cells: pa.Array, key: bytes) -> pa.Array:
+    """Identifiers by secret numbers of their own."""
+    encoded = plain_cells(cells).dictionary_encode()
+    numbers = pa.array([secret_number(cell, key) for cell in encoded.dictionary.to_pylist()], pa.int64())
+    return numbers.take(encoded.indices)
+
+
+def release_rows(layout: RecordLayout, made: Making, columns: ReleasedColumns, batches: Batches) -> Batches:
+    """Records to rows again, a batch for each: what is `made` in the confidential columns, and all others.
+
+    Batches begin with partition, place and cells, and end with the rest.
     """
     for batch in batches:
         for k, piece in enumerate(layout.pieces(iter([batch]))):
             rest = batch.column(3)[k].as_buffer()
             layout.check(piece.number, 1, memoryview(rest))
-            others = iter(pa.ipc.open_stream(rest).read_next_batch().columns if rest.size else ())
-            own = {
-                place: pa.array(values.astype(np.float32) if single else values)
-                for (place, single), values in zip(confidential.items(), made.made(piece), strict=True)
-            }
-            columns = [own[j] if j in own else next(others) for j in range(len(names))]
-            yield pa.RecordBatch.from_arrays(columns, names=list(names))
+            others = pa.ipc.open_stream(rest).read_next_batch().columns if rest.size else []
+            cells = columns.cells(made.made(piece), others)
+            yield pa.RecordBatch.from_arrays(cells, names=list(columns.types))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+import numpy as np
+
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
 from microveil.core.late import pa, pl, pq
@@ -124,7 +126,7 @@ class ParquetBlocks(BlockSource):
         read = self.file.iter_batches(batch_size=rows, columns=list(names), use_threads=True)
         return rebatched(read, rows)
 
-    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:
+    def sink(self, file: IO[bytes], changed: Mapping[str, pa.DataType | None]) -> BlockSink:
         """What writes a Parquet file of the same kind."""
         return _ParquetSink(file, self, changed)
 
@@ -136,15 +138,17 @@ class ParquetBlocks(BlockSource):
 class _ParquetSink(BlockSink):
     """The schema of the source, but whole numbers and decimals become doubles; half and single precision stay."""
 
-    def __init__(self, file: IO[bytes], like: ParquetBlocks, changed: Sequence[str]) -> None:
+    def __init__(self, file: IO[bytes], like: ParquetBlocks, changed: Mapping[str, pa.DataType | None]) -> None:
+        numbers = [name for name, kind in changed.items() if kind is None]
         fields = [
-            field if field.name not in changed or pa.types.is_floating(field.type) else field.with_type(pa.float64())
-            for field in like.schema
+            field.with_type(changed.get(field.name) or _stored_as(field.type, changed=field.name in numbers))
+            for field in map(like.schema.field, like.names)
         ]
-        # Of notes on the whole file only that of pandas is known to hold none of its cells.
+        # Of notes on the whole file only that of pandas is known to hold none of its cells; it is about all columns.
         plain = [field.remove_metadata() for field in fields]
-        self.schema = pa.schema(plain, None if like.pandas is None else {b"pandas": like.pandas})
-        kinds = {name: self.schema.field(name).type for name in changed}
+        noted = None if like.pandas is None or len(plain) < len(like.schema) else {b"pandas": like.pandas}
+        self.schema = pa.schema(plain, noted)
+        kinds = {name: self.schema.field(name).type for name in numbers}
         self.short = {name: kind.to_pandas_dtype() for name, kind in kinds.items() if kind != pa.float64()}
         codec = like.file.metadata.row_group(0).column(0).compression
         # Released numbers hardly ever repeat: a dictionary of them would be made in vain.
@@ -156,18 +160,25 @@ class _ParquetSink(BlockSink):
             use_dictionary=repeating or False,
         )
 
-    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
+    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array | pa.Array]) -> None:
         """Write the next rows."""
         columns = {} if unchanged is None else dict(zip(unchanged.schema.names, unchanged.columns, strict=True))
         for name, values in changed.items():
             kind = self.schema.field(name).type
-            columns[name] = pa.array(values.astype(kind.to_pandas_dtype()), from_pandas=False)
+            if isinstance(values, np.ndarray):
+                columns[name] = pa.array(values.astype(kind.to_pandas_dtype()), from_pandas=False)
+            else:
+                columns[name] = values.cast(kind)
         batch = pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
         self.writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
 
     def close(self) -> None:
         """No more rows will come."""
         self.writer.close()
+
+
+def _stored_as(kind: pa.DataType, *, changed: bool) -> pa.DataType:
+    return kind if not changed or pa.types.is_floating(kind) else pa.float64()
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError, FileError, ParameterError, one_of
+from microveil.core.errors import DataError, FileError
 from microveil.core.late import pa, pa_csv, pl
 from microveil.io.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
 from microveil.io.files.dialect import (
@@ -35,9 +33,19 @@ from microveil.io.files.dialect import (
     find_quoting,
     quoted_cells,
 )
-from microveil.io.files.formats import Format, ReadOptions, check_flat, check_names, check_options
+from microveil.io.files.formats import (
+    Format,
+    ReadOptions,
+    check_flat,
+    check_names,
+    check_options,
+    sign_of,
+)
 from microveil.io.files.formula_injection import text_cells
+from microveil.io.files.header import NAMELESS, Header, find_names, with_every_name
+from microveil.io.files.layout import TOTAL_LEFT_OUT, check_given, said_of_rows, without_total
 from microveil.io.files.numerals import (
+    DECIMALS,
     Original,
     find_numbers,
     least_decimals,
@@ -51,31 +59,18 @@ from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import cannot, shown
 
 _WORDS: Final = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
-_DECIMALS: Final = {"point": ".", "dot": ".", "comma": ","}
 
-_LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?")
-_INK: Final = re.compile(rb"\S")
 _BLOCK: Final = 2**22  # bytes Arrow splits at a time, and so the longest row; more than fits a cache is slower
-_TRIED: Final = 100  # records by which separators that split the header alike are distinguished
 _END: Final = "end"
 
-
-@dataclass(frozen=True)
-class Header:
-    """The line with the names of the columns."""
-
-    names: list[str]
-    separator: str
-    line_ending: str
-    end: int  # bytes up to the first record
-    lines: int  # lines up to the first record
+OPTIONS: Final = ("delimiter", "decimal", "encoding", "header_row", "skip_rows")
 
 
 class Csv(Format):
     """Text in rows and columns."""
 
     name: ClassVar[str] = "csv"
-    options: ClassVar[Sequence[str]] = ("delimiter", "decimal", "encoding")
+    options: ClassVar[Sequence[str]] = OPTIONS
     default: ClassVar[Dialect] = Dialect()
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Dialect]:
@@ -103,21 +98,31 @@ def parse(
     data: bytes, encoding: Encoding, path: Path, read_options: ReadOptions
 ) -> tuple[pl.DataFrame, Dialect, Header]:
     """The table in `data`, the UTF-8 text of the file at `path` or of its beginning; it was in an `encoding`."""
-    separator = _sign("delimiter", read_options.delimiter, _WORDS, SEPARATORS)
-    decimal = _sign("decimal", read_options.decimal, _DECIMALS, (".", ","))
-    header = _read_header(data, path, separator)
+    separator = sign_of("delimiter", read_options.delimiter, _WORDS)
+    decimal = sign_of("decimal", read_options.decimal, DECIMALS)
+    check_given(read_options)
+    header = find_names(data, path, separator, read_options)
     check_shape(path, len(header.names))
-    check_names(header.names, path)
+    names, header = header.names, with_every_name(header, path)
     beginning = data[header.end : header.end + SAMPLED_BYTES]
-    quoting = find_quoting(header.names, data[: header.end], beginning, header.separator)
+    quoting = find_quoting(header.names, data[header.start : header.end], beginning, header.separator)
     # One more record, of words, ends the file: a quote that is never closed swallows it, and so gives itself away.
     last = header.separator.join([_END] * len(header.names)).encode()
     data = b"".join((memoryview(data)[header.end :], b"" if data.endswith((b"\n", b"\r")) else b"\n", last, b"\n"))
     text = _read_text(data, header, path)
-    numbers, decimal = find_numbers(text.get_columns(), path, separator=header.separator, decimal=decimal)
-    originals = {name: Original(text[name], numbers[name]) for name in text.columns if name in numbers}
-    frame = text.with_columns(numbers.values())
-    return frame, Dialect(header.separator, header.line_ending, decimal, encoding, quoting, originals), header
+    nameless = [name for name in text.columns if name.startswith(NAMELESS)]
+    if any(text[name].null_count() < text.height for name in nameless):
+        check_names(names, path)
+    text = text.drop(nameless)
+
+    def typed(part: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Original], str]:
+        originals, sign = find_numbers(part.get_columns(), path, separator=header.separator, decimal=decimal)
+        return part.with_columns(found.numbers for found in originals.values()), originals, sign
+
+    (frame, originals, sign), of_total = without_total(text.row(-1), text, typed)
+    said = [*said_of_rows(header.row, 0, len(nameless)), *of_total]
+    said += [found.finding for found in originals.values() if found.finding]
+    return frame, Dialect(header.separator, header.line_ending, sign, encoding, quoting, originals, said), header
 
 
 def write_csv(
@@ -161,85 +166,7 @@ def write_csv(
         file.write(like.encoding.bytes_of(stream.getvalue(), shown_as))
 
 
-def _sign(option: str, value: str | None, words: Mapping[str, str], known: Iterable[str]) -> str | None:
-    """The sign that the `value` of an `option` stands for: one of the `known` signs, or one of the `words` for them."""
-    if value is None:
-        return None
-    sign = words.get(value.lower(), value)
-    if sign not in known:
-        allowed = one_of(dict.fromkeys(word for word, sign in words.items() if word.isalpha()))
-        raise ParameterError(f"--{option}: {shown(value)} is not known", f"it is {allowed}")
-    return sign
-
-
 # Rows
-
-
-def _read_header(data: bytes, path: Path, separator: str | None) -> Header:
-    """The column names, split as the user says or by whichever separator gives the most of them."""
-    if not _INK.search(data):
-        raise FileError(f"{shown(path)} is empty", "check that it is the right file")
-    # Loosely first: strictly, a quote that is not closed would rule out the right separator, and leave a wrong one.
-    loose = [_split_header(data, sign, strict=False) for sign in ([separator] if separator else SEPARATORS)]
-    headers = [header for header in loose if header]
-    if path.suffix.lower() == ".tsv":  # which says it, so a single tab will do
-        tabs = [header for header in headers if header.separator == "\t" and len(header.names) > 1]
-        headers = tabs or headers
-    most = max((len(header.names) for header in headers), default=0)
-    best = _decided([header for header in headers if len(header.names) == most], data, path) if headers else None
-    # A separator without result ran into a name too long to be one, as a wrong one does in a wide header; but with
-    # a quote left in the names, it was the right one.
-    if best and not (None in loose and '"' in "".join(best.names)) and _split_header(data, best.separator, strict=True):
-        return best
-    raise FileError(
-        f"{shown(path)} has a quote in its header line that is not closed, or is followed by text",
-        'write quotes inside a name twice ("")',
-    )
-
-
-def _decided(headers: Sequence[Header], data: bytes, path: Path) -> Header:
-    """The one separator of several that split the header alike by which the records have as many cells."""
-    if len(headers) == 1 or len(headers[0].names) == 1:
-        return headers[0]
-    fitting = [header for header in headers if _fits(header, data)]
-    if len(fitting) > 1:
-        found = one_of(SEPARATORS[header.separator] for header in fitting)
-        raise FileError(f"{shown(path)} can be split by {found}", "say which it is with --delimiter")
-    return fitting[0] if fitting else headers[0]
-
-
-def _fits(header: Header, data: bytes) -> bool:
-    """Whether the first records have a cell for each name."""
-    lines = io.StringIO(data[header.end : header.end + SAMPLED_BYTES].decode(errors="ignore"), newline="")
-    reader = csv.reader(lines, delimiter=header.separator)
-    try:
-        records = [row for row in islice(reader, _TRIED) if row]
-    except csv.Error:
-        return False
-    whole = records[:-1] if len(records) > 1 else records  # the last may be cut
-    return all(len(row) == len(header.names) for row in whole)
-
-
-def _split_header(data: bytes, separator: str, *, strict: bool) -> Header | None:
-    """The first record that is not an empty line; nothing when its quotes make no sense."""
-    ends: list[int] = []
-
-    def lines() -> Iterator[str]:
-        position = 0
-        while (line := _LINE.match(data, position)) and line[0]:
-            position = line.end()
-            ends.append(position)
-            yield line[0].decode()
-
-    reader = csv.reader(lines(), delimiter=separator, strict=strict)
-    try:
-        names = next((row for row in reader if row), None)
-    except csv.Error:
-        return None
-    if names is None:
-        return None
-    end = ends[-1]
-    return Header(names, separator, "\r\n" if data[:end].endswith(b"\r\n") else "\n", end, len(ends))
 
 
 def _read_text(data: bytes, header: Header, path: Path) -> pl.DataFrame:
@@ -319,8 +246,11 @@ def _last_end(data: bytes) -> int:
 class CsvBlocks(BlockSource):
     """A CSV file in UTF-8. Cells that stay as they are come back as they were written."""
 
+    numeric: set[str]
+    broken: list[str]
+
     def __init__(self, path: Path, read_options: ReadOptions) -> None:
-        check_options(("delimiter", "decimal", "encoding"), read_options, "CSV files")
+        check_options(OPTIONS, read_options, "CSV files")
         self.path = path
         try:
             with path.open("rb") as file:
@@ -336,10 +266,17 @@ class CsvBlocks(BlockSource):
                 "convert it, or use engine='memory'",
             )
         frame, dialect, self.header = parse(data, encoding, path, read_options)
+        spelled = next((name for name, original in dialect.originals.items() if original.plain is not None), None)
+        if spelled is not None or (whole and TOTAL_LEFT_OUT in dialect.findings):
+            what = "a row of totals" if spelled is None else f"units or thousands separators in column {shown(spelled)}"
+            raise FileError(f"{shown(path)} has {what}, which block by block is not read", "use engine='memory'")
+        self.findings = dialect.findings
         self.first = len(beginning) - len(data) + self.header.end
         self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
         self.dialect: Dialect = replace(dialect, originals={})
         self.numeric = set(dialect.originals)
+        self.broken = []
+        self._whole = {name for name in self.numeric if frame.schema[name].is_integer()}
         self._head = frame.head(FIRST_ROWS)
         self.names = list(frame.columns)
         self.count = max(_lines(path) - self.header.lines, 1)
@@ -348,15 +285,27 @@ class CsvBlocks(BlockSource):
         """The first rows with all columns."""
         return self._head
 
-    def numbers(self, name: str, column: pa.Array) -> tuple[Array, int]:
-        """The cells of a column of numbers as doubles, and how many of them are missing."""
+    def typed(self, name: str, column: pa.Array) -> pa.Array | None:
+        """Cells as whole numbers, numbers or text, whichever all of the column are as far as it has been read."""
+        found = to_numbers(pl.Series(name, column), self.dialect.decimal) if name in self.numeric else None
+        if name in self.numeric and found is None:
+            self.numeric.discard(name)
+            self._head = self._head.with_columns(pl.col(name).cast(pl.String))
+            self.broken.append(name)
+            return None
+        if found is not None and name in self._whole and not found.dtype.is_integer():
+            self._whole.discard(name)
+            return None
+        return column if found is None else found.cast(pl.Int64 if name in self._whole else pl.Float64).to_arrow()
+
+    def _doubles(self, name: str, column: pa.Array, *, held: bool) -> tuple[Array, int]:
         found = to_numbers(pl.Series(name, column), self.dialect.decimal)
         if found is None:
             raise DataError(
                 f"column '{name}' begins as numbers, but has cells further down that are none",
                 "correct them, or leave the column out of confidential",
             )
-        if found.dtype.is_integer():
+        if held and found.dtype.is_integer():
             check_held(name, wholes_held(found.min(), found.max()))
         cells = found.cast(pl.Float64).to_numpy()
         return np.asarray(cells, dtype=np.float64), int(found.null_count())
@@ -385,7 +334,7 @@ class CsvBlocks(BlockSource):
             )
         self.count = count
 
-    def sink(self, file: IO[bytes], changed: Sequence[str]) -> BlockSink:  # noqa: ARG002 - what is text says so
+    def sink(self, file: IO[bytes], changed: Mapping[str, pa.DataType | None]) -> BlockSink:  # noqa: ARG002 - text
         """What writes a CSV file with the same separators, quotes and decimals."""
         return _CsvSink(file, self)
 
@@ -394,10 +343,13 @@ class _CsvSink(BlockSink):
     def __init__(self, file: IO[bytes], like: CsvBlocks) -> None:
         self.file, self.like, self.headed = file, like, True
 
-    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array]) -> None:
+    def write(self, unchanged: pa.RecordBatch | None, changed: Mapping[str, Array | pa.Array]) -> None:
         """Write the next rows."""
         least, decimal = self.like.least, self.like.dialect.decimal
-        columns = {name: pad_decimals(pl.Series(name, cells), least[name], decimal) for name, cells in changed.items()}
+        columns = {name: pl.Series(name, cells) for name, cells in changed.items()}
+        columns |= {
+            name: pad_decimals(column, least[name], decimal) for name, column in columns.items() if name in least
+        }
         if unchanged is not None:
             columns |= {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}
         frame = pl.DataFrame([columns[name] for name in self.like.names])

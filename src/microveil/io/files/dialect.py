@@ -233,6 +233,7 @@ class Dialect(SourceFormat):
     encoding: Encoding = field(default_factory=Encoding)
     quoting: Quoting = field(default_factory=Quoting)
     originals: Mapping[str, Original] = field(default_factory=dict, repr=False, compare=False)
+    findings: Sequence[str] = field(default=(), compare=False)
 
     @property
     def description(self) -> str:

@@ -1,25 +1,47 @@
 """Excel workbooks (.xlsx): one sheet in, a workbook with that one sheet out.
 
-The other sheets of a workbook stay behind: nobody has looked at what is in them. Cells keep the number formats of
-their columns. A column with cells of several kinds is text for the methods, and comes back as it was.
+The other sheets of a workbook stay behind: nobody has looked at what is in them; so do titles above the table, notes
+below it, and a row of totals. Cells keep the number formats of their columns. Texts of numbers are numbers, as in a CSV
+file. A column with cells of several kinds is text for the methods, and comes back as it was.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from microveil.core.errors import DataError, FileError, did_you_mean
 from microveil.core.late import pl
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_names, check_table, needs
+from microveil.io.files.formats import (
+    MISSING,
+    Format,
+    ReadOptions,
+    SourceFormat,
+    check_flat,
+    check_names,
+    check_table,
+    needs,
+    sign_of,
+)
 from microveil.io.files.formula_injection import text_cells
-from microveil.io.frames.mixed_types import MixedColumn, to_cells
+from microveil.io.files.layout import (
+    LOOKED_AT,
+    check_given,
+    find_header,
+    is_filled,
+    notes_below,
+    said_of_rows,
+    without_total,
+)
+from microveil.io.files.numerals import DECIMALS, Original, find_numbers, least_decimals
+from microveil.io.frames.mixed_types import MixedColumn, as_dates, to_cells
 from microveil.io.frames.validation import MAX_CELLS, check_shape, limit_of
 from microveil.io.locations import Sheet
 from microveil.storage.atomic import shown
@@ -57,6 +79,7 @@ class SheetSource(SourceFormat):
     sheet: str = "Sheet1"
     columns: Mapping[str, SheetColumn] = field(default_factory=dict, repr=False, compare=False)
     others: int = 0
+    findings: Sequence[str] = field(default=(), compare=False)
 
     @property
     def description(self) -> str:
@@ -74,20 +97,32 @@ class Excel(Format):
     """A workbook of Excel or LibreOffice."""
 
     name: ClassVar[str] = "excel"
-    options: ClassVar[Sequence[str]] = ("sheet",)
+    options: ClassVar[Sequence[str]] = ("sheet", "decimal", "header_row", "skip_rows")
     default: ClassVar[SheetSource] = SheetSource()
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, SheetSource]:
-        """The first sheet, or the one that is named; its first row has the names."""
-        sheets, headings, records, formats = _sheet(path, read_options.sheet)
-        names = ["" if heading is None else str(heading) for heading in headings]
+        """The first sheet, or the one that is named; its names are looked for below titles."""
+        check_given(read_options)
+        decimal = sign_of("decimal", read_options.decimal, DECIMALS)
+        sheets, table = _sheet(path, read_options)
+        names = ["" if heading is None else str(heading) for heading in table.headings]
         check_names(names, path)
-        cells = [list(column) for column in zip(*records, strict=True)] if records else [[] for _ in names]
-        loose = [MixedColumn.read(name, column) for name, column in zip(names, cells, strict=True)]
-        frame = pl.DataFrame([column.seen for column in loose])
-        check_table(frame, path)
-        columns = {name: SheetColumn(*kept) for name, *kept in zip(names, loose, formats, headings, strict=False)}
-        return frame, SheetSource(read_options.sheet or sheets[0], columns, len(sheets) - 1)
+        if not table.records:
+            check_table(pl.DataFrame(schema=names), path)
+
+        def typed(records: list[Row]) -> tuple[pl.DataFrame, list[MixedColumn], dict[str, Original]]:
+            cells = {name: list(column) for name, column in zip(names, zip(*records, strict=True), strict=True)}
+            loose, spelled = _columns(cells, path, decimal)
+            return pl.DataFrame([column.seen for column in loose]), loose, spelled
+
+        (frame, loose, spelled), of_total = without_total(table.records[-1], table.records, typed)
+        formats = [
+            _format_with(spelled[name]) if name in spelled and form == _GENERAL else form
+            for name, form in zip(names, table.formats, strict=True)
+        ]
+        columns = {name: SheetColumn(*kept) for name, *kept in zip(names, loose, formats, table.headings, strict=True)}
+        findings = [*table.findings, *of_total, *(found.finding for found in spelled.values() if found.finding)]
+        return frame, SheetSource(read_options.sheet or sheets[0], columns, len(sheets) - 1, findings)
 
     def write(self, frame: pl.DataFrame, path: Path, source_format: SheetSource, *, shown_as: Path) -> None:
         """A new workbook with one sheet."""
@@ -147,8 +182,18 @@ def _literal(sheet: Any, value: Any) -> Any:
 Row = tuple[Any, ...]
 
 
-def _sheet(path: Path, wanted: str | None) -> tuple[list[str], list[Any], list[Row], list[str]]:
-    """The names of the sheets; the headings and the records of one of them, and the number formats of its columns."""
+class SheetTable(NamedTuple):
+    """The table on a sheet: its headings, its records of as many cells, the usual number formats, and what to tell."""
+
+    headings: list[Any]
+    records: list[Row]
+    formats: list[str]
+    findings: list[str]
+
+
+def _sheet(path: Path, read_options: ReadOptions) -> tuple[list[str], SheetTable]:
+    """The names of the sheets, and the table on one of them."""
+    wanted = read_options.sheet
     needs("openpyxl", EXTRA, path)
     from openpyxl import load_workbook
     from openpyxl.utils.exceptions import InvalidFileException
@@ -165,10 +210,10 @@ def _sheet(path: Path, wanted: str | None) -> tuple[list[str], list[Any], list[R
             raise FileError(f"{shown(path)} has no sheet {shown(wanted)}", did_you_mean(wanted, names))
         sheet = book[wanted] if wanted is not None else book.worksheets[0]
         sheet.reset_dimensions()  # some programs write them wrong
-        found = _table(sheet.iter_rows(), path)
+        found = _table(sheet.iter_rows(), path, read_options)
         _check_formulas(file, sheet, path)
         book.close()
-    return names, *found
+    return names, found
 
 
 def _check_packed(file: IO[bytes], path: Path) -> None:
@@ -183,43 +228,105 @@ def _check_packed(file: IO[bytes], path: Path) -> None:
         raise FileError(problem, "save it again in a spreadsheet program, or as a .csv file")
 
 
-def _table(rows: Iterable[Row], path: Path) -> tuple[list[Any], list[Row], list[str]]:
-    """Headings, records of as many cells, and the usual number formats. What a far cell has before it is not filled."""
+def _table(rows: Iterable[Row], path: Path, read_options: ReadOptions) -> SheetTable:
+    """The table among the rows of a sheet. What a far cell has before it is not filled."""
     rows = iter(rows)
-    header = _heading(next(rows, None), path)
+    above, header = _heading(rows, path, read_options)
     width, formats = len(header), [Counter[str]() for _ in header]
     records: list[Row] = []
-    most, nothing, blank = limit_of(MAX_CELLS) // max(width, 1), (None,) * width, 0
-    for row in rows:
+    most, nothing, empty, last_gap = limit_of(MAX_CELLS) // max(width, 1), (None,) * width, 0, None
+    blank = 0
+    for row in chain(above.rows, rows):
         values = tuple(cell.value for cell in row)
-        if not any(value is not None for value in values):
-            blank += 1  # which is a record only if another one follows
+        if not any(map(is_filled, values)):
+            blank += 1
             continue
-        if any(value is not None for value in values[width:]):
-            hint = "give every column a name in the first row, and leave nothing beside the table"
+        if any(map(is_filled, values[width:])):
+            hint = "give every column a name in the row of names (--header-row), and leave nothing beside the table"
             raise DataError(f"{shown(path)}: the sheet has cells beyond its last column name", hint)
-        count = len(records) + blank + 1
+        count = len(records) + empty + blank + 1
         if count > min(most, ROWS):
             check_shape(path, width, count * width)
             raise FileError(f"{shown(path)} has more rows than a sheet can have", "save it again as .xlsx")
-        records += [nothing] * blank
+        if blank:
+            last_gap = len(records)
+            records += [nothing] * blank if width == 1 else []  # in one column, a missing cell
+            empty, blank = empty + (blank if width > 1 else 0), 0
         records.append((*values[:width], *nothing[len(values) :]))
-        blank = 0
         for cell, known in zip(row, formats, strict=False):
             if cell.value is not None and not isinstance(cell.value, str):
                 known[cell.number_format] += 1
-    return header, records, [known.most_common(1)[0][0] if known else _GENERAL for known in formats]
+    notes = notes_below(records, width, last_gap)
+    records = records[: len(records) - notes]
+    usual = [known.most_common(1)[0][0] if known else _GENERAL for known in formats]
+    gone = {j for j, name in enumerate(header) if name is None and not any(is_filled(row[j]) for row in records)}
+    kept = [j for j in range(width) if j not in gone]
+    findings = said_of_rows(above.skipped, empty, len(gone), notes)
+    if gone:
+        records = [tuple(row[j] for j in kept) for row in records]
+    return SheetTable([header[j] for j in kept], records, [usual[j] for j in kept], findings)
 
 
-def _heading(row: Row | None, path: Path) -> list[Any]:
-    """The first row without its empty end."""
-    if row is None:
-        raise DataError(f"{shown(path)}: the sheet is empty", "name another with --sheet")
-    header = [cell.value for cell in row]
+class _Top(NamedTuple):
+    """Rows below the names that were looked at to find these, and the place of the names if others stand above."""
+
+    rows: list[Row]
+    skipped: int
+
+
+def _heading(rows: Iterator[Row], path: Path, read_options: ReadOptions) -> tuple[_Top, list[Any]]:
+    """The row of names without its empty end, and what was read to find it."""
+    first = (read_options.header_row or 1) - 1 + (read_options.skip_rows or 0)
+    skipped = sum(1 for _ in islice(rows, first))
+    looked_at = list(islice(rows, LOOKED_AT))
+    values = [tuple(cell.value for cell in row) for row in looked_at]
+    if not looked_at or (read_options.header_row is None and not any(map(is_filled, chain(*values)))):
+        hint = "check --header-row or --skip-rows" if skipped else "name another with --sheet"
+        raise DataError(f"{shown(path)}: the sheet is empty" + (f" from row {first + 1} on" if first else ""), hint)
+    place = 0 if read_options.header_row is not None else find_header(values)
+    header = [cell if is_filled(cell) else None for cell in values[place]]
     while header and header[-1] is None:
         header.pop()
     check_shape(path, len(header))
-    return header
+    titled = skipped + place if skipped or any(map(is_filled, chain(*values[:place]))) else 0
+    return _Top(looked_at[place + 1 :], titled), header
+
+
+def _columns(
+    cells: Mapping[str, list[Any]], path: Path, decimal: str | None
+) -> tuple[list[MixedColumn], dict[str, Original]]:
+    """Columns of cells in their types; and those among them that have numbers written as text, with the text."""
+    texts = {name: _numerals(column) for name, column in cells.items()}
+    given = [pl.Series(name, column, pl.String) for name, column in texts.items() if column is not None]
+    found, _ = find_numbers(given, path, separator="", decimal=decimal)
+    loose, spelled = [], {}
+    for name, column in cells.items():
+        original = found.get(name)
+        mixed = [cell for cell in column if isinstance(cell, int | float)]
+        if original is None or (original.unit and mixed):  # 0.45 beside 45 %: who knows what it is
+            loose.append(MixedColumn.read(name, as_dates(column) or column))
+            continue
+        spelled[name] = original
+        numbers = zip(column, original.numbers.to_list(), strict=True)
+        loose.append(MixedColumn.of_numbers(name, [c if isinstance(c, int | float) else n for c, n in numbers], column))
+    return loose, spelled
+
+
+def _numerals(column: Sequence[Any]) -> list[str | None] | None:
+    """The texts of a column that has nothing but texts and numbers; None if it has other cells, or no text to read."""
+    kinds = {type(cell) for cell in column if is_filled(cell)}
+    if str not in kinds or not kinds <= {str, int, float}:
+        return None
+    texts = [cell if isinstance(cell, str) else None for cell in column]
+    return None if all(text is None or text.strip() in MISSING for text in texts) else texts
+
+
+def _format_with(original: Original) -> str:
+    """A number format that shows the decimals and the unit that texts had."""
+    decimals = least_decimals(original.text if original.plain is None else original.plain)
+    digits = f"0.{'0' * decimals}" if decimals and original.numbers.dtype.is_float() else "0"
+    before, after = (f'"{part}"' if part else "" for part in (original.before, original.after))
+    return f"{before}{digits}{after}" if original.unit else _GENERAL
 
 
 def _check_formulas(file: IO[bytes], sheet: Any, path: Path) -> None:

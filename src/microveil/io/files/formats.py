@@ -23,7 +23,7 @@ RAW = "lists and bytes need a .parquet file"
 MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".")
 """Cells that count as missing in a column of numbers, with or without spaces around."""
 
-_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class ReadOptions:
     decimal: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    header_row: int | None = None
+    skip_rows: int | None = None
     query: str | None = None
 
     @classmethod
@@ -42,7 +44,7 @@ class ReadOptions:
         return cls(**{field.name: getattr(options, field.name, None) for field in fields(cls)})
 
     @property
-    def given(self) -> dict[str, str]:
+    def given(self) -> dict[str, str | int]:
         """The options that were given, by name."""
         values = {option.name: getattr(self, option.name) for option in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
@@ -50,7 +52,11 @@ class ReadOptions:
     @property
     def words(self) -> list[str]:
         """The same as they are typed."""
-        return [word for name, value in self.given.items() for word in (f"--{name}", value)]
+        return [word for name, value in self.given.items() for word in (_flag(name), str(value))]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 class SourceFormat:
@@ -58,6 +64,9 @@ class SourceFormat:
 
     notes: Mapping[Any, Any] = MappingProxyType({})
     """What whoever made the file has noted in it that is about none of its columns alone."""
+
+    findings: Sequence[str] = ()
+    """What whoever looks at the table must know of how it was read, a sentence each: rows that were left out, units."""
 
     @property
     def description(self) -> str:
@@ -97,9 +106,20 @@ def check_options(options: Sequence[str], read_options: ReadOptions, what: str) 
     """An option that would have no effect is refused."""
     for option in read_options.given:
         if option not in options:
-            known = one_of(f"--{name}" for name in options)
+            known = one_of(_flag(name) for name in options)
             hint = f"it has {known}" if options else "leave it out"
-            raise ParameterError(f"--{option}: means nothing for {what}", hint)
+            raise ParameterError(f"{_flag(option)}: means nothing for {what}", hint)
+
+
+def sign_of(option: str, value: str | None, words: Mapping[str, str]) -> str | None:
+    """The sign that the `value` of an `option` stands for: one of the `words` for it, or the sign itself."""
+    if value is None:
+        return None
+    sign = words.get(value.lower(), value)
+    if sign not in words.values():
+        allowed = one_of(dict.fromkeys(word for word in words if word.isalpha()))
+        raise ParameterError(f"{_flag(option)}: {shown(value)} is not known", f"it is {allowed}")
+    return sign
 
 
 def split_notes(schema: pa.Schema) -> tuple[bytes | None, dict[bytes, bytes]]:

@@ -18,6 +18,7 @@ from microveil.core.late import pl
 from microveil.core.table import Matrix
 from microveil.io.dictionary import find_codes
 from microveil.io.files.formats import MISSING, same_cells
+from microveil.io.files.quantities import has_thousands, ungrouped, without_unit
 from microveil.io.frames.number_types import LARGEST_WHOLE
 from microveil.storage.atomic import shown
 
@@ -27,57 +28,93 @@ SAMPLE: Final = 1000
 AGREED, MOST_DECIMALS = 0.95, 6
 """Share of cells with as many decimals from which on a column is one of so many; and the most that are filled up."""
 
+DECIMALS: Final = {"point": ".", "dot": ".", "comma": ","}
+"""Words for the signs of decimals."""
+
 SPACES: Final = " \t"
 # '007' and '01.11' are codes (a post code, an activity) that a number would cut short.
 _LEADING_ZERO: Final = r"^[ \t]*[+-]?0[0-9]"
 _LONG: Final = r"^\s*[+-]?[0-9]{17}"
 _POINT: Final = r"[0-9]\.|\.[0-9]"
 _EITHER: Final = {mark: rf"^[ \t]*[+-]?[1-9][0-9]{{0,2}}[{mark}][0-9]{{3}}[ \t]*$" for mark in ".,"}
-_GROUPED: Final = (
-    r"^[+-]?[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?:\.[0-9]*)?|(?:\.[0-9]{3})+(?:,[0-9]*)?"
-    r"|(?:[ '\x{a0}\x{202f}\x{2019}][0-9]{3})+(?:[.,][0-9]*)?)$"
-)
-_BOTH_MARKS: Final = r"[0-9],[0-9]{3}\.|[0-9]\.[0-9]{3},"
 _PLAIN: Final = r"^[+-]?[0-9]*(?:[.,][0-9]*)?$"
 _DECIMALS: Final = r"[.,]([0-9]*)$"
-_UNGROUPED: Final = r"^[+-]?(?:[0-9]{1,3}(?:[.,][0-9]*)?|[.,][0-9]+)$"
 
 
 @dataclass(frozen=True, repr=False)
 class Original:
-    """A column of numbers as it was read, and the text it was read from (null where the cell was empty)."""
+    """A column of numbers as it was read, and the text it was read from (null where the cell was empty).
+
+    `plain` is the text without units and thousands separators, where there were any; `before` and `after` is the unit.
+    """
 
     text: pl.Series
     numbers: pl.Series
+    plain: pl.Series | None = None
+    before: str = ""
+    after: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit that all cells have."""
+        return (self.before or self.after).strip()
+
+    @property
+    def finding(self) -> str:
+        """What to tell of a column that is written otherwise than plainly; nothing of another."""
+        if self.plain is None:
+            return ""
+        name = self.numbers.name
+        if self.unit:
+            return f"column '{name}' has the unit {self.unit} in its cells"
+        return f"column '{name}' has thousands separators, which are not written again"
 
 
 def find_numbers(
     columns: Sequence[pl.Series], path: Path, *, separator: str, decimal: str | None
-) -> tuple[dict[str, pl.Series], str]:
+) -> tuple[dict[str, Original], str]:
     """Those of the `columns` of text that are numbers, and their decimal sign.
 
     `decimal` gives the sign, or None if it is to be found; the `separator` of the file's cells tells which to doubt.
     """
     found = _read_with(decimal or ".", columns)
-    rest = [column for column in columns if column.name not in found]
-    if decimal is not None:
-        _check_thousands(rest, path)
-        return found, decimal
-    with_commas = _read_with(",", rest)
-    pointed = [column for column in columns if column.name in found and found[column.name].dtype.is_float()]
-    if not with_commas:
-        if separator == ";":  # which is common where decimals have commas, and thousands points
-            _check_marks(pointed, ".", path)
-        _check_thousands(rest, path)
-        return found, "."
+    others = [column for column in columns if column.name not in found]
+    units = {column.name: bare for column in others if (bare := without_unit(column)) is not None}
+    texts = {column.name: units[column.name].text if column.name in units else column for column in columns}
+    found |= _read_with(decimal or ".", [texts[name] for name in units])
+    rest = [text for name, text in texts.items() if name not in found]
+    pointed = [texts[name] for name in found if found[name].dtype.is_float()]
+    with_commas = _read_with(",", rest) if decimal is None else {}
+    settled = any(column.str.contains(_POINT).any() for column in pointed)
+    if with_commas:
+        _check_one_sign(pointed, next(iter(with_commas)), path)
+        _check_marks([column for column in rest if column.name in with_commas], ",", path)
+    elif decimal is None and separator == ";":  # which is common where decimals have commas, and thousands points
+        _check_marks(pointed, ".", path)
+    signs = [decimal] if decimal else [","] if with_commas else ["."] if settled else [".", ","]
+    numbers = {**found, **with_commas}
+    grouped, sign = _with_thousands([text for text in rest if text.name not in with_commas], signs, path)
+    numbers |= _read_with(sign, grouped.values())
+    plain = {name: texts[name] for name in units} | grouped
+    originals = {
+        column.name: Original(
+            column,
+            numbers[column.name],
+            plain.get(column.name),
+            *((units[column.name].before, units[column.name].after) if column.name in units else ()),
+        )
+        for column in columns
+        if column.name in numbers
+    }
+    return originals, sign
+
+
+def _check_one_sign(pointed: Sequence[pl.Series], with_comma: str, path: Path) -> None:
+    """Refuse a file that has decimals of both signs."""
     mixed = next((column.name for column in pointed if column.str.contains(_POINT).any()), None)
     if mixed is not None:
-        first = next(iter(with_commas))
-        problem = f"{shown(path)} has decimal points in column {shown(mixed)} and commas in column {shown(first)}"
+        problem = f"{shown(path)} has decimal points in column {shown(mixed)} and commas in column {shown(with_comma)}"
         raise DataError(problem, "say which it is with --decimal point or --decimal comma; the other stays text")
-    _check_marks([column for column in rest if column.name in with_commas], ",", path)
-    _check_thousands([column for column in rest if column.name not in with_commas], path)
-    return {**found, **with_commas}, ","
 
 
 def to_numbers(text: pl.Series, decimal: str = ".") -> pl.Series | None:
@@ -107,7 +144,10 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
         column = column.fill_nan(None)
     same_rows = len(column) == len(was)
     codes = _codes_in(was) if same_rows else ()
-    written = pad_decimals(column, least_decimals(original.text), decimal)
+    written = pad_decimals(column, least_decimals(original.text if original.plain is None else original.plain), decimal)
+    if original.unit:
+        numbers = written.cast(pl.String)
+        written = pl.select((pl.lit(original.before) + numbers + pl.lit(original.after)).alias(column.name)).to_series()
     if column.null_count() == 0 and not codes:
         return written
     missing = pl.lit(_usual(original.text.filter(was.is_null())), pl.String)
@@ -220,24 +260,15 @@ def _check_marks(columns: Iterable[pl.Series], mark: str, path: Path) -> None:
         raise DataError(problem, f"say --decimal {word} if it is a fraction, else take out the thousands separators")
 
 
-def _check_thousands(columns: Iterable[pl.Series], path: Path) -> None:
-    """Refuse amounts with thousands separators, which as text would be released in clear.
+def _with_thousands(columns: Iterable[pl.Series], signs: Sequence[str], path: Path) -> tuple[dict[str, pl.Series], str]:
+    """The plain text of columns of amounts with thousands separators, and the first of the decimal `signs` for it.
 
-    Codes and telephone numbers may look the same, but all alike; amounts differ in length, or have decimals too.
+    As text they would be released as labels; so where no sign makes numbers of all of them, they are refused.
     """
-    for column in columns:
-        if _has_thousands(column.head(SAMPLE)) is not False and _has_thousands(column):
-            hint = "take them out: 1234567.5, not 1,234,567.5"
-            raise DataError(f"{shown(path)}: column {shown(column.name)} has thousands separators", hint)
-
-
-def _has_thousands(text: pl.Series) -> bool | None:
-    """Whether a column is amounts with such separators; None where its cells do not settle it."""
-    cells = text.drop_nulls().str.strip_chars(SPACES)
-    cells = cells.filter(~cells.is_in(list(MISSING)))
-    grouped = cells.str.contains(_GROUPED)
-    if not (grouped | cells.str.contains(_UNGROUPED)).all():
-        return False
-    if not grouped.any():
-        return None
-    return True if not grouped.all() or bool(cells.str.contains(_BOTH_MARKS).any()) else None
+    grouped = [column for column in columns if has_thousands(column)]
+    for sign in signs:
+        plain = [text for column in grouped if (text := ungrouped(column, sign)) is not None]
+        if len(plain) == len(grouped) == len(_read_with(sign, plain)):
+            return {text.name: text for text in plain}, sign
+    problem = f"{shown(path)}: column {shown(grouped[0].name)} has thousands separators that contradict other signs"
+    raise DataError(problem, "say which sign decimals have with --decimal, or write 1234567.5, not 1,234,567.5")

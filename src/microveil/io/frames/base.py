@@ -17,6 +17,7 @@ from microveil.core.errors import DataError
 from microveil.io.frames.number_types import LARGEST_WHOLE, wholes_held
 from microveil.io.frames.times import TimeColumn
 
+FIRST_ROWS = 1_000
 ROWS_AT_ONCE = 8_192
 """Rows of an array that are copied column by column: few enough that they stay in the cache from one to the next."""
 
@@ -95,6 +96,26 @@ class Frame(ABC):
         """How many cells are missing."""
         return int(np.count_nonzero(np.isnan(self.numbers(name))))
 
+    def levels(self, name: str) -> int:
+        """How many different values the column has; missing cells are none."""
+        return int(self.labels(name).max(initial=-1)) + 1 - (self.missing(name) > 0)
+
+    def extent(self, name: str) -> tuple[int, float, float]:
+        """How many cells of a column of numbers are there, the least and the largest."""
+        values = self.numbers(name)
+        present = values[~np.isnan(values)]
+        return (present.size, float(present.min()), float(present.max())) if present.size else (0, np.nan, np.nan)
+
+    def is_whole(self, name: str) -> bool:
+        """Whether all numbers of a column are whole; the first ones mostly tell."""
+        values = self.numbers(name)
+        return all(((part == np.round(part)) | np.isnan(part)).all() for part in (values[:FIRST_ROWS], values))
+
+    def rises_evenly(self, name: str) -> bool:
+        """Whether each number is above, or below, the one before by the same."""
+        steps = np.diff(self.numbers(name))
+        return bool(steps.size and steps[0] != 0 and (steps == steps[0]).all())
+
     @abstractmethod
     def numbers(self, name: str) -> Array:
         """A numeric column as float64, NaN where a cell is missing. Not to be written to."""
@@ -113,10 +134,6 @@ class Frame(ABC):
     def groups(self, name: str) -> NDArray[np.intp]:
         """A column without missing cells as whole numbers that stand for its distinct values, in any order."""
         return self.labels(name)
-
-    def distinct(self, name: str) -> int:
-        """How many different values the column has; a missing cell is none."""
-        return int(self.labels(name).max(initial=-1)) + 1 - (self.missing(name) > 0)
 
     def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
         """Some cells of a column that is released as it is, as text for a message."""

@@ -194,7 +194,7 @@ class NarwhalsFrame(Frame):
             start = column.head(SAMPLE)  # settles it for most columns
             if start.n_unique() < len(start):
                 return False
-            distinct = self.distinct(name) if self.schema[name] == nw.String else column.n_unique()
+            distinct = self.levels(name) if self.schema[name] == nw.String else column.n_unique()
         except Exception:  # each library has its own error for cells that cannot be compared, such as lists
             distinct = int(self.labels(name).max(initial=-1)) + 1
         return 0 < distinct == self.count and self.missing(name) == 0
@@ -202,11 +202,11 @@ class NarwhalsFrame(Frame):
     def groups(self, name: str) -> NDArray[np.intp]:
         return _distinct_texts(self.native[name])[1] if self.schema[name] == nw.String else self.labels(name)
 
-    def distinct(self, name: str) -> int:
+    def levels(self, name: str) -> int:
         if name not in self._distinct:
             # Counting texts takes a tenth of the time of numbering them in their order.
             text = self.schema[name] == nw.String
-            self._distinct[name] = int(self.native[name].drop_nulls().n_unique()) if text else super().distinct(name)
+            self._distinct[name] = int(self.native[name].drop_nulls().n_unique()) if text else super().levels(name)
         return self._distinct[name]
 
     def missing(self, name: str) -> int:
@@ -356,7 +356,7 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
     import pyarrow as pa
 
     if column.dtype != nw.Object:  # in which Arrow would make one value of 1 and 1.0, whose texts differ
-        with suppress(pa.ArrowException):  # lists, and text that is not Unicode
+        with suppress(pa.ArrowException, UnicodeError):  # lists, and text that is not Unicode
             encoded = pa.chunked_array([column.to_arrow()]).dictionary_encode().unify_dictionaries().combine_chunks()
             codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
             return [str(value) for value in encoded.dictionary.to_pylist()], codes

@@ -43,8 +43,8 @@ class IndexAndNotes(NamedTuple):
         return data if self.notes is None else _with_notes(data, self.notes)
 
 
-def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool) -> tuple[Any, IndexAndNotes]:
-    """The columns of a table alone, and what else is to be released with them.
+def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool, names: Sequence[str]) -> tuple[Any, IndexAndNotes]:
+    """The columns of a table alone, and what else is to be released with them; `names` are those of all columns.
 
     The index of pandas may name the records, so it stays behind but for the levels that are to be kept. Notes on the
     table and its columns (`attrs` of pandas, metadata of Arrow) stay behind, too: nobody has looked at what is in them.
@@ -53,8 +53,7 @@ def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool) -> tuple[Any,
     levels = _levels(data.index) if is_pandas else []
     for name in keep:
         if name not in levels:
-            known = [*levels, *open_frame(data).names]
-            raise ParameterError(f"keep: there is no column '{name}'", did_you_mean(str(name), known))
+            raise ParameterError(f"keep: there is no column '{name}'", did_you_mean(str(name), [*levels, *names]))
     warnings, index, notes = [], None, _notes(data) or None
     if is_pandas and levels:
         left = [place for place, name in enumerate(levels) if name not in keep]

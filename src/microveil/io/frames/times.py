@@ -5,8 +5,8 @@ The step is the precision of the column: months if all days are the first, days,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import narwhals as nw
@@ -47,30 +47,38 @@ FORMATS: Final[dict[TimeKind, tuple[str, ...]]] = {
 }
 """Texts that are dates and times. All cells of a column must come back from one of them as they were."""
 
+NUMBER_FORMATS: Final = {"%Y%m%d": ("day", 1800_00_00, 2200_00_00, 3), "%Y%m": ("month", 1900_00, 2101_00, 12)}
+"""Whole numbers that are dates, as 20260131 and 202601: the step, between which numbers, and how many different ones
+there are at least. All must be dates: of amounts of so many digits, one in thirty is by chance, or one in eight."""
+
 SAMPLE, FEWEST = 1_000, 3
 """Cells that mostly tell whether a text is a date, and the fewest that can."""
 
 
-@dataclass(frozen=True, repr=False)
-class TimeColumn:
-    """A column of dates or times as whole numbers of steps, NaN where a cell is missing."""
+@dataclass(frozen=True)
+class TimeForm:
+    """How dates or times are whole numbers of steps."""
 
-    numbers: Array
     kind: TimeKind
     unit: str
     """month, day, hour, ..., microsecond."""
 
     text: str = ""
-    """The format, where the cells are text."""
+    """The format, where the cells are text, or whole numbers such as 20260131."""
 
-    def in_unit(self, unit: str) -> TimeColumn:
-        """The same in a finer unit, one of `MICROSECONDS`."""
-        numbers, size = self.numbers, MICROSECONDS.get(self.unit, MICROSECONDS["day"])
-        if self.unit == "month":
-            missing = np.isnan(numbers)
-            months = np.where(missing, 0.0, numbers).astype(np.int64).astype("datetime64[M]")
-            numbers = np.where(missing, np.nan, months.astype("datetime64[D]").astype(np.float64))
-        return replace(self, numbers=numbers * (size / MICROSECONDS[unit]), unit=unit)
+    is_number: bool = False
+
+    def steps(self, cells: pa.ChunkedArray) -> Array:
+        """Cells of a column that has this form as numbers of steps; NaN is missing."""
+        import polars as pl
+        import pyarrow as pa
+
+        if self.text:
+            cells = pa.chunked_array([_parse(pl.Series(cells), self.kind, self.text).to_arrow()])
+        micro, missing = _microseconds(cells)
+        if micro is None:
+            raise TypeError("the column has no dates or times")
+        return np.where(missing, np.nan, _in_steps(micro, self.unit).astype(np.float64))
 
     def cells(self, values: Array) -> pa.Array:
         """Numbers of steps as an Arrow array: dates, timestamps or times of day; NaN is missing."""
@@ -88,20 +96,121 @@ class TimeColumn:
         stamps = pa.array(micro, pa.timestamp("us"), mask=missing)
         return stamps.cast(pa.date32()) if self.kind == "date" else stamps
 
+    def stored(self, values: Array) -> pa.Array:
+        """The same, as text where the column is text, and as whole numbers where it has such."""
+        import polars as pl
+        import pyarrow as pa
+
+        cells = self.cells(values)
+        if not self.text:
+            return cells
+        texts = pl.Series(cells).dt.strftime(self.text)
+        return texts.cast(pl.Int64).to_arrow() if self.is_number else texts.to_arrow().cast(pa.string())
+
     def written(self, values: Array, like: nw.Series[Any]) -> Any:
         """Numbers of steps as a native series of the library and type of the column `like`."""
         import polars as pl
         import pyarrow as pa
 
-        cells: Any = self.cells(values)
-        if self.text:
-            cells = pl.Series(cells).dt.strftime(self.text).to_arrow().cast(pa.string())
+        cells: Any = self.stored(values)
         native = like.to_native()
         if isinstance(native, pa.ChunkedArray):
             return pa.chunked_array([cells.cast(native.type)])
         if isinstance(native, pl.Series):
             return pl.Series(like.name, _zoned(pl.Series(cells), native.dtype))
         return _as_pandas(cells, native)
+
+
+@dataclass(frozen=True, repr=False)
+class TimeColumn(TimeForm):
+    """A column of dates or times as whole numbers of steps, NaN where a cell is missing."""
+
+    numbers: Array = field(kw_only=True)
+
+    def in_unit(self, unit: str) -> TimeColumn:
+        """The same in a finer unit, one of `MICROSECONDS`."""
+        numbers, size = self.numbers, MICROSECONDS.get(self.unit, MICROSECONDS["day"])
+        if self.unit == "month":
+            missing = np.isnan(numbers)
+            months = np.where(missing, 0.0, numbers).astype(np.int64).astype("datetime64[M]")
+            numbers = np.where(missing, np.nan, months.astype("datetime64[D]").astype(np.float64))
+        return replace(self, numbers=numbers * (size / MICROSECONDS[unit]), unit=unit)
+
+
+@dataclass(frozen=True)
+class TimeSpan:
+    """What some cells are as dates or times: the step that all are whole numbers of, the least and the largest."""
+
+    kind: TimeKind
+    unit: str
+    """day, hour, ..., microsecond."""
+
+    months: bool
+    """All are the first of a month."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, present: Whole, kind: TimeKind) -> TimeSpan:
+        """The span of microseconds, of which there is one at least."""
+        unit = next(unit for unit, size in MICROSECONDS.items() if not (present % size).any())
+        dates = present.astype("datetime64[us]").astype("datetime64[D]")
+        months = kind != "time" and unit == "day" and bool((dates == dates.astype("datetime64[M]")).all())
+        return cls(kind, unit, months, int(present.min()), int(present.max()))
+
+    def joined(self, other: TimeSpan) -> TimeSpan:
+        """The span of the cells of both."""
+        unit = max(self.unit, other.unit, key=list(MICROSECONDS).index)
+        months = self.months and other.months
+        return TimeSpan(self.kind, unit, months, min(self.low, other.low), max(self.high, other.high))
+
+    def form(self, text: str) -> TimeForm:
+        """How such cells, written like this, are numbers."""
+        return TimeForm(self.kind, "month" if self.months and self.low < self.high else self.unit, text)
+
+
+Spans = Mapping[str, TimeSpan]
+"""By format, and under no name for a type of dates or times: what cells are, read so. Empty if they are none."""
+
+
+def spans(cells: pa.ChunkedArray) -> Spans | None:
+    """What the cells of a part of a column are as dates or times; None where none is there."""
+    import polars as pl
+    import pyarrow as pa
+
+    if cells.null_count == len(cells):
+        return None
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        span = _span(cells)
+        return {} if span is None else {"": span}
+    texts = _dates_at_first(pl.Series(cells))
+    found: dict[str, TimeSpan] = {}
+    if texts is None:
+        return found
+    for kind, form in _fitting(texts):
+        span = _span(pa.chunked_array([_parse(texts, kind, form).to_arrow()]))
+        found |= {} if span is None else {form: span}
+    return found
+
+
+def joined_spans(one: Spans | None, other: Spans | None) -> Spans | None:
+    """What all cells of two parts are."""
+    if one is None or other is None:
+        return one if other is None else other
+    return {form: span.joined(other[form]) for form, span in one.items() if form in other}
+
+
+def _span(cells: pa.ChunkedArray) -> TimeSpan | None:
+    """The span of cells of a type of dates or times; None for other types."""
+    micro, missing = _microseconds(cells)
+    return None if micro is None else TimeSpan.of(micro[~missing], _kind_of(cells.type))
+
+
+def _kind_of(kind: pa.DataType) -> TimeKind:
+    import pyarrow as pa
+
+    return "time" if pa.types.is_time(kind) else "date" if pa.types.is_date(kind) else "datetime"
 
 
 def in_one_unit(columns: Sequence[TimeColumn]) -> list[TimeColumn]:
@@ -134,28 +243,53 @@ def read_times(column: nw.Series[Any]) -> TimeColumn | None:
     """A column of dates, times or texts of these as numbers; None if it is something else."""
     import pyarrow as pa
 
+    if column.dtype.is_integer() or column.dtype.is_float():
+        return _of_numbers(column)
     if not _may_be_times(column):
         return None
     try:
         cells = pa.chunked_array([column.to_arrow()])
     except (pa.ArrowException, TypeError, ValueError):  # objects of several kinds
         return None
-    kind, form = cells.type, ""
+    kind, text = cells.type, ""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         found = _parsed(cells)
         if found is None:
             return None
-        cells, form = found
+        cells, text = found
         kind = cells.type
     micro, missing = _microseconds(cells)
     if micro is None:
         return None
-    present = micro[~missing]
-    if present.size == 0:
+    if missing.all():
         return None
-    which: TimeKind = "time" if pa.types.is_time(kind) else "date" if pa.types.is_date(kind) else "datetime"
-    unit, steps = _in_steps(micro, present, which)
-    return TimeColumn(np.where(missing, np.nan, steps.astype(np.float64)), which, unit, form)
+    form = TimeSpan.of(micro[~missing], _kind_of(kind)).form(text)
+    steps = _in_steps(micro, form.unit).astype(np.float64)
+    return TimeColumn(form.kind, form.unit, text, numbers=np.where(missing, np.nan, steps))
+
+
+def _of_numbers(column: nw.Series[Any]) -> TimeColumn | None:
+    """Whole numbers that are all dates, 20260131 or 202601, as steps."""
+    low, high = column.min(), column.max()  # settles it for most columns, and before long numbers become doubles
+    if low is None or not any(least < low and high < most for _, least, most, _ in NUMBER_FORMATS.values()):
+        return None
+    values = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    present = values[~np.isnan(values)]
+    for form, (unit, low, high, least) in NUMBER_FORMATS.items():
+        if not present.size or not low < present.min() <= present.max() < high or (present % 1).any():
+            continue
+        distinct, place = np.unique(present.astype(np.int64), return_inverse=True)
+        days = distinct if unit == "day" else distinct * 100 + 1
+        year, month, day = days // 10_000, days // 100 % 100, days % 100
+        months = ((year - 1970) * 12 + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
+        dates = months.astype("datetime64[D]") + (day - 1)
+        valid = (month >= 1) & (month <= 12) & (day >= 1) & (dates.astype("datetime64[M]") == months)
+        if distinct.size < least or not valid.all():
+            continue
+        steps = np.full(values.size, np.nan)
+        steps[~np.isnan(values)] = (dates if unit == "day" else months).astype(np.int64)[place.ravel()]
+        return TimeColumn("date", unit, form, is_number=True, numbers=steps)
+    return None
 
 
 def _may_be_times(column: nw.Series[Any]) -> bool:
@@ -187,16 +321,11 @@ def _microseconds(cells: pa.ChunkedArray) -> tuple[Whole | None, NDArray[np.bool
     return np.asarray(pc.fill_null(whole, 0)).astype(np.int64) * factor, missing
 
 
-def _in_steps(micro: Whole, present: Whole, kind: TimeKind) -> tuple[str, Whole]:
-    """The largest step that all cells are whole numbers of, and these numbers."""
-    if kind != "time" and not (present % MICROSECONDS["day"]).any():
-        dates = present.astype("datetime64[us]").astype("datetime64[D]")
-        if (dates == dates.astype("datetime64[M]")).all() and np.unique(dates).size > 1:
-            return "month", micro.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
-    for unit, size in MICROSECONDS.items():
-        if not (present % size).any():
-            return unit, micro // size
-    return "microsecond", micro
+def _in_steps(micro: Whole, unit: str) -> Whole:
+    """Microseconds as whole numbers of a step."""
+    if unit == "month":
+        return micro.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+    return micro // MICROSECONDS[unit]
 
 
 def _parsed(cells: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str] | None:
@@ -205,17 +334,35 @@ def _parsed(cells: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str] | None:
     import pyarrow as pa
 
     every = pl.Series(cells)
-    if not every.head(SAMPLE).drop_nulls().str.contains(r"^\d{1,4}[-./:]").all():  # settles it for most columns
+    texts = _dates_at_first(every)
+    found = None if texts is None or len(texts) < FEWEST else next(_fitting(texts), None)
+    return None if found is None else (pa.chunked_array([_parse(every, *found).to_arrow()]), found[1])
+
+
+def _dates_at_first(every: pl.Series) -> pl.Series | None:
+    """The different texts, if the first ones may be dates, which settles it for most columns."""
+    if not every.head(SAMPLE).drop_nulls().str.contains(r"^\d{1,4}[-./:]").all():
         return None
-    texts = every.drop_nulls().unique()
+    return every.drop_nulls().unique()
+
+
+def _fitting(texts: pl.Series) -> Iterator[tuple[TimeKind, str]]:
+    """The kinds and formats from which every text comes back as it was."""
     first = texts.head(SAMPLE)
-    if len(texts) < FEWEST:
-        return None
     for kind, formats in FORMATS.items():
         for form in formats:
             if _comes_back(first, kind, form) and _comes_back(texts, kind, form):
-                parsed = _parse(every, kind, form)
-                return pa.chunked_array([parsed.to_arrow()]), form
+                yield kind, form
+
+
+def read_texts(texts: pl.Series) -> list[Any] | None:
+    """Texts as times of one writing; None if no writing is that of all. Where others are dates, few are enough."""
+    import polars as pl
+
+    for kind, formats in FORMATS.items():
+        for form in formats if kind != "time" else ():
+            if _comes_back(texts, kind, form):
+                return _parse(texts, kind, form).cast(pl.Datetime("us")).to_list()
     return None
 
 

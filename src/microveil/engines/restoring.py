@@ -1,0 +1,144 @@
+"""Columns get their own distributions back, arranged between records, and within the limits that rows keep.
+
+Where each column gets its own distribution again, columns are mapped one by one, which breaks a sum that holds in most
+rows but not in all. Where there is such a sum, the gap is mapped in the place of the total. Which is better depends on
+the data: how well a logistic regression tells the results from the original, and how much of its statistics is lost,
+decides, and not the name of the data. Likewise an order of columns that are hardly apart (admission and discharge): the
+difference is mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array, Mask
+from microveil.core.moments import moments
+from microveil.core.rng import Stream
+from microveil.core.table import Matrix, Microdata
+from microveil.measures.utility.information_loss import pil
+from microveil.measures.utility.propensity import MOST_COLUMNS, propensity_3
+from microveil.restore import Marginal, Marginals, Settled, arrange_beside, mapped
+from microveil.rules.linear_rules import LinearRule
+from microveil.rules.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
+from microveil.rules.orders import OrderRule
+
+UNSETTLED = 0.1
+"""Difference of correlations from which on the columns may be better left free, which is then measured."""
+
+OWED = 0.9
+"""Share of rows from which on a sum is a rule with errors, and its users must find it again; below, it is a relation
+like others, and worth what other measures say."""
+
+
+@dataclass(frozen=True, repr=False)
+class Restored:
+    """Released columns and labels, how near their correlations came, and sums that hold in most rows and still do.
+
+    Without exchanges nobody has looked how near they came.
+    """
+
+    columns: list[Array]
+    settled: Settled | None
+    labels: Sequence[NDArray[np.intp]] = ()
+    near_rules: Sequence[LinearRule] = ()
+    gap_rules: Sequence[LinearRule] = ()
+    """By which columns were made of their gaps."""
+
+    kept_orders: Sequence[OrderRule] = ()
+    """Of those that were found, by the numbers of the confidential columns; and those that would have cost too much."""
+
+    costly_orders: Sequence[OrderRule] = ()
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Restored:
+        """The same, with rules of columns that have other numbers elsewhere."""
+        return replace(self, near_rules=[rule.renumbered(numbers) for rule in self.near_rules])
+
+
+def restored(
+    step: Marginals,
+    table: Microdata,
+    perturbed: Callable[[], list[Array]],
+    allowed: Callable[[list[Array]], list[Array]],
+    present: Mask | None,
+    stream: Stream,
+    close: Sequence[LinearRule] = (),
+) -> Restored | None:
+    """The columns with their distributions given back, as well as it can be done; None if they are better left free.
+
+    Args:
+        step: how distributions come back.
+        table: the columns without holes.
+        perturbed: gives the perturbed columns, the same at each call: each attempt uses them up.
+        allowed: gives columns that are left free the values they can have.
+        present: rows x columns, or None.
+        stream: of random numbers.
+        close: how columns follow from others but for a difference that is not below zero.
+    """
+    if step.marginals == "smoothed" and not step.smooths(table.count):
+        return None
+    if not step.exchange:
+        return Restored(mapped(perturbed(), _marginals(step, table, present, stream)), None)
+    summary = moments(table.confidential.piece, table.count)
+    rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
+    taken = {j for rule in close for j in (rule.column, *rule.terms)}
+    rules = [rule for rule in rules if rule.column not in taken]
+    plain = _mapped(step, table, perturbed, present, stream, close)
+    # With so many columns every regression tells the files apart, so that nothing could be compared.
+    many = table.confidential.shape[1] > MOST_COLUMNS
+    labelled = bool(table.labels.names or table.beside.before)  # whose relations come back by exchanges only
+    if step.marginals == "original" or many or not (rules or (_unsettled(plain) and not labelled)):
+        return plain
+    sums = [rule for rule in rules if is_sum(rule)]
+    owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]
+    attempts = [plain, *([_mapped(step, table, perturbed, present, stream, [*close, *rules])] if rules else [])]
+    losses = [_loss(table, attempt.columns, owed) for attempt in attempts]
+    best = attempts[int(np.argmin(losses))]
+    # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
+    if table.weights is None and not labelled and min(losses) > _loss(table, allowed(perturbed()), owed):
+        return None
+    still = [rule for rule in sums if min(_shares_met(table, best.columns, rule)) >= HOLDS]
+    return replace(best, near_rules=still)
+
+
+def _mapped(
+    step: Marginals,
+    table: Microdata,
+    perturbed: Callable[[], list[Array]],
+    present: Mask | None,
+    stream: Stream,
+    rules: Sequence[LinearRule],
+) -> Restored:
+    """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
+    original = table.with_confidential(gaps(table.confidential.columns, rules))
+    marginals = _marginals(step, original, present, stream)
+    found = arrange_beside(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
+    return Restored(without_gaps(found.columns, rules), found.settled, found.labels, gap_rules=rules)
+
+
+def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: Stream) -> list[Marginal]:
+    """The values each released column will have."""
+    return [
+        step.of(column, None if present is None else present[:, j], stream.child(f"smooth {j}"))
+        for j, column in enumerate(table.confidential.columns)
+    ]
+
+
+def _unsettled(mapped: Restored) -> bool:
+    return mapped.settled is not None and max(mapped.settled.correlation, mapped.settled.rank_correlation) > UNSETTLED
+
+
+def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
+    """How well the files can be told apart, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
+    original, released = table.confidential, Matrix(columns)
+    propensity, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
+    shares = (_shares_met(table, columns, rule) for rule in owed)
+    return propensity + lost + max((before - after for before, after in shares), default=0.0)
+
+
+def _shares_met(table: Microdata, columns: Sequence[Array], rule: LinearRule) -> tuple[float, float]:
+    """In what share of the rows a rule holds, before and after."""
+    return share_met(table.confidential.columns, rule), share_met(columns, rule)

@@ -1,0 +1,189 @@
+"""What becomes of every column, decided once for tables in memory, in blocks and on Spark."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from microveil.core.errors import ParameterError, ReleasedAsIs, did_you_mean
+from microveil.intake.from_dates import DateRule, date_rules_of
+from microveil.intake.intake import Rules, rules_among
+from microveil.intake.kinds import NUMBERS
+from microveil.intake.roles import Roles, named, regressed, resolve_roles
+from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
+from microveil.io.dictionary import read_dictionary
+from microveil.io.frames.dataframes import Frame
+from microveil.io.frames.surveyed import SurveyedFrame
+from microveil.io.frames.times import TimeForm
+from microveil.methods import Plan
+from microveil.options import Protect
+from microveil.protection import checks
+from microveil.release.release import Release
+
+
+def numeric_columns(frame: Frame) -> dict[str, bool]:
+    """Which columns are numbers."""
+    return {name: frame.is_numeric(name) for name in frame.names}
+
+
+def treatment_of(frame: Frame, options: Protect, plan: Plan) -> Treatment:
+    """What becomes of the columns that have no role."""
+    numeric = numeric_columns(frame)
+    by_method = plan.named_columns
+    used = [*regressed(numeric, "public", options.public).columns]
+    chosen = {"strata": options.strata, "weight": options.weight, **by_method.get("groups", {})}
+    used += [name for role, choice in chosen.items() for name in named(numeric, role, choice)]
+    for role, choice in by_method.get("regressors", {}).items():
+        used += regressed(numeric, role, choice).columns
+    given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
+    treatment = treat_columns(frame, used, **given)
+    return treatment if plan.protects_labels else treatment.without_labels()
+
+
+def roles_of(numeric: Mapping[str, bool], options: Protect, plan: Plan, treatment: Treatment) -> Roles:
+    """The roles of the columns that are left; dates and times count as `numeric`."""
+    numeric = {name: is_number or name in treatment.times for name, is_number in numeric.items()}
+    columns: dict[str, Any] = {role: getattr(options, role) for role in ("confidential", "public", "strata", "weight")}
+    columns |= plan.named_columns
+    labels = [name for name in treatment.labels if name in numeric]
+    taken = [*treatment.no_role, *named(numeric, "unit", options.unit)]
+    roles = resolve_roles(numeric, **columns, labels=labels, taken_already=taken)
+    if not plan.protects_labels:
+        check_labels(roles.labels, plan.method)
+    return roles
+
+
+def dates_and_numbers(
+    names: Sequence[str], options: Protect, treatment: Treatment
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The dates that are protected, and the columns that nobody named, which may follow from them."""
+    dates = [name for name in treatment.times if name in names]
+    if options.rules != "infer" or keeps_rest(options.keep) or not dates:
+        return (), ()
+    by_name = {*named(dict.fromkeys(names, True), "confidential", options.confidential), *treatment.named}
+    found = {name: of for name, of in treatment.kinds.items() if name in names and name not in by_name}
+    free = [name for name, of in found.items() if of.kind in NUMBERS and not of.doubtful]
+    dates = [name for name in dates if name not in treatment.named]
+    if options.confidential is not None:
+        dates = [name for name in dates if name in by_name]
+    return tuple(dates), tuple(free)
+
+
+def columns_in_clear(names: Sequence[str], roles: Roles, treatment: Treatment) -> tuple[str, ...]:
+    """Columns that are released as they are; those that are the same in all rows tell nothing."""
+    constant = {name for name, found in treatment.kinds.items() if found.kind == "constant"}
+    return tuple(name for name in names if name in {*roles.shown, *treatment.kept} - constant)
+
+
+@dataclass(frozen=True, repr=False)
+class RemoteColumns:
+    """What becomes of the columns of a table whose rows are elsewhere."""
+
+    names: tuple[str, ...]
+    """The columns of the release."""
+
+    roles: Roles
+    treatment: Treatment
+    times: Mapping[str, TimeForm]
+    """Columns of dates and times that are used, and how they are numbers."""
+
+    from_dates: tuple[DateRule, ...]
+    rules: Rules
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of the release that are not computed anew."""
+        return tuple(name for name in self.names if name not in self.treatment.computed)
+
+    @property
+    def in_clear(self) -> tuple[str, ...]:
+        """Columns that are released as they are."""
+        return columns_in_clear(self.names, self.roles, self.treatment)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What each column of the original was taken for."""
+        return {name: found.kind for name, found in self.treatment.kinds.items()}
+
+
+Confirm = Callable[[Sequence[DateRule], Mapping[str, TimeForm]], Sequence[DateRule]]
+"""Those of some rules between dates and other columns that hold in all rows."""
+
+
+def remote_columns(
+    frame: SurveyedFrame, options: Protect, plan: Plan, confirm: Confirm, broken: Collection[str] = ()
+) -> RemoteColumns:
+    """What becomes of the columns of a table whose rows are elsewhere, by what a survey of all rows has found.
+
+    Args:
+        frame: the survey.
+        options: how it is protected.
+        plan: the method with its parameters.
+        confirm: tells which rules hold in all rows.
+        broken: columns that begin as numbers and go on as something else.
+    """
+    treatment = treatment_of(frame, options, plan).without_labels()
+    for name in treatment.index:
+        raise ParameterError(f"keep: there is no column '{name}'", did_you_mean(name, frame.names))
+    gone = {*treatment.dropped, *treatment.left_out}
+    names = tuple(name for name in frame.names if name not in gone)
+    forms = {n: f for n in treatment.times if n in names and (f := frame.time_column(n)) is not None}
+    dates, free = dates_and_numbers(names, options, treatment)
+    candidates = []
+    if dates and free:
+        rows = frame.rows_all_over(dates)
+        candidates = [rule for column in free if column in rows.names for rule in date_rules_of(rows, column)]
+    found: dict[str, DateRule] = {}
+    for rule in confirm(candidates, forms) if candidates else ():
+        found.setdefault(rule.column, rule)
+    treatment = treatment.without_roles(tuple(found))
+    numeric = {name: frame.is_numeric(name) for name in names if name not in found}
+    checks.check_not_broken(broken, {*gone, *treatment.kept, *treatment.renumbered})
+    roles = roles_of(numeric, options, plan, treatment)
+    if options.confidential is None:
+        shown = {*roles.shown, *treatment.no_role, *treatment.labels}
+        checks.check_text_columns(frame, shown)
+        checks.check_other_types(frame, shown)
+        full = tuple(name for name in roles.confidential if frame.missing(name) < frame.count)
+        roles = replace(roles, confidential=full or roles.confidential)
+    used = {*roles.confidential, *roles.shown}
+    times = {name: form for name, form in forms.items() if name in used}
+    rules = _without_kinds(rules_among(options.rules, names) if gone else options.rules)
+    return RemoteColumns(names, roles, treatment, times, tuple(found.values()), rules)
+
+
+def _without_kinds(rules: Rules) -> Rules:
+    """The same rules without the kinds that they declare, which have been heeded."""
+    if not isinstance(rules, str | Path | Mapping) or rules in ("infer", "none"):
+        return rules
+    dictionary = read_dictionary(rules)
+    declared = {name: entry.model_dump(exclude_defaults=True).keys() for name, entry in dictionary.columns.items()}
+    more = {name: entry for name, entry in dictionary.columns.items() if declared[name] - {"kind"}}
+    return dictionary.model_copy(update={"columns": more}).model_dump(exclude_unset=True)
+
+
+def with_columns_said(release: Release, chosen: RemoteColumns, unique: float, remarks: Sequence[str] = ()) -> Release:
+    """A release of rows that are elsewhere, with what there is to say of its columns.
+
+    `unique` is the share of rows that are unique on what is in clear, and `remarks` come after those of the release.
+    """
+    treatment, clear = chosen.treatment, chosen.in_clear
+    settings = dict(release.settings)
+    said = treatment.remarks((), clear, unique)
+    if treatment.dropped:
+        settings["drop"] = list(treatment.dropped)
+        said.append(f"dropped, on request: {', '.join(treatment.dropped)}")
+    if clear:
+        warnings.warn(f"released as they are: {', '.join(clear)}", ReleasedAsIs, stacklevel=3)
+    return replace(
+        release,
+        kinds=chosen.kinds,
+        in_clear=clear,
+        unique_in_clear=unique,
+        rules=[*release.rules, *(rule.sentence for rule in chosen.from_dates)],
+        settings=settings,
+        warnings=[*said, *release.warnings, *remarks],
+    )
