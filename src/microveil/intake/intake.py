@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
-from microveil.core.table import LabelColumns, Matrix, Microdata
+from microveil.core.table import Matrix, Microdata
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
@@ -75,11 +75,17 @@ def with_values(frame: Frame, roles: Roles) -> Roles:
 
 
 def take_in(
-    source: IntakeSource, roles: Roles, rules: Rules, progress: Callable[[str, float], None] = lambda *_: None
+    source: IntakeSource,
+    roles: Roles,
+    rules: Rules,
+    progress: Callable[[str, float], None] = lambda *_: None,
+    *,
+    label_rules: bool = True,
 ) -> Intake:
     """Read the columns, check them, find or read the special codes and the rules, and build the table.
 
-    `progress` hears the name of the step at hand and the share of the work that is done.
+    `progress` hears the name of the step at hand and the share of the work that is done. `label_rules` tells whether
+    rules between labels are looked for, which a method may be free of.
     """
     read = source.read(roles)
     progress("measuring", 0.15)
@@ -113,9 +119,9 @@ def take_in(
     }
     _check_answers(holes, table.strata)
     known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
-    labels = LabelRules.among(table.labels.codes) if inferred else LabelRules(table.labels.codes)
-    names = tuple(table.labels.names[j] for j in labels.independent)
-    table = replace(table, labels=LabelColumns(names, tuple(labels.columns[j] for j in labels.independent)))
+    looked_for = inferred and label_rules
+    labels = LabelRules.among(table.labels.codes) if looked_for else LabelRules(table.labels.codes)
+    table = replace(table, labels=table.labels.select(labels.independent))
     return Intake(table, profile, codes, public_codes, holes, known, labels, read.rare)
 
 

@@ -29,6 +29,7 @@ from microveil.io.frames.validation import check_unit
 from microveil.io.tables import read_table
 from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
+from microveil.perturb import LabelPerturbation
 from microveil.protection import checks
 from microveil.protection.building import (
     about_decimals,
@@ -86,7 +87,9 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     """The release of a table, and what there is to say of columns that were not perturbed."""
     seed = checks.checked_seed(options.seed)
     checks.check_engine_in_memory(options.engine)
-    plan = method_named(options.method).plan(params)
+    plan = method_named(options.method).plan(_with_groups(params))
+    if isinstance(plan.perturb, LabelPerturbation):
+        options = checks.label_options(plan.method, plan.perturb, options)
     key = secret_key(options.secret)
     data = whole.source
     treatment = treatment_of(whole, options, plan)
@@ -112,7 +115,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         checks.check_text_columns(frame, shown)
         checks.check_other_types(frame, shown)
     roles = with_values(frame, roles) if options.confidential is None else roles
-    unit = treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
+    unit = None if plan.labels_only else treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
     if unit is not None and (options.unit is not None or can_be_unit(frame, unit, roles)):
         release = protect_by_unit(
             lambda table, *given: _protected(open_frame(table), *given)[0], frame, unit, roles, options, params, tell
@@ -122,8 +125,10 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     else:
         with single_threaded_blas():
             tell(READING, 0.0)
-            source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
-            intake = take_in(source, roles, rules)
+            masker = plan.perturb if isinstance(plan.perturb, LabelPerturbation) else None
+            pull_in = plan.maps_values and not plan.exact
+            source = FrameSource(frame, pull_in, with_levels=masker is not None and masker.needs_levels)
+            intake = take_in(source, roles, rules, label_rules=masker is None or masker.follows_rules)
             derivable = check_not_derivable(source, roles.confidential, rules)
             checks.check_fits(plan, intake)
             intake = _with_other(plan, intake)
@@ -141,6 +146,23 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     unique = share_unique(frame, clear)
     release = dataclasses.replace(release, kinds=kinds, in_clear=clear, unique_in_clear=unique)
     return release, treatment.remarks(roles.labels, clear, unique)
+
+
+def _with_groups(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters in which groups of labels that are told by a table have been read: the label, and what it becomes."""
+    groups = params.get("groups")
+    if not isinstance(groups, Mapping):
+        return params
+    read = {}
+    for name, given in groups.items():
+        if isinstance(given, str | Path):
+            table = open_frame(read_table(Path(given))[0])
+            if len(table.names) < 2:
+                raise DataError(f"groups: the table for column '{name}' has one column", "give labels and groups")
+            rows = np.arange(table.count)
+            given = dict(zip(*(table.words(column, rows) for column in table.names[:2]), strict=True))
+        read[name] = given
+    return {**params, "groups": read}
 
 
 def _from_dates(frame: Frame, options: Protect, treatment: Treatment) -> list[DateRule]:
@@ -245,7 +267,7 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     proof = evidence(table, stored, intake.present, intake.profile.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     labels = dict(zip(table.labels.names, outcome.labels, strict=True))
-    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels)
+    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels, outcome.levels)
     writer = reporter_of(done, original)
     release = build_release(done, proof, data, settings=settings, seed=seed, writer=writer, rounded=rounded)
     own = [table.confidential.columns[j] for j in outcome.perturbed]
