@@ -352,12 +352,13 @@ def _wrapped(series: Any) -> nw.Series[Any]:
 
 def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]]:
     """The values of a column as text, and for each cell the number of its value, -1 if it is missing."""
+    import polars as pl
     import pyarrow as pa
 
     if column.dtype != nw.Object:  # in which Arrow would make one value of 1 and 1.0, whose texts differ
         with suppress(pa.ArrowException, UnicodeError):  # lists, and text that is not Unicode
             encoded = pa.chunked_array([column.to_arrow()]).dictionary_encode().unify_dictionaries().combine_chunks()
-            codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = pl.Series(encoded.indices).cast(pl.Int64).fill_null(-1).to_numpy()  # Arrow's way would load pandas
             return [str(value) for value in encoded.dictionary.to_pylist()], codes
     numbers: dict[str, int] = {}
     cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
