@@ -55,6 +55,8 @@ from microveil.release.secret import secret_key
 DRAWS, FEW_DRAWS, SMALL_FILE = 20, 3, 200
 """Draws of a release at most, if records come back in them: in files of so many rows, and in larger ones."""
 
+NO_EFFECT = "drop_identifiers has no effect any more, leave it out: identifiers are left out of a release by default"
+
 READING = "reading columns"
 """The first step, in which everything is checked."""
 
@@ -78,6 +80,9 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     whole = open_frame(data)
     registry = NewRelease.of_table(options.registry, options.method, whole)
     release, remarks = _protected(whole, options, params, progress or (lambda *_: None))
+    if options.drop_identifiers:
+        remarks.append(NO_EFFECT)
+        warnings.warn(NO_EFFECT, DeprecationWarning, stacklevel=3)
     if release.in_clear:
         warnings.warn(f"released as they are: {', '.join(release.in_clear)}", ReleasedAsIs, stacklevel=3)
     return registry.added(dataclasses.replace(release, warnings=[*remarks, *release.warnings]))
