@@ -9,7 +9,7 @@ from samples import matrix
 
 import microveil as mv
 from microveil.measures.utility import classifier_auc, propensity_2
-from microveil.measures.utility._boosted_trees import BINS, binned, log_odds
+from microveil.measures.utility._boosted_trees_kernels import BINS, binned, log_odds
 from microveil.measures.utility.propensity import _apart
 
 Array = NDArray[np.float64]

@@ -245,7 +245,7 @@ def _drawn(count: int, stream: Stream) -> NDArray[np.intp]:
 
 def _area(old: Array, new: Array, stream: Stream) -> float:
     """The area under the curve of predictions for records that were not learnt from."""
-    from microveil.measures.utility._boosted_trees import binned, log_odds
+    from microveil.measures.utility._boosted_trees_kernels import binned, log_odds
 
     bins = binned(_apart(np.vstack([old, new]), stream.generator()))
     label = np.repeat([False, True], [len(old), len(new)])
