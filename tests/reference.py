@@ -7,8 +7,10 @@ repository. A test that finds none is skipped; it has a sibling on data of our o
 from __future__ import annotations
 
 import csv
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +28,16 @@ def reference_file(name: str) -> Path:
 def golden_file(name: str) -> Path:
     """What sdcMicro made of the reference data, in `golden/sdcmicro` beside their folder; skips where there is none."""
     return _found(name, [folder.parent / "golden" / "sdcmicro" for folder in _folders()])
+
+
+def sdcmicro_labels(data: str, result: str) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[str, Any]]:
+    """Keys of a file as codes (records x columns), its weights, and what sdcMicro found; skips where there is none."""
+    folders = [folder.parent / "golden" / "labels" for folder in _folders()]
+    found = json.loads(_found(f"{result}.json", folders).read_text(encoding="utf-8"))
+    names, values = _numbers(reference_file(f"{data}.csv"))
+    columns = {name.strip('"'): values[:, j] for j, name in enumerate(names)}
+    keys = [np.unique(columns[name], return_inverse=True)[1] for name in found["keys"]]
+    return np.column_stack(keys).astype(np.int64), columns[found["weight"]], found
 
 
 def _folders() -> list[Path]:

@@ -426,9 +426,10 @@ def test_every_registered_measure_can_be_asked_for() -> None:
     assert set(measuring.DEFAULT) <= set(known)
     data = table(80)
     found = mv.assess(data, masked(data), measures="all", seed=1, sanity=False)
-    assert list(found) == list(known)
+    numbers = {name: line for name, line in known.items() if name not in measuring.IF_THERE}
+    assert list(found) == list(numbers)
     json.loads(found.to_json())
-    assert {name: measure.meaning for name, measure in found.items()} == known
+    assert {name: measure.meaning for name, measure in found.items()} == numbers
     words = mv.assess(data, masked(data), measures=["default", "pil7", "pil"], seed=1, sanity=False)
     assert list(words) == [*measuring.DEFAULT, "pil7"]
 

@@ -196,7 +196,7 @@ class Protect(Settings):
     """The options of `protect`."""
 
     drop_identifiers: bool = option(
-        False, "What is done by default now: leave out columns that name or number the rows."
+        False, "Deprecated, without effect: columns that name or number the rows are left out by default."
     )
     seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
     registry: Any = option(

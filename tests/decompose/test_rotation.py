@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from reference import tarragona
 
+from microveil.core.linalg import fast_ica, nearest_rotation
 from microveil.decompose.factor import principal_axes
 from microveil.decompose.select import columns_first, varimax, varimax_criterion
 
@@ -77,3 +78,18 @@ def test_one_factor_and_columns_without_loadings_need_no_varimax() -> None:
     before = loadings()
     before[3] = 0
     assert is_rotation(varimax(before))
+
+
+@pytest.mark.parametrize("columns", [2, 7])
+def test_independent_components_are_those_of_scikit_learn_to_the_bit(columns: int) -> None:
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    rng = np.random.default_rng(3)
+    mixed = rng.exponential(size=(500, columns)) @ rng.normal(size=(columns, columns))
+    white = np.linalg.qr(mixed - mixed.mean(axis=0))[0] * np.sqrt(500)
+    start = rng.standard_normal((columns, columns))
+    model = decomposition.FastICA(whiten=False, max_iter=200, w_init=start.copy()).fit(white)
+    found, converged = fast_ica(white, start, 200)
+    assert is_rotation(found)
+    assert converged
+    assert (found == nearest_rotation(model.components_.T)).all()
+    assert not fast_ica(white, start, 1)[1]

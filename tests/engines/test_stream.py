@@ -32,7 +32,11 @@ protect_file = partial(protect_new_file, overwrite=True, engine="stream")
 ROWS = 70_000  # more than one block of rows that share a generator
 SEED = 5
 
-NEEDED: dict[str, dict[str, Any]] = {"correct": {"other": "other.csv"}, "synthetic_addition": {"other": "other.csv"}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "correct": {"other": "other.csv"},
+    "synthetic_addition": {"other": "other.csv"},
+    "recode": {"top": {"sales": 9}},
+}
 OPEN = [name for name, method in METHODS.items() if "perturb" not in method.fixed]
 CASES = [(name, NEEDED.get(name, {})) for name in METHODS] + [
     (name, {"perturb": other}) for name in OPEN for other in PERTURBATIONS

@@ -90,7 +90,10 @@ def test_they_are_left_out(make: object) -> None:
     assert by_name.data.equals(release.data)
     assert "dropped, on request: person_id, email" in by_name.warnings
     assert by_name.recipe()["drop"] == ["person_id", "email"]
-    assert mv.protect(data, drop_identifiers=True, seed=1).data.equals(release.data)
+    with pytest.warns(DeprecationWarning, match="drop_identifiers has no effect any more, leave it out"):
+        as_before = mv.protect(data, drop_identifiers=True, seed=1)
+    assert as_before.data.equals(release.data)
+    assert sum("drop_identifiers" in warning for warning in as_before.warnings) == 1
     assert "email" in (data.columns if hasattr(data, "columns") and not hasattr(data, "column_names") else ["email"])
 
 

@@ -27,7 +27,9 @@ from microveil.methods import METHODS
 from microveil.perturb import Perturbation
 
 Array = NDArray[np.float64]
-FIXED = [name for name, method in METHODS.items() if method.fixed and method.select is Components]
+FIXED = [
+    name for name, method in METHODS.items() if method.fixed and method.select is Components and not method.labels_only
+]
 every_preset = pytest.mark.parametrize("method", FIXED)
 
 

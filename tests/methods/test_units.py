@@ -147,7 +147,7 @@ def test_units_of_one_row_are_rows() -> None:
 def test_the_column_of_the_units_is_no_identifier_to_be_dropped() -> None:
     data = households().rename(columns={"household": "household_id"})
     data["email"] = [f"p{i}@example.org" for i in range(len(data))]
-    out = mv.protect(data, unit="household_id", drop_identifiers=True, seed=1).data
+    out = mv.protect(data, unit="household_id", seed=1).data
     assert "household_id" in out
     assert "email" not in out
 

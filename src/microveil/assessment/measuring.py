@@ -60,7 +60,7 @@ RANK_ROWS = 200_000
 
 GAUGES: dict[str, MeasureSpec] = {**RISKS, **UTILITIES}
 
-IF_THERE = {name for name, gauge in GAUGES.items() if gauge.needs in ("labels", "clear")}
+IF_THERE = {name for name, gauge in GAUGES.items() if gauge.needs in ("labels", "clear", "others")}
 """Measures of columns that not every file has."""
 
 DEFAULT = (
@@ -145,6 +145,7 @@ class Request:
         """What is measured of these files, what not every file has first: it is what the whole file gives away."""
         labels = both.labels
         needed = {"labels": labels is not None and bool(labels.of_labels.names), "clear": _has_clear(both)}
+        needed["others"] = needed["labels"] or needed["clear"]
         return list(dict.fromkeys([*(n for n in self.if_there if needed[GAUGES[n].needs]), *self.ids]))
 
 

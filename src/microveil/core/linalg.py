@@ -69,6 +69,38 @@ def nearest_rotation(matrix: Array) -> Array:
     return rotation
 
 
+def fast_ica(white: Array, start: Array, iterations: int, tolerance: float = 1e-4) -> tuple[Array, bool]:
+    """The rotation (k x k) that makes the columns of `white` (n x k) least normal by log cosh; and whether it is found.
+
+    Symmetric FastICA (Hyvärinen 1999) with the steps of scikit-learn's, bit for bit; that library takes a second to
+    load, longer than all the rest of a small release.
+
+    Args:
+        white: columns that are not correlated and have unit variance.
+        start: a matrix (k x k) that the search begins with.
+        iterations: steps at most.
+        tolerance: found is a rotation of which no axis turns by more.
+    """
+    from scipy.linalg import eigh
+
+    def decorrelated(axes: Array) -> Array:
+        squares, vectors = eigh(axes @ axes.T)
+        roots = 1.0 / np.sqrt(np.clip(squares, np.finfo(float).tiny, None))
+        found: Array = np.linalg.multi_dot([vectors * roots, vectors.T, axes])
+        return found
+
+    columns, axes, converged = white.T, decorrelated(start), False
+    for _ in range(iterations):
+        bent = axes @ columns
+        np.tanh(bent, out=bent)
+        slopes = np.array([(1 - row**2).mean() for row in bent])
+        before, axes = axes, decorrelated(bent @ columns.T / len(white) - slopes[:, None] * axes)
+        converged = bool(np.abs(np.abs(np.einsum("ij,ij->i", axes, before)) - 1).max() < tolerance)
+        if converged:
+            break
+    return nearest_rotation(axes.T), converged
+
+
 def regression_slopes(xx: Array, xy: Array) -> Array:
     """Least-squares slopes of y on x from their cross-products.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,30 @@ class LabelColumns:
 
     names: tuple[str, ...] = ()
     codes: tuple[NDArray[np.intp], ...] = ()
+    missing: tuple[int | None, ...] = ()
+    """Which level of each column is that of missing cells, if any."""
+
+    levels: tuple[Sequence[Any], ...] = ()
+    """What the levels are called, where the method asks for it."""
+
+    ranks: tuple[NDArray[np.intp] | None, ...] = ()
+    """The place of each level in the order that the type of a column has, if it has one."""
+
+    def with_blanks(self) -> NDArray[np.int64]:
+        """The codes of all columns, records x columns, -1 where a cell is missing."""
+        columns = zip(self.codes, self.missing, strict=True)
+        return np.column_stack([np.where(codes == blank, -1, codes) for codes, blank in columns]).astype(np.int64)
+
+    def without_blanks(self, codes: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """Codes of all columns, one by one, with missing cells in the level they have; -1 where there was none."""
+        blanks = [-1 if blank is None else blank for blank in self.missing]
+        columns = zip(codes.T, blanks, strict=True)
+        return [np.where(column < 0, blank, column).astype(np.intp) for column, blank in columns]
+
+    def select(self, columns: Sequence[int]) -> LabelColumns:
+        """Some of the columns."""
+        parts = vars(self).items()
+        return LabelColumns(**{name: tuple(part[j] for j in columns) if part else () for name, part in parts})
 
     def take(self, rows: NDArray[np.intp]) -> LabelColumns:
         """The labels of some of the records."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
-from microveil.core.linalg import inverse_square_root, nearest_rotation, sorted_eigen
+from microveil.core.linalg import fast_ica, inverse_square_root, sorted_eigen
 from microveil.core.moments import Moments
 from microveil.core.rng import Stream
 from microveil.decompose.axes import standard_axes
@@ -21,7 +21,6 @@ SAMPLE_ROWS = 20_000
 
 RESTARTS = 3
 ITERATIONS = 1_000
-TOLERANCE = 1e-4
 
 MANY = 200
 """Sources from which on one start of so many iterations has to do: each takes the eigenvectors of a matrix of them."""
@@ -87,35 +86,16 @@ def _rotation(whitened: Array, stream: Stream) -> tuple[Array, str]:
     """The orthogonal matrix that makes the columns least normal, and a remark if it was not found for sure."""
     own, _ = inverse_square_root(whitened.T @ whitened / whitened.shape[0])
     white = whitened if np.isnan(own).any() else whitened @ own  # the sample is not quite white where the whole is
-    tries = []
-    starts = RESTARTS if white.shape[1] <= MANY else 1
+    tries, width = [], white.shape[1]
+    starts = RESTARTS if width <= MANY else 1
     for start in range(starts):
-        rotation, converged = _fast_ica(white, stream.generator(start))
+        first = stream.generator(start).standard_normal((width, width))
+        rotation, converged = fast_ica(white, first, ITERATIONS if width <= MANY else MANY)
         if converged:
             return rotation, ""
         tries.append(rotation)
     best = max(tries, key=lambda rotation: _negentropy(white @ rotation))
     return best, f"FastICA did not converge in {starts} starts; the least normal rotation was used"
-
-
-def _fast_ica(white: Array, generator: np.random.Generator) -> tuple[Array, bool]:
-    from sklearn.decomposition import FastICA
-    from sklearn.exceptions import ConvergenceWarning
-
-    width = white.shape[1]
-    iterations = ITERATIONS if width <= MANY else MANY
-    model = FastICA(
-        algorithm="parallel",
-        fun="logcosh",
-        whiten=False,
-        max_iter=iterations,
-        tol=TOLERANCE,
-        w_init=generator.standard_normal((width, width)),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words, after the last start
-        model.fit(white)
-    return nearest_rotation(model.components_.T), model.n_iter_ < iterations
 
 
 def _negentropy(sources: Array) -> float:

@@ -7,8 +7,9 @@ places of missing cells) and puts it back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.clusters import clustered
+from microveil.engines.labels import masked
 from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, joined_spectrum, protected
 from microveil.engines.restoring import Restored, restored
 from microveil.engines.row_limits import close_orders, limited
@@ -49,7 +51,8 @@ class Outcome:
 
     `altered` and `variance` are, per column, the variance in perturbed components and the whole (sums over rows).
     `untouched` is the number of components left as they are, `single` tells of records that have one component only.
-    With strata the spectrum is that of the largest, and the other figures are the worst, or the sums, of all.
+    `levels` are those of columns of labels that have others than before. With strata the spectrum is that of the
+    largest, and the other figures are the worst, or the sums, of all.
     """
 
     columns: list[Array]
@@ -58,12 +61,13 @@ class Outcome:
     spectrum: Spectrum
     altered: Array
     variance: Array
-    leverage: int
-    untouched: int
-    single: bool
+    leverage: int = 0
+    untouched: int = 0
+    single: bool = False
     ratios: Sequence[RatioRule] = ()
     restored: Restored | None = None
     labels: Sequence[NDArray[np.intp]] = ()
+    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     enforcement: Enforcement | None = None
     odd: Array | None = None
     """Where they have been counted: released cells below zero, and released cells that are not whole, per column."""
@@ -151,6 +155,7 @@ def _joined(
         ratios=rules.ratios,
         restored=_worst([part.restored for part in outcomes]),
         labels=labels,
+        levels=outcomes[0].levels,
         enforcement=reduce(Enforcement.combined, costs) if costs else None,
     )
 
@@ -216,6 +221,7 @@ def _run_stratum(
     if holes is not None:
         for column, hole in zip(released, holes.T, strict=True):
             column[hole] = np.nan
+    labels, _, spectrum = masked(context, table, spectrum) if mapping is None else (mapping.labels, {}, spectrum)
     return Outcome(
         columns=released,
         perturbed=chosen,
@@ -228,7 +234,7 @@ def _run_stratum(
         single=spectrum.axes.count == 1,
         ratios=rules.ratios,
         restored=mapping,
-        labels=table.labels.codes if mapping is None else mapping.labels,
+        labels=labels,
         enforcement=cost and replace(cost, columns=frozenset(chosen[j] for j in cost.columns)),
     )
 
@@ -239,22 +245,22 @@ def _among(orders: Sequence[OrderRule], place: Mapping[int, int]) -> list[OrderR
 
 
 def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules: list[LinearRule]) -> Outcome:
-    """The outcome where no column of numbers varies: there is nothing to decompose, and labels are exchanged."""
-    core = table.keep([])
-    arranged = arrange_beside([], [], core, None, context.stream("marginals").child("arrange"))
-    width = len(table.confidential_names)
+    """The outcome where no column of numbers varies: nothing is decomposed, and labels are exchanged or masked."""
+    labels, levels, spectrum = masked(context, table, NO_COMPONENTS)
+    arranged = None
+    if context.plan.maps_values:
+        found = arrange_beside([], [], table.keep([]), None, context.stream("marginals").child("arrange"))
+        arranged, labels = Restored([], found.settled, found.labels), found.labels
     return Outcome(
         columns=[np.array(column) for column in table.confidential.columns],
         perturbed=[],
         rules=rules,
-        spectrum=NO_COMPONENTS,
-        altered=np.zeros(width),
-        variance=_variance(table, profile) * table.count if width else np.zeros(0),
-        leverage=0,
-        untouched=0,
-        single=False,
-        restored=Restored([], arranged.settled, arranged.labels),
-        labels=arranged.labels,
+        spectrum=spectrum,
+        altered=np.zeros(len(table.confidential_names)),
+        variance=_variance(table, profile) * table.count if table.confidential_names else np.zeros(0),
+        restored=arranged,
+        labels=labels,
+        levels=levels,
     )
 
 

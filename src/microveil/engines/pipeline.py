@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.keys import Codes
 from microveil.core.linalg import inverse_square_root, rank_of, regression_slopes, sorted_eigen
 from microveil.core.moments import Moments, moments
 from microveil.core.rng import Stream
@@ -43,6 +44,7 @@ from microveil.perturb import (
     Column,
     ColumnPerturbation,
     JointPerturbation,
+    Labels,
     Mixture,
     Normal,
     OtherScores,
@@ -98,6 +100,9 @@ class Spectrum:
     pieces: NDArray[np.intp] | None = None
     """The piece of a cluster that each record is in, which keeps its means; the clusters, where they have no pieces."""
 
+    masked_labels: Codes | None = None
+    """Labels that were masked together with the components, records x columns, -1 where a cell is missing."""
+
     def with_remark(self, more: str) -> Spectrum:
         """The same, with more to say of the axes."""
         remark = "; ".join(text for text in (self.axes.remark, more) if text)
@@ -130,8 +135,12 @@ def joined_spectrum(parts: Sequence[Spectrum], sizes: Sequence[int]) -> Spectrum
         return largest
     worst = min(parts, key=lambda part: part.found.get("alpha", 1.0))
     found = {name: min(part.found[name] for part in parts) for name in largest.found}
-    if "clusters" in found:
-        found["clusters"] = sum(part.found["clusters"] for part in parts)
+    for name in ("clusters", "suppressed"):
+        if name in found:
+            found[name] = sum(part.found[name] for part in parts)
+    if "suppressed" in found:
+        remark = f"{found['suppressed']:.0f} cells are left out in all; keys are shared within each stratum"
+        return replace(largest, found=found, axes=replace(largest.axes, remark=remark))
     remark = worst.axes.remark and f"in a stratum, the worst of all: {worst.axes.remark}"
     return replace(largest, found=found, axes=replace(largest.axes, remark=remark))
 
@@ -167,7 +176,8 @@ def protected(
     goal, fix, notes = perturbed(context, task, scores)
     context.progress("writing columns", 0.85)
     columns = scores.joined(goal, fix)
-    return columns, replace(spectrum, notes={**spectrum.notes, **notes}, near_returns=near_returns)
+    found = replace(spectrum, notes={**spectrum.notes, **notes}, near_returns=near_returns)
+    return columns, replace(found, masked_labels=scores.masked_labels)
 
 
 def prepared(
@@ -356,8 +366,15 @@ def _perturb(
         return {}
     if not isinstance(perturb, JointPerturbation):
         raise TypeError(f"{type(perturb).__name__} is neither for one column nor for several")
-    notes_on_all = scores.perturb_together(perturb, task, context.stream("perturb", attempt))
+    labels = labels_of(context, task.table) if plan.masks_labels and task.table.labels.names else None
+    notes_on_all = scores.perturb_together(perturb, task, context.stream("perturb", attempt), labels)
     return {selected[0]: "; ".join(notes_on_all)} if notes_on_all else {}
+
+
+def labels_of(context: RunContext, table: Microdata) -> Labels:
+    """The labels of a table, for a perturbation of labels."""
+    own = table.labels
+    return Labels(own.names, own.with_blanks(), context.stream("labels"), own.levels, own.ranks)
 
 
 def _dominated(plan: Plan, task: ColumnTask, scores: Scores) -> list[int]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.keys import Codes
 from microveil.core.moments import Moments, moments
 from microveil.core.rng import Stream
 from microveil.core.threads import in_threads
@@ -37,7 +38,16 @@ from microveil.engines.rows import (
     widened,
     with_public,
 )
-from microveil.perturb import Column, ColumnPerturbation, Columns, JointPerturbation, Mixed, Mixture, check_draws
+from microveil.perturb import (
+    Column,
+    ColumnPerturbation,
+    Columns,
+    JointPerturbation,
+    Labels,
+    Mixed,
+    Mixture,
+    check_draws,
+)
 from microveil.restore import Correction, correction
 
 SMALL = 50_000
@@ -91,6 +101,7 @@ class HeldScores(Scores):
 
     def __init__(self, task: ColumnTask, source: Source) -> None:
         self.source, self.weights = source, task.table.weights
+        self.masked_labels: Codes | None = None
         self.count = task.axes.count
         self.buffer = np.empty((max(task.width, self.count), task.table.count))
         self.restart()
@@ -126,11 +137,17 @@ class HeldScores(Scores):
         tasks = [partial(one, *component) for component in components.items()]
         in_threads(tasks, lambda done: report(done / len(components)), small=self.values.size <= SMALL)
 
-    def perturb_together(self, perturb: JointPerturbation, task: ColumnTask, stream: Stream) -> list[str]:
-        """Perturb the chosen components all at once; what is returned are notes on them."""
+    def perturb_together(
+        self, perturb: JointPerturbation, task: ColumnTask, stream: Stream, labels: Labels | None = None
+    ) -> list[str]:
+        """Perturb the chosen components all at once; what is returned are notes on them.
+
+        `labels` take part where the perturbation lets them, and are `masked_labels` afterwards.
+        """
         public = with_public(task, self.values)(slice(0, task.table.count))[: task.table.public]
-        columns = Columns(self.buffer[task.selected], stream, public, self.weights)
+        columns = Columns(self.buffer[task.selected], stream, public, self.weights, labels=labels)
         self.buffer[task.selected] = perturb.apply_together(columns)
+        self.masked_labels = columns.masked[-1] if columns.masked else None
         return columns.notes
 
     def rotate(self, goal: ColumnTask, onto: Array) -> None:

@@ -22,7 +22,7 @@ SAMPLE = 1_000
 Computed = TypeVar("Computed", bound=DateRule | UnitRule)
 
 
-def label_rules(
+def rules_of_labels(
     frame: Frame, names: Sequence[str], dictionary: Dictionary, *, inferred: bool, stay: Collection[int] = ()
 ) -> LabelRules:
     """The rules of columns of labels: found, or those that the dictionary declares.

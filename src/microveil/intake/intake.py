@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
-from microveil.core.table import LabelColumns, Matrix, Microdata
-from microveil.intake.declared import flags_among, label_rules
+from microveil.core.table import Matrix, Microdata
+from microveil.intake.declared import flags_among, rules_of_labels
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
@@ -79,11 +79,17 @@ def with_values(frame: Frame, roles: Roles) -> Roles:
 
 
 def take_in(
-    source: IntakeSource, roles: Roles, rules: Rules, progress: Callable[[str, float], None] = lambda *_: None
+    source: IntakeSource,
+    roles: Roles,
+    rules: Rules,
+    progress: Callable[[str, float], None] = lambda *_: None,
+    *,
+    label_rules: bool = True,
 ) -> Intake:
     """Read the columns, check them, find or read the special codes and the rules, and build the table.
 
-    `progress` hears the name of the step at hand and the share of the work that is done.
+    `progress` hears the name of the step at hand and the share of the work that is done. `label_rules` tells whether
+    rules between labels are looked for, which a method may be free of.
     """
     read = source.read(roles)
     progress("measuring", 0.15)
@@ -118,13 +124,12 @@ def take_in(
     _check_answers(holes, table.strata)
     known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
     labels, flags = LabelRules(table.labels.codes), []
-    if labels.columns and isinstance(source, FrameSource):
+    if label_rules and labels.columns and isinstance(source, FrameSource):
         flags = flags_among(source.opened, roles.confidential)
         names = [*flags, *table.labels.names]
-        labels = label_rules(source.opened, names, dictionary, inferred=inferred, stay=range(len(flags)))
-        free = [j for j in labels.independent if j >= len(flags)]
-        own = LabelColumns(tuple(names[j] for j in free), tuple(labels.columns[j] for j in free))
-        table = replace(table, labels=own)
+        labels = rules_of_labels(source.opened, names, dictionary, inferred=inferred, stay=range(len(flags)))
+        free = [j - len(flags) for j in labels.independent if j >= len(flags)]
+        table = replace(table, labels=table.labels.select(free))
     return Intake(table, profile, codes, public_codes, holes, known, labels, tuple(flags), read.rare)
 
 

@@ -127,10 +127,11 @@ class FrameSource(BatchedSource[Frame]):
     """A frame in memory.
 
     With `pull_in`, records far out in public columns are pulled in: a method that keeps moments exactly promises those
-    with the columns as they are.
+    with the columns as they are. `with_levels` reads what labels are called, too.
     """
 
     pull_in: bool = False
+    with_levels: bool = False
     in_memory: ClassVar[bool] = True
 
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
@@ -149,7 +150,13 @@ class FrameSource(BatchedSource[Frame]):
         if roles.strata:
             strata, few = pooled(group_numbers(frame, roles.strata))
             rare |= {"strata": few} if few else {}
-        labels = LabelColumns(roles.labels, tuple(frame.labels(name) for name in roles.labels))
+        codes = tuple(frame.labels(name) for name in roles.labels)
+        blanks = tuple(
+            int(c.max()) if frame.missing(name) else None for name, c in zip(roles.labels, codes, strict=True)
+        )
+        levels = tuple(frame.level_values(name) for name in roles.labels) if self.with_levels else ()
+        ranks = tuple(_ranks(frame, name) for name in roles.labels)
+        labels = LabelColumns(roles.labels, codes, blanks, levels, ranks)
         block = frame.block()
         if block is not None and not labels.names and not roles.shown and list(roles.confidential) == frame.names:
             table = Microdata(Matrix.from_array(block), roles.confidential, 0, weights, strata)
@@ -185,6 +192,14 @@ class FrameSource(BatchedSource[Frame]):
         )
         _check_strata(table, roles)
         return ReadTable(table, plain, crossed, rare)
+
+
+def _ranks(frame: Frame, name: str) -> NDArray[np.intp] | None:
+    """The place of each level of a column in the order that its type has; None if it has none."""
+    order = {level: place for place, level in enumerate(frame.level_order(name))}
+    if not order:
+        return None
+    return np.array([order.get(str(level), len(order)) for level in frame.level_values(name)], dtype=np.intp)
 
 
 def check_count(rows: int) -> None:

@@ -105,6 +105,11 @@ class Treatment:
         }
         return replace(self, kinds=kinds)
 
+    def as_labels(self, columns: Sequence[str]) -> Treatment:
+        """The same for a method that knows labels only: columns that are named are labels to it, whatever they hold."""
+        named = {name: ColumnKind("category", "named") for name in columns if self.kinds[name].kind not in LABELS}
+        return replace(self, kinds={**self.kinds, **named})
+
 
 def treat_columns(
     frame: Frame,
@@ -163,6 +168,26 @@ def check_labels(labels: Sequence[str], method: str) -> None:
         raise DataError(
             f"{method} cannot protect labels, and {_listed(labels)} {'have' if len(labels) > 1 else 'has'} some",
             "use veil (in memory), release them as they are with keep, or leave them out with drop",
+        )
+
+
+def check_ordered(labels: Sequence[str], method: str) -> None:
+    """Refuse columns of labels without an order, for a method that goes by it."""
+    if labels:
+        raise DataError(
+            f"{method} exchanges labels of nearly the same rank, and {_listed(labels)} "
+            f"{'have' if len(labels) > 1 else 'has'} no order",
+            "say with kinds that they are ordered, use veil, or name them in keep or drop",
+        )
+
+
+def check_no_numbers(numbers: Sequence[str], method: str) -> None:
+    """Refuse columns of numbers, for a method that treats labels only and would let them out as they are."""
+    if numbers:
+        raise DataError(
+            f"{method} protects labels, and {_listed(numbers)} {'have' if len(numbers) > 1 else 'has'} numbers",
+            "name the columns to treat with confidential (numbers among them count as labels), release numbers as they "
+            "are with keep, or protect them first by another method, such as veil",
         )
 
 

@@ -38,6 +38,12 @@ def without_decomposition(id: str, summary: str, reference: str, **defaults: str
     return Method(id, summary, reference, Identity, fixed=fixed, defaults={"exact": False, **defaults})
 
 
+def of_labels(id: str, summary: str, reference: str) -> Method:  # noqa: A002 - as in Method
+    """A method that treats labels and no numbers, by the perturbation of its own name."""
+    nothing_else = {**ALL, **ON_AVERAGE, "marginals": "free", "exchange": True, "tail_group": 5, "window": 20}
+    return Method(id, summary, reference, Identity, fixed={**nothing_else, "perturb": id})
+
+
 METHODS: dict[str, Method] = {
     method.id: method
     for method in [
@@ -233,6 +239,12 @@ METHODS: dict[str, Method] = {
             fixed={**ORTHOGONALISED, "perturb": "normal"},
         ),
         without_decomposition(
+            id="swap",
+            summary="Put the values of each column, and its labels, in a random order of its own.",
+            reference="Dalenius, T. and Reiss, S. P. (1982), Data-swapping: a technique for disclosure control, "
+            "Journal of Statistical Planning and Inference 6(1), in its plainest form",
+        ),
+        without_decomposition(
             id="rank_swap",
             summary="Let the values of each column change places with others of nearly the same rank.",
             reference="Moore, R. A. (1996), Controlled data-swapping techniques for masking public use microdata sets, "
@@ -289,6 +301,29 @@ METHODS: dict[str, Method] = {
             reference="Silverman, B. W. (1986), Density estimation for statistics and data analysis, Chapman and Hall, "
             "§6.4.1; Silverman, B. W. and Young, G. A. (1987), The bootstrap: to smooth or not to smooth?, Biometrika "
             "74(3)",
+        ),
+        of_labels(
+            id="pram",
+            summary="Let each label stay or become another one with known probabilities, and keep their frequencies on "
+            "average.",
+            reference="Kooiman, P., Willenborg, L. and Gouweleeuw, J. (1997), PRAM: a method for disclosure "
+            "limitation of microdata, Statistics Netherlands; Gouweleeuw, J. M., Kooiman, P., Willenborg, L. C. R. J. "
+            "and de Wolf, P.-P. (1998), Post randomisation for statistical disclosure control: theory and "
+            "implementation, Journal of Official Statistics 14(4)",
+        ),
+        of_labels(
+            id="recode",
+            summary="Make columns coarser: cap amounts, put numbers into bands and labels into groups.",
+            reference="Willenborg, L. and de Waal, T. (2001), Elements of statistical disclosure control, Springer, §5",
+        ),
+        of_labels(
+            id="suppress_cells",
+            summary="Leave out the fewest labels, so that every record shares its labels with at least k - 1 others.",
+            reference="Samarati, P. and Sweeney, L. (1998), Protecting privacy when disclosing information: "
+            "k-anonymity and its enforcement through generalization and suppression, SRI International; Templ, M., "
+            "Kowarik, A. and Meindl, B. (2015), Statistical disclosure control for micro-data using the R package "
+            "sdcMicro, Journal of "
+            "Statistical Software 67(4)",
         ),
     ]
 }

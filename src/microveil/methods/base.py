@@ -10,9 +10,9 @@ from pydantic import Field, field_validator
 
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.core.parameters import Parameter, Step, built, parameters_of
-from microveil.decompose import Clustered, Components, Decomposition, Selection
+from microveil.decompose import Clustered, Components, Decomposition, Identity, Selection
 from microveil.options import Protect
-from microveil.perturb import PERTURBATIONS, RESERVED, Perturbation
+from microveil.perturb import LABEL_PERTURBATIONS, PERTURBATIONS, RESERVED, LabelPerturbation, Perturbation
 from microveil.restore import ExactMoments, Marginals, Root
 
 Kind = Literal["masked", "hybrid", "synthetic"]
@@ -92,8 +92,23 @@ class Plan:
 
     @property
     def protects_labels(self) -> bool:
-        """Can it perturb labels? They have no components: they are exchanged between records."""
+        """Can it perturb labels? They have no components: they are exchanged between records, or masked as such."""
+        return self.labels_only or self.arranges or self.masks_labels
+
+    @property
+    def arranges(self) -> bool:
+        """Are values and labels exchanged between records until moments return?"""
         return self.maps_values and self.marginals.exchange
+
+    @property
+    def masks_labels(self) -> bool:
+        """Does a perturbation of columns that are not decomposed mask labels as well?"""
+        return self.perturb.masks_labels and isinstance(self.decompose, Identity) and not self.maps_values
+
+    @property
+    def labels_only(self) -> bool:
+        """Does it treat labels, and numbers only if they are taken for labels?"""
+        return isinstance(self.perturb, LabelPerturbation)
 
     @property
     def maps_values(self) -> bool:
@@ -145,6 +160,11 @@ class Method:
         """The perturbation that the method fixes, or all that can be asked for."""
         fixed = self.fixed.get("perturb")
         return PERTURBATIONS if fixed is None else {fixed: {**PERTURBATIONS, **RESERVED}[fixed]}
+
+    @property
+    def labels_only(self) -> bool:
+        """Does it treat labels, and numbers only if they are taken for labels?"""
+        return self.fixed.get("perturb") in LABEL_PERTURBATIONS
 
     @property
     def shared_steps(self) -> tuple[type[Step], ...]:

@@ -6,6 +6,8 @@ from microveil.perturb.base import (
     ColumnPerturbation,
     Columns,
     JointPerturbation,
+    LabelPerturbation,
+    Labels,
     NormalPerturbation,
     Perturbation,
     check_draws,
@@ -13,6 +15,8 @@ from microveil.perturb.base import (
 from microveil.perturb.microaggregate import Microaggregate, MicroaggregateNoise, similar_records
 from microveil.perturb.mix import Mixed, Mixture, OtherScores, ResidualMix, ScoreMix, SyntheticAddition
 from microveil.perturb.noise import CorrelatedNoise, MultiplicativeNoise, Noise, RandomTurn
+from microveil.perturb.pram import Pram
+from microveil.perturb.recode import Recode
 from microveil.perturb.redraw import (
     Bootstrap,
     Normal,
@@ -24,6 +28,7 @@ from microveil.perturb.redraw import (
     VanDerWaerden,
 )
 from microveil.perturb.shuffle import Shuffle
+from microveil.perturb.suppress_cells import SuppressCells
 from microveil.perturb.swap import RankSwap, Remove, Swap
 
 PERTURBATIONS: dict[str, type[Perturbation]] = {
@@ -44,6 +49,13 @@ PERTURBATIONS: dict[str, type[Perturbation]] = {
     "van_der_waerden": VanDerWaerden,
 }
 
+# What treats labels: methods of their own, which decompose nothing.
+LABEL_PERTURBATIONS: dict[str, type[LabelPerturbation]] = {
+    "pram": Pram,
+    "recode": Recode,
+    "suppress_cells": SuppressCells,
+}
+
 # What only the methods made of it use: with another method it would do harm.
 RESERVED: dict[str, type[Perturbation]] = {
     "remove": Remove,
@@ -53,4 +65,5 @@ RESERVED: dict[str, type[Perturbation]] = {
     "synthetic_addition": SyntheticAddition,
     "other": OtherScores,
     "turn": RandomTurn,
+    **LABEL_PERTURBATIONS,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,6 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.keys import Codes
 from microveil.core.linalg import square_root
 from microveil.core.moments import Moments, moments
 from microveil.core.parameters import Step
@@ -131,6 +133,28 @@ class Column:
 
 
 @dataclass(frozen=True, repr=False)
+class Labels:
+    """Columns of labels to perturb together: records x columns of codes from 0 on, -1 where a cell is missing.
+
+    `levels` has, column by column, what the codes stand for, where the perturbation asks for it.
+    """
+
+    names: tuple[str, ...]
+    codes: Codes
+    stream: Stream
+    levels: Sequence[Sequence[Any]] = ()
+    ranks: Sequence[NDArray[np.intp] | None] = ()
+    """The place of each level in the order that the type of a column has, if it has one; else levels are in order."""
+
+    notes: list[str] = field(default_factory=list)
+    found: dict[str, float] = field(default_factory=dict)
+    """Figures to tell of, by name."""
+
+    new_levels: dict[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns whose codes stand for something else afterwards, and for what."""
+
+
+@dataclass(frozen=True, repr=False)
 class Columns:
     """Columns to perturb together: a row of `values` each, in the order they were chosen in.
 
@@ -142,6 +166,11 @@ class Columns:
     public: Array
     weights: Array | None = None
     notes: list[str] = field(default_factory=list)
+    labels: Labels | None = None
+    """Labels to perturb with them, where the perturbation can."""
+
+    masked: list[Codes] = field(default_factory=list)
+    """What becomes of the labels, last."""
 
     @cached_property
     def moments(self) -> Moments:
@@ -192,6 +221,16 @@ class Perturbation(Step):
     retention_varies: ClassVar[bool] = False
     """True when the correlation between a column and its perturbed self depends on the data."""
 
+    masks_labels: ClassVar[bool] = False
+    """True when it can mask labels as well, of columns that are not decomposed."""
+
+    needs_order: ClassVar[bool] = False
+    """True when it can mask labels that have an order only."""
+
+    def mask_labels(self, labels: Labels) -> Codes:
+        """Labels masked by themselves, in a new array."""
+        raise NotImplementedError(f"{type(self).__name__} masks no labels")
+
     @property
     def keeps_covariance(self) -> bool:
         """True when covariances come back on average whether the columns were uncorrelated or not, if all take part."""
@@ -233,6 +272,37 @@ class JointPerturbation(Perturbation):
     @abstractmethod
     def apply_together(self, columns: Columns) -> Array:
         """The perturbed values, a row for each column, in a new array."""
+
+
+class LabelPerturbation(Perturbation):
+    """Base of perturbations that treat labels, and take numbers for labels if they are named."""
+
+    keeps_variance: ClassVar[bool] = False
+    follows_rules: ClassVar[bool] = False
+    """True when a column that follows from another one is made of that one anew, and pairs of labels that never meet
+    are parted afterwards."""
+
+    needs_levels: ClassVar[bool] = False
+    """True when it asks what the codes stand for."""
+
+    @property
+    def keeps_frequencies(self) -> bool:
+        """True when the frequencies of the labels come back on average."""
+        return False
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that the parameters name, if it treats these alone."""
+        return None
+
+    @abstractmethod
+    def mask_labels(self, labels: Labels) -> Codes:
+        """The perturbed codes, in a new array."""
+
+
+def as_typed(level: Any) -> str:
+    """A label as it is typed: 1.0 is 1."""
+    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
 class NormalPerturbation(ColumnPerturbation):

@@ -13,12 +13,13 @@ from pydantic import Field
 
 from microveil.core.arrays import Array
 from microveil.core.compiled import compiled_late
-from microveil.core.errors import ParameterError
+from microveil.core.errors import DataError, ParameterError
+from microveil.core.keys import Codes
 from microveil.core.linalg import sorted_eigen
 from microveil.core.moments import moments
 from microveil.core.threads import in_threads
 from microveil.core.tolerances import FINE_ROUND_OFF
-from microveil.perturb.base import Columns, JointNormalPerturbation, JointPerturbation, with_covariance
+from microveil.perturb.base import Columns, JointNormalPerturbation, JointPerturbation, Labels, with_covariance
 
 Numbers = NDArray[np.int64]
 """Groups by number, or the sizes of groups, or rows."""
@@ -31,6 +32,9 @@ SMALL = 30_000_000
 
 SHORT = 100_000
 """Steps along a line up to which the loop runs as it is, for the same reason."""
+
+MOST_MIXED = 20_000_000_000
+"""Cells that are compared at most, of records with labels, for which there are no bounds."""
 
 LEAF = 128
 """Records up to which the compiled search looks at all of them."""
@@ -45,7 +49,8 @@ class Microaggregate(JointPerturbation):
     neighbours along the first principal component of the standardised columns ("projection") or near each other in all
     columns ("mdav": see `similar_records`). Means come back exactly, variances shrink by what varied within the groups,
     and nothing is random. With survey weights the means of the groups are weighted, so that the weighted means come
-    back; the groups still count records, as it is records that hide in them.
+    back; the groups still count records, as it is records that hide in them. Labels take part in "mdav": distances are
+    Gower's then, and the most frequent label of a group takes the place of the others.
     """
 
     reference: ClassVar[str] = (
@@ -56,6 +61,7 @@ class Microaggregate(JointPerturbation):
     keeps_variance: ClassVar[bool] = False
     random: ClassVar[bool] = False
     retention_varies: ClassVar[bool] = True  # with how similar similar records are
+    masks_labels: ClassVar[bool] = True
 
     group_size: GroupSize = 3
     grouping: Grouping = Field(
@@ -69,9 +75,24 @@ class Microaggregate(JointPerturbation):
         "of at least group_size within which values vary least; mdav makes equal ones in any case",
     )
 
+    def mask_labels(self, labels: Labels) -> Codes:
+        """The most frequent label of the group, where there are no numbers."""
+        self._check_mixed()
+        groups = similar_mixed_records(np.empty((0, len(labels.codes))), labels.codes, self.group_size)
+        return group_modes(labels.codes, groups)
+
+    def _check_mixed(self) -> None:
+        if self.grouping != "mdav":
+            raise ParameterError(f"grouping: '{self.grouping}' orders numbers, and labels have no order", "use 'mdav'")
+
     def apply_together(self, columns: Columns) -> Array:
-        """The means of the group, for each of its records."""
+        """The means of the group, for each of its records; of labels, the most frequent ones."""
         values, weights = columns.values, columns.weights
+        if columns.labels is not None:
+            self._check_mixed()
+            groups = similar_mixed_records(values, columns.labels.codes, self.group_size)
+            columns.masked.append(group_modes(columns.labels.codes, groups))
+            return group_means(values, groups, weights)
         if self.grouping == "univariate":
             tasks = [partial(self._by_itself, column, weights) for column in values]
             return np.array(in_threads(tasks, small=values.size <= SHORT))
@@ -110,6 +131,21 @@ def group_means(values: Array, numbers: Numbers, weights: Array | None) -> Array
         total = np.bincount(numbers, column if weights is None else weights * column)
         np.take(total / size, numbers, out=new)
     return means
+
+
+def group_modes(codes: Codes, numbers: Numbers) -> Codes:
+    """The most frequent label of each group, in the place of those of its records; of equally frequent ones the first.
+
+    `codes` are records x columns, -1 where a cell is missing, which is a level, too.
+    """
+    modes = np.empty_like(codes)
+    for j, column in enumerate(codes.T):
+        width = int(column.max(initial=0)) + 2
+        cells, counts = np.unique(numbers * width + column + 1, return_counts=True)
+        best = cells[np.lexsort((cells, -counts, cells // width))]
+        first = np.unique(best // width, return_index=True)[1]
+        modes[:, j] = (best[first] % width - 1)[numbers]
+    return modes
 
 
 # --- Along a line
@@ -230,6 +266,38 @@ def _plainly(values: Array, group_size: int) -> Numbers:
             near = distance < limit
             near[np.flatnonzero(distance == limit)[np.count_nonzero(near) - group_size :]] = True
             numbers[left[near]], left, number = number, left[~near], number + 1
+    numbers[left] = number
+    return numbers
+
+
+def similar_mixed_records(values: Array, codes: Codes, group_size: int) -> Numbers:
+    """MDAV on numbers (column x row) and labels (row x column) by Gower's distance: the mean, over all columns, of the
+    difference as a share of the range, and of whether labels differ. The centre has means, and most frequent labels.
+    """
+    rows = len(codes)
+    if rows * rows // group_size * (len(values) + codes.shape[1]) > MOST_MIXED:
+        raise DataError(f"{rows} records are too many to compare their labels with each other", "use strata, or veil")
+    low, span = values.min(axis=1, keepdims=True), np.ptp(values, axis=1, keepdims=True)
+    scaled = (values - low) / np.where(span > 0, span, 1.0)
+    labels, one = np.ascontiguousarray(codes.T), np.zeros(rows, dtype=np.int64)
+    numbers, left, number = np.full(rows, -1, dtype=np.int64), np.arange(rows), 0
+
+    def distances(point: Array, own: Codes) -> Array:
+        apart: Array = np.abs(scaled[:, left] - point[:, None]).sum(axis=0)
+        apart += (labels[:, left] != own[:, None]).sum(axis=0)
+        return apart
+
+    def farthest(point: Array, own: Codes) -> tuple[Array, Codes]:
+        row = left[left.size - 1 - int(np.argmax(distances(point, own)[::-1]))]
+        return scaled[:, row], labels[:, row]
+
+    while left.size >= 2 * group_size:
+        ends = [farthest(scaled[:, left].mean(axis=1), group_modes(codes[left], one[: left.size])[0])]
+        if left.size >= 3 * group_size:
+            ends.append(farthest(*ends[0]))
+        for end in ends:
+            near = np.sort(np.argsort(distances(*end), kind="stable")[:group_size])
+            numbers[left[near]], left, number = number, np.delete(left, near), number + 1
     numbers[left] = number
     return numbers
 

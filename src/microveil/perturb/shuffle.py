@@ -7,10 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.keys import Codes
 from microveil.core.late import special
 from microveil.core.linalg import nearest_correlation, regression_slopes
 from microveil.core.sorted_columns import mid_ranks
-from microveil.perturb.base import Columns, JointNormalPerturbation, with_covariance
+from microveil.perturb.base import Columns, JointNormalPerturbation, Labels, with_covariance
+from microveil.perturb.swap import exchanged
 
 OFF = 0.1
 """Share by which the variance that public columns explain may differ from what the rank correlations say."""
@@ -31,6 +33,11 @@ class Shuffle(JointNormalPerturbation):
     keeps_variance: ClassVar[bool] = False
     knows_weights: ClassVar[bool] = False
     regresses_itself: ClassVar[bool] = True
+    masks_labels: ClassVar[bool] = True
+
+    def mask_labels(self, labels: Labels) -> Codes:
+        """Each column in a random order: labels without ranks have no place in the model."""
+        return exchanged(labels)
 
     def apply_together(self, columns: Columns) -> Array:
         """The values, in the order of the scores drawn."""

@@ -13,12 +13,14 @@ from pydantic import Field
 from microveil.core.arrays import Array
 from microveil.core.compiled import compiled_late
 from microveil.core.errors import ParameterError
+from microveil.core.keys import Codes
 from microveil.core.rng import Stream
 from microveil.core.shuffle import shuffled
 from microveil.perturb.base import (
     CarryingPerturbation,
     Column,
     ColumnPerturbation,
+    Labels,
     Permutations,
     check_given,
     not_percent,
@@ -36,6 +38,7 @@ class Swap(CarryingPerturbation):
     keeps_mean: ClassVar[bool] = True
     knows_weights: ClassVar[bool] = False
     permutes: ClassVar[bool] = True
+    masks_labels: ClassVar[bool] = True
 
     permutations: Permutations = None
 
@@ -45,6 +48,10 @@ class Swap(CarryingPerturbation):
             return column.values[self.permutations[:, column.position]]
         return shuffled(column.values, column.stream)
 
+    def mask_labels(self, labels: Labels) -> Codes:
+        """Each column in a random order of its own."""
+        return exchanged(labels)
+
     def check(self, rows: int, columns: int) -> None:
         """Given permutations must be permutations."""
         check_given("permutations", self.permutations, rows, columns)
@@ -52,6 +59,14 @@ class Swap(CarryingPerturbation):
             raise ParameterError(
                 f"permutations: a column does not hold each of 0 ... {rows - 1} once", "count rows from 0"
             )
+
+
+def exchanged(labels: Labels) -> Codes:
+    """Columns of labels, each in a random order: their frequencies stay, their relations to others are lost."""
+    if labels.names:
+        labels.notes.append("labels were put in a random order each: their relations to other columns are lost")
+    orders = [labels.stream.child(name).generator().permutation(len(labels.codes)) for name in labels.names]
+    return np.column_stack([codes[order] for codes, order in zip(labels.codes.T, orders, strict=True)])
 
 
 SMALL = 100_000
@@ -72,6 +87,8 @@ class RankSwap(ColumnPerturbation):
     keeps_variance: ClassVar[bool] = False
     knows_weights: ClassVar[bool] = False
     retention_varies: ClassVar[bool] = True  # with how far apart neighbours are
+    masks_labels: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
 
     rank_window: Annotated[float, not_percent("a fraction of the rows")] = Field(
         default=0.1, gt=0, le=1, description="how many ranks away a partner may be, as a fraction of the number of rows"
@@ -82,6 +99,17 @@ class RankSwap(ColumnPerturbation):
         order = np.argsort(column.values, kind="stable")
         new = np.empty_like(column.values)
         new[order] = column.values[order[partners(order.size, self.window(order.size), column.stream)]]
+        return new
+
+    def mask_labels(self, labels: Labels) -> Codes:
+        """Labels with an order change places with those of nearly the same rank, ties in any order; gaps stay."""
+        new = labels.codes.copy()
+        for j, (name, ranks) in enumerate(zip(labels.names, labels.ranks, strict=True)):
+            rows = np.flatnonzero(labels.codes[:, j] >= 0)
+            codes, stream = labels.codes[rows, j], labels.stream.child(name)
+            order = np.lexsort((stream.child("ties").uniform(rows.size), codes if ranks is None else ranks[codes]))
+            partner = partners(rows.size, max(self.window(rows.size), 1), stream.child("partners"))
+            new[rows[order], j] = codes[order[partner]]
         return new
 
     def window(self, rows: int) -> int:

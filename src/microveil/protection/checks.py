@@ -14,6 +14,8 @@ from microveil.intake.intake import Intake, Rules
 from microveil.intake.roles import named
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import METHODS, Plan
+from microveil.options import Protect
+from microveil.perturb import LabelPerturbation
 
 NEED_ALL_ROWS = ("strata", "unit", "keep_notes", "shuffle_rows")
 """Options that need all rows at once, which a stream and Spark never have."""
@@ -77,6 +79,23 @@ def check_other_types(columns: Frame, shown: Collection[str]) -> None:
                 f"column '{name}' holds numbers, but its type is none that is protected (categories, lists, ...)",
                 "turn it into numbers or text, drop it, or name the columns to protect with confidential",
             )
+
+
+def label_options(method: str, perturb: LabelPerturbation, options: Protect) -> Protect:
+    """The options of a method for labels, without those that mean nothing to it, on the columns its parameters name."""
+    if options.unit:
+        raise ParameterError(f"unit: {method} treats each row by itself", "leave it out, or use veil")
+    if options.public:
+        raise ParameterError(f"public: {method} knows no columns that others follow", "use keep, or strata")
+    columns = perturb.columns
+    if columns is None:
+        return options
+    if options.confidential is not None:
+        given = options.confidential if isinstance(options.confidential, list | tuple) else [options.confidential]
+        lacks = [str(name) for name in given if str(name) not in columns]
+        if lacks:
+            raise ParameterError(f"{method}: nothing is said of column '{lacks[0]}'", "say how it is to be recoded")
+    return options.model_copy(update={"confidential": list(columns)})
 
 
 def check_fits(plan: Plan, intake: Intake) -> None:

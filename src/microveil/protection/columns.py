@@ -13,7 +13,14 @@ from microveil.intake.from_dates import DateRule, date_rules_of
 from microveil.intake.intake import Rules, rules_among
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
-from microveil.intake.treatment import Treatment, check_labels, keeps_rest, treat_columns
+from microveil.intake.treatment import (
+    Treatment,
+    check_labels,
+    check_no_numbers,
+    check_ordered,
+    keeps_rest,
+    treat_columns,
+)
 from microveil.io.dictionary import read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.surveyed import SurveyedFrame
@@ -40,7 +47,9 @@ def treatment_of(frame: Frame, options: Protect, plan: Plan) -> Treatment:
         used += regressed(numeric, role, choice).columns
     given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
     treatment = treat_columns(frame, used, **given)
-    return treatment if plan.protects_labels else treatment.without_labels()
+    if plan.labels_only:
+        return treatment.as_labels(named(dict.fromkeys(frame.names, True), "confidential", options.confidential))
+    return treatment if plan.arranges else treatment.without_labels()
 
 
 def roles_of(numeric: Mapping[str, bool], options: Protect, plan: Plan, treatment: Treatment) -> Roles:
@@ -53,6 +62,10 @@ def roles_of(numeric: Mapping[str, bool], options: Protect, plan: Plan, treatmen
     roles = resolve_roles(numeric, **columns, labels=labels, taken_already=taken)
     if not plan.protects_labels:
         check_labels(roles.labels, plan.method)
+    if plan.masks_labels and plan.perturb.needs_order:
+        check_ordered([name for name in roles.labels if treatment.kinds[name].kind != "ordered"], plan.method)
+    if plan.labels_only:
+        check_no_numbers(roles.confidential, plan.method)
     return roles
 
 

@@ -32,6 +32,7 @@ from microveil.io.frames.validation import check_unit
 from microveil.io.tables import read_table
 from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
+from microveil.perturb import LabelPerturbation
 from microveil.protection import checks
 from microveil.protection.building import (
     about_decimals,
@@ -50,6 +51,8 @@ from microveil.release.secret import secret_key
 
 DRAWS, FEW_DRAWS, SMALL_FILE = 20, 3, 200
 """Draws of a release at most, if records come back in them: in files of so many rows, and in larger ones."""
+
+NO_EFFECT = "drop_identifiers has no effect any more, leave it out: identifiers are left out of a release by default"
 
 READING = "reading columns"
 """The first step, in which everything is checked."""
@@ -74,6 +77,9 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     whole = open_frame(data)
     registry = NewRelease.of_table(options.registry, options.method, whole)
     release, remarks = _protected(whole, options, params, progress or (lambda *_: None))
+    if options.drop_identifiers:
+        remarks.append(NO_EFFECT)
+        warnings.warn(NO_EFFECT, DeprecationWarning, stacklevel=3)
     if release.in_clear:
         warnings.warn(f"released as they are: {', '.join(release.in_clear)}", ReleasedAsIs, stacklevel=3)
     return registry.added(dataclasses.replace(release, warnings=[*remarks, *release.warnings]))
@@ -83,7 +89,9 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     """The release of a table, and what there is to say of columns that were not perturbed."""
     seed = Streams.from_seed(checks.checked_seed(options.seed)).seed
     checks.check_engine_in_memory(options.engine)
-    plan = method_named(options.method).plan(params)
+    plan = method_named(options.method).plan(_with_groups(params))
+    if isinstance(plan.perturb, LabelPerturbation):
+        options = checks.label_options(plan.method, plan.perturb, options)
     key = secret_key(options.secret)
     treatment = treatment_of(whole, options, plan)
     if whole.names:
@@ -107,8 +115,8 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         checks.check_other_types(frame, shown)
     roles = with_values(frame, roles) if options.confidential is None else roles
     clear = columns_in_clear(frame.names, roles, treatment)
-    said = check_labels_not_derivable(frame, roles.labels, clear)
-    unit = treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
+    said = [] if plan.labels_only else check_labels_not_derivable(frame, roles.labels, clear)
+    unit = None if plan.labels_only else treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
     one = _OneRelease(plan, whole, options, roles, seed, key, tell)
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
@@ -160,8 +168,10 @@ class _OneRelease:
         plan = self.plan
         with single_threaded_blas():
             self.tell(READING, 0.0)
-            source = FrameSource(frame, pull_in=plan.maps_values and not plan.exact)
-            intake = take_in(source, roles, rules)
+            masker = plan.perturb if isinstance(plan.perturb, LabelPerturbation) else None
+            pull_in = plan.maps_values and not plan.exact
+            source = FrameSource(frame, pull_in, with_levels=masker is not None and masker.needs_levels)
+            intake = take_in(source, roles, rules, label_rules=masker is None or masker.follows_rules)
             said = check_not_derivable(source, roles.confidential, rules) if derivable else []
             intake = dataclasses.replace(intake, table=dataclasses.replace(intake.table, beside=beside))
             checks.check_fits(plan, intake)
@@ -207,6 +217,23 @@ def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[Date
         of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
         found += [rule for rule in of_units if not rule.exceptions]
     return found if inferred else check_declared(dictionary, found)
+
+
+def _with_groups(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters in which groups of labels that are told by a table have been read: the label, and what it becomes."""
+    groups = params.get("groups")
+    if not isinstance(groups, Mapping):
+        return params
+    read = {}
+    for name, given in groups.items():
+        if isinstance(given, str | Path):
+            table = open_frame(read_table(Path(given))[0])
+            if len(table.names) < 2:
+                raise DataError(f"groups: the table for column '{name}' has one column", "give labels and groups")
+            rows = np.arange(table.count)
+            given = dict(zip(*(table.words(column, rows) for column in table.names[:2]), strict=True))
+        read[name] = given
+    return {**params, "groups": read}
 
 
 def _arranged(
@@ -310,7 +337,7 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     proof = evidence(table, stored, intake.present, intake.profile.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     labels = dict(zip(table.labels.names, outcome.labels, strict=True))
-    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels)
+    data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels, outcome.levels)
     writer = reporter_of(done, original)
     release = build_release(done, proof, data, settings=settings, seed=seed, writer=writer, rounded=rounded)
     own = [table.confidential.columns[j] for j in outcome.perturbed]

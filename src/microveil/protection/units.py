@@ -27,7 +27,7 @@ from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
 from microveil.core.table import Beside
-from microveil.intake.declared import flags_among, label_rules
+from microveil.intake.declared import flags_among, rules_of_labels
 from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import Units, dates_in_order
@@ -275,7 +275,7 @@ def _without_impossible_pairs(rows: RowsInUnits, whole: Any, stay: Sequence[str]
     if any(int(a.max()) != int(b.max()) for a, b in zip(old, new, strict=True)):
         return whole
     dictionary, inferred = dictionary_for(rules_among(rows.rules, before.names), before.names)
-    rules = label_rules(before, [*stay, *of_rows], dictionary, inferred=inferred, stay=range(len(stay)))
+    rules = rules_of_labels(before, [*stay, *of_rows], dictionary, inferred=inferred, stay=range(len(stay)))
     if not rules.pairs:
         return whole
     fixed = rules.restored([new[j] for j in rules.independent], rows.streams.stream("pairs of labels").generator())

@@ -18,6 +18,7 @@ from microveil.measures.risk.closest import leakage_distribution
 from microveil.measures.utility.dependence import rank_correlation_difference
 from microveil.measures.utility.moments import ks
 from microveil.methods import Plan
+from microveil.perturb import LabelPerturbation
 from microveil.release.release import CLOSELY, ComponentTable, Dose, Leakage
 from microveil.rules.orders import implied_orders
 
@@ -121,6 +122,8 @@ def kept_on_average(run: EngineRun) -> tuple[str, ...]:
         return ()
     if intake.present is not None:
         return ()  # new values do not follow the pattern of the holes, so what is left has other moments
+    if isinstance(plan.perturb, LabelPerturbation):
+        return ("frequencies",) if plan.perturb.keeps_frequencies else ()
     statistics = () if plan.perturb.keeps_mean else ("mean",)
     return (*statistics, "covariance") if plan.covariance_on_average(outcome.untouched) else statistics
 
@@ -188,7 +191,8 @@ def label_doses(table: Microdata, outcome: Outcome) -> dict[str, Dose]:
     for name, old, new in zip(table.labels.names, table.labels.codes, outcome.labels, strict=True):
         shares = np.bincount(old) / old.size
         same, chance = float(np.mean(old == new)), float(np.square(shares).sum())
-        found[name] = Dose(None, float(np.clip(1 - (same - chance) / (1 - chance), 0, 2)), 1 - same)
+        beyond = (same - chance) / (1 - chance) if chance < 1 else same
+        found[name] = Dose(None, float(np.clip(1 - beyond, 0, 2)), 1 - same)
     return found
 
 

@@ -6,8 +6,10 @@ A picture is a specification in the words of Vega-Lite, whose documentation expl
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 Row = Mapping[str, Any]
@@ -25,9 +27,15 @@ CONFIG = {"aria": False, "font": "sans-serif"}
 
 def draw(name: str, title: str, description: str, rows: Iterable[Row]) -> str:
     """The picture of that name as an SVG element with a title and a description for those who cannot see it."""
+    return _inline(_svg(json.dumps(spec(name, rows))), name, title, description)
+
+
+@lru_cache(maxsize=8)
+def _svg(specification: str) -> str:
+    """A picture from its specification; some stand in both reports of a release and are drawn once."""
     import vl_convert
 
-    return _inline(vl_convert.vegalite_to_svg(spec(name, rows)), name, title, description)
+    return vl_convert.vegalite_to_svg(specification)
 
 
 def chart(name: str, rows: Iterable[Row]) -> Any:

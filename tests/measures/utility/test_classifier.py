@@ -9,6 +9,7 @@ from samples import matrix
 
 import microveil as mv
 from microveil.measures.utility import classifier_auc, propensity_2
+from microveil.measures.utility._boosted_trees_kernels import BINS, binned, log_odds
 from microveil.measures.utility.propensity import _apart
 
 Array = NDArray[np.float64]
@@ -88,3 +89,34 @@ def test_large_files_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(propensity, "MOST_ROWS", 100)
     found = classifier_auc(matrix(table(9)), matrix(table(10, 300)), seed=1)
     assert "from 100 and 100 records" in found.note
+
+
+def test_the_trees_see_what_those_of_scikit_learn_see() -> None:
+    ensemble, metrics = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(11)
+    values = rng.normal(size=(1200, 5))
+    values[rng.random(1200) < 0.1, 4] = np.nan
+    crossed = np.sign(values[:, 0] * values[:, 1]) * np.abs(values[:, 2])  # no column tells anything by itself
+    label = rng.random(1200) < 1 / (1 + np.exp(-5 * (crossed > 0) + 2.5 - np.isnan(values[:, 4])))
+    learnt = np.arange(1200) < 800
+    own = log_odds(binned(values), label, learnt)[~learnt]
+    model = ensemble.HistGradientBoostingClassifier(max_iter=60, early_stopping=False)
+    other = model.fit(values[learnt], label[learnt]).decision_function(values[~learnt])
+    areas = [metrics.roc_auc_score(label[~learnt], odds) for odds in (own, other)]
+    assert areas[0] > 0.8
+    assert abs(areas[0] - areas[1]) < 0.02
+    assert np.corrcoef(own, other)[0, 1] > 0.9
+
+
+def test_labels_that_are_not_learnt_from_do_not_matter() -> None:
+    rng = np.random.default_rng(12)
+    bins, label, learnt = binned(rng.normal(size=(300, 3))), rng.random(300) < 0.4, rng.random(300) < 0.7
+    assert (log_odds(bins, label, learnt) == log_odds(bins, label & learnt, learnt)).all()
+
+
+def test_missing_cells_and_columns_without_any_value_are_a_bin_of_their_own() -> None:
+    values = np.column_stack([[3.0, np.nan, 1.0, 2.0], np.full(4, np.nan), np.full(4, 7.0)])
+    found = binned(values)
+    assert (found == 0).tolist() == np.isnan(values).tolist()
+    assert 0 < found[2, 0] < found[3, 0] < found[0, 0] < BINS
+    assert np.unique(found[:, 2]).size == 1

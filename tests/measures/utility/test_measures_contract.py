@@ -12,13 +12,13 @@ from samples import matrix
 
 from microveil.core.table import Matrix
 from microveil.errors import DataError
-from microveil.measures.base import Estimate, MeasureSpec, gauge
+from microveil.measures.base import IF_THERE, Estimate, MeasureSpec, gauge
 from microveil.measures.risk import MEASURES as RISKS
 from microveil.measures.utility import MEASURES as UTILITIES
 
 Array = NDArray[np.float64]
 pytestmark = pytest.mark.usefixtures("few_descriptions")
-ALL = {**UTILITIES, **RISKS}
+ALL = {name: entry for name, entry in {**UTILITIES, **RISKS}.items() if entry.needs not in IF_THERE}
 
 # What doing nothing gives; and where an independent shuffle of the columns must lie.
 DOING_NOTHING = dict.fromkeys(UTILITIES, 0.0) | dict.fromkeys(RISKS, 1.0)

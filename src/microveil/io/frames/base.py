@@ -157,16 +157,23 @@ class Frame(ABC):
         columns: Mapping[str, Array],
         changed: Mapping[str, Mask | None],
         labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
+        levels: Mapping[str, Sequence[Any]] = MappingProxyType({}),
     ) -> Any:
         """A frame of the same kind with new values; cells not `changed` (None: all are) stay as they were.
 
-        `labels` gives other columns the numbers of their levels, as `labels(name)` counts them.
+        `labels` gives other columns the numbers of their levels, as `labels(name)` counts them, -1 for a missing cell;
+        `levels` says what the numbers stand for in columns that have other levels than before.
         """
 
+    def level_values(self, name: str) -> list[Any]:
+        """The distinct values of a column as `labels` counts them; None for the missing ones."""
+        values = self.numbers(name)[np.unique(self.labels(name), return_index=True)[1]]
+        return [None if np.isnan(value) else value for value in values.tolist()]
+
     def rows_with(self, name: str, levels: NDArray[np.intp]) -> NDArray[np.intp]:
-        """For each number of a level, a row that has this level in the column."""
+        """For each number of a level, a row that has this level in the column; -1 for a missing cell."""
         first = np.unique(self.labels(name), return_index=True)[1]
-        rows: NDArray[np.intp] = first[levels]
+        rows: NDArray[np.intp] = np.where(levels < 0, -1, first[levels])
         return rows
 
 
@@ -216,8 +223,16 @@ class NumpyFrame(Frame):
         columns: Mapping[str, Array],
         changed: Mapping[str, Mask | None],
         labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
+        levels: Mapping[str, Sequence[Any]] = MappingProxyType({}),
     ) -> Any:
         dtype = self.data.dtype
+        relabelled = {
+            name: self._relabelled(name, codes, levels.get(name))
+            for name, codes in labels.items()
+            if name in levels or (codes < 0).any()
+        }
+        columns = {**columns, **relabelled}
+        changed = {**changed, **dict.fromkeys(relabelled)}
         if dtype.kind != "f" and not all(fits(new, changed[name], dtype) for name, new in columns.items()):
             dtype = np.dtype(np.float64)
         whole = _common_buffer([columns.get(name) for name in self.names])
@@ -236,6 +251,15 @@ class NumpyFrame(Frame):
             elif name in labels:
                 out[:, j] = self.data[self.rows_with(name, labels[name]), j]
         return out
+
+    def _relabelled(self, name: str, codes: NDArray[np.intp], levels: Sequence[Any] | None) -> Array:
+        """The numbers of levels, NaN for a missing cell."""
+        known = self.level_values(name) if levels is None else levels
+        if any(not isinstance(level, int | float | None) for level in known):
+            raise DataError(f"column '{name}' would have text, and an array holds numbers only", "use a frame")
+        values = np.array([*known, None], dtype=np.float64)
+        column: Array = values[codes]  # the last one, which -1 counts, is missing
+        return column
 
 
 def fits(values: Array, changed: Mask | None, dtype: np.dtype[Any]) -> bool:

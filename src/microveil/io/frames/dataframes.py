@@ -28,6 +28,7 @@ from microveil.io.frames.number_types import (
     plain_columns,
     wholes_held,
 )
+from microveil.io.frames.relabel import palette, taken
 from microveil.io.frames.times import TimeColumn, read_times
 
 __all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "open_frame", "table_like"]
@@ -257,13 +258,17 @@ class NarwhalsFrame(Frame):
         columns: Mapping[str, Array],
         changed: Mapping[str, Mask | None],
         labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
+        levels: Mapping[str, Sequence[Any]] = MappingProxyType({}),
     ) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]
-        rows = {name: self.rows_with(name, levels) for name, levels in labels.items()}
-        new += [self._gathered(self.native[name], taken) for name, taken in rows.items()]
+        rows = {name: self.rows_with(name, codes) for name, codes in labels.items() if name not in levels}
+        new += [self._taken(self.native[name].to_native(), places, name) for name, places in rows.items()]
+        for name, found in levels.items():
+            new.append(self._taken(palette(self.native[name].to_native(), found), labels[name], name))
         native = self.native.with_columns(*new).to_native()
-        if self.own:
-            own = {name: was.iloc[rows[name]] if name in rows else was for name, was in self.own.items()}
+        if self.own:  # of a type that may not hold missing cells or other levels: then it stays the plainer one
+            own = {name: was for name, was in self.own.items() if name not in labels}
+            own |= {name: self.own[name].iloc[at] for name, at in rows.items() if name in self.own and (at >= 0).all()}
             native = native.assign(
                 **{name: back_as_it_was(native[name], was) if name in columns else was for name, was in own.items()}
             )
@@ -271,13 +276,18 @@ class NarwhalsFrame(Frame):
             native.columns = self.headings
         return native
 
-    def _gathered(self, column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
-        """The cells of some rows, with the index that the column has."""
-        if not self.native.implementation.is_pandas_like():
-            gathered: nw.Series[Any] = column[rows.tolist()]
-            return gathered
-        native = column.to_native()
-        return _wrapped(native.iloc[rows].set_axis(native.index))
+    def level_values(self, name: str) -> list[Any]:
+        rows = np.unique(self.labels(name), return_index=True)[1]
+        found = self.native[name][rows.tolist()]
+        cells = zip(found.to_list(), found.is_null().to_list(), strict=True)
+        return [None if gone or cell != cell else cell for cell, gone in cells]  # NaN is not itself
+
+    def _taken(self, column: Any, rows: NDArray[np.intp], name: str) -> nw.Series[Any]:
+        """The cells of some rows (-1: a missing one) as a column of this table, with the index that it has."""
+        cells = taken(column, rows)
+        if self.native.implementation.is_pandas_like():
+            cells = cells.set_axis(self.native.to_native().index)
+        return _wrapped(cells).alias(name)
 
     def _series(self, name: str, values: Array, changed: Mask | None) -> nw.Series[Any]:
         """New values in the column's own type, if all fit it: whole numbers and decimals; else float64."""
@@ -353,12 +363,13 @@ def _wrapped(series: Any) -> nw.Series[Any]:
 
 def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]]:
     """The values of a column as text, and for each cell the number of its value, -1 if it is missing."""
+    import polars as pl
     import pyarrow as pa
 
     if column.dtype != nw.Object:  # in which Arrow would make one value of 1 and 1.0, whose texts differ
         with suppress(pa.ArrowException, UnicodeError):  # lists, and text that is not Unicode
             encoded = pa.chunked_array([column.to_arrow()]).dictionary_encode().unify_dictionaries().combine_chunks()
-            codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = pl.Series(encoded.indices).cast(pl.Int64).fill_null(-1).to_numpy()  # Arrow's way would load pandas
             return [str(value) for value in encoded.dictionary.to_pylist()], codes
     numbers: dict[str, int] = {}
     cells = zip(column.to_list(), column.is_null().to_list(), strict=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import rank_of, sorted_eigen
+from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix
 from microveil.measures.base import over_rows, scales, standardised
 
@@ -111,9 +112,8 @@ def axes_of(covariance: Array) -> Array:
 
 def relative_ranks(values: Array) -> Array:
     """Ranks from 0 to 1 less a half, in units of their standard deviation; missing cells in the middle."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(values, axis=0, nan_policy="omit")
-    present = np.maximum((~np.isnan(values)).sum(axis=0), 1)
-    scaled: Array = np.nan_to_num((ranks - 0.5) / present - 0.5) * np.sqrt(12)
+    scaled = np.zeros_like(values)
+    for column, cells in zip(scaled.T, values.T, strict=True):
+        there = ~np.isnan(cells)
+        column[there] = ((mid_ranks(cells[there]) - 0.5) / max(there.sum(), 1) - 0.5) * np.sqrt(12)
     return scaled

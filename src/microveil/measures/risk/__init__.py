@@ -1,6 +1,7 @@
 """Risk: what an intruder could do with a release, each told as an attacker's story."""
 
 from microveil.measures.base import registry
+from microveil.measures.risk.anonymity import k_anonymity, l_diversity, sample_uniques, t_closeness
 from microveil.measures.risk.attribute_inference import attribute_inference, inference
 from microveil.measures.risk.closest import dcr_ratio, exact_matches, near_leakage
 from microveil.measures.risk.extremes import extreme_disclosure, outlier_risk
@@ -16,8 +17,10 @@ from microveil.measures.risk.linkage import (
 )
 from microveil.measures.risk.matches import max_record_risk, near_matches
 from microveil.measures.risk.membership import membership
+from microveil.measures.risk.population import global_risk, individual_risk
 from microveil.measures.risk.reconstruction import reconstruction, spectral_filtering
 from microveil.measures.risk.singling_out import singling_out
+from microveil.measures.risk.special_uniques import suda
 
 # A new attack is a function with its story, and a line here.
 MEASURES = registry(
@@ -45,4 +48,11 @@ MEASURES = registry(
     membership,
     max_record_risk,
     near_leakage,
+    k_anonymity,
+    sample_uniques,
+    l_diversity,
+    t_closeness,
+    individual_risk,
+    global_risk,
+    suda,
 )

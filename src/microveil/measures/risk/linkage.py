@@ -10,13 +10,13 @@ The last looks from another angle, in the directions that a method left alone.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.linalg import sorted_eigen
+from microveil.core.linalg import fast_ica, sorted_eigen
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, scales, standardised
@@ -160,15 +160,18 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
     tried = sampled_rows(count, seed, pairs=PAIRS // 10)
     streams = Streams.from_seed(seed)
     stream = streams.stream("known columns")
-    curve, lucky = {}, []
+    found: dict[int, list[Links]] = {}
+    known = []
     for size in sorted({round(step) for step in np.linspace(1, width, min(width, MOST_SIZES))}):
         draws = DRAWS_PER_SIZE if size < width else 1
         generator = stream.generator(size)
         chosen = [np.sort(generator.choice(width, size, replace=False)) for _ in range(draws)]
-        found = [links_of(before[:, columns], after[:, columns], tried) for columns in chosen]
-        curve[size] = float(np.mean([links.hits for links in found])) / tried.size
-        known = np.stack([known_together(before[:, columns], after[:, columns])[tried] for columns in chosen])
-        lucky.append(shares_by_luck(found, known, count, streams.stream("shuffles")).mean(axis=1))
+        found[size] = [links_of(before[:, columns], after[:, columns], tried) for columns in chosen]
+        known += [known_together(before[:, columns], after[:, columns])[tried] for columns in chosen]
+    curve = {size: float(np.mean([links.hits for links in some])) / tried.size for size, some in found.items()}
+    shares = shares_by_luck([*chain(*found.values())], np.stack(known), count, streams.stream("shuffles"))
+    ends = np.cumsum([len(some) for some in found.values()])[:-1]
+    lucky = [some.mean(axis=1) for some in np.split(shares, ends, axis=1)]
     worst = max(curve, key=lambda size: curve[size])
     return share_of(
         curve[worst] * tried.size,
@@ -330,18 +333,10 @@ def selections(count: int, kind: str) -> Iterator[tuple[str, slice]]:
 
 def _rotation(white: Array, stream: Stream) -> Array:
     """The rotation to independent components, least normal first. Not converged is as good: any axes may be tried."""
-    from sklearn.decomposition import FastICA
-    from sklearn.exceptions import ConvergenceWarning
-
     generator = stream.generator()
     rows = generator.permutation(len(white))[:ICA_ROWS]
     start = generator.standard_normal((white.shape[1], white.shape[1]))
-    model = FastICA(whiten=False, max_iter=ICA_ITERATIONS, w_init=start)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(white[rows])
-    left, _, right = np.linalg.svd(model.components_.T)
-    rotation: Array = left @ right
+    rotation, _ = fast_ica(white[rows], start, ICA_ITERATIONS)
     # |x| has the mean sqrt(2/pi) if x is normal: how far it is away says how much a component stands out.
     strangeness = np.abs(np.abs(white[rows] @ rotation).mean(axis=0) - np.sqrt(2 / np.pi))
     return rotation[:, np.argsort(-strangeness, kind="stable")]

@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.rng import Stream, Streams
+from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.measures.base import SMALL, Estimate, check_comparable, drawn_rows, gauge, scales, standardised
@@ -33,7 +33,6 @@ MOST_COLUMNS = 400
 """Columns at most: of more there are so many products that nearly any two files could be told apart by them."""
 
 FOLDS = 5
-ROUNDS = 60
 MOST_ROWS = 10_000
 """Records of each file that take part: enough to see what there is to be seen."""
 
@@ -246,25 +245,16 @@ def _drawn(count: int, stream: Stream) -> NDArray[np.intp]:
 
 def _area(old: Array, new: Array, stream: Stream) -> float:
     """The area under the curve of predictions for records that were not learnt from."""
-    from scipy.stats import rankdata
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from microveil.measures.utility._boosted_trees_kernels import binned, log_odds
 
-    generator = stream.generator()
-    values = _apart(np.vstack([old, new]), generator)
-    labels = np.repeat([0, 1], [len(old), len(new)])
+    bins = binned(_apart(np.vstack([old, new]), stream.generator()))
+    label = np.repeat([False, True], [len(old), len(new)])
     fold = np.concatenate([np.arange(len(old)), np.arange(len(new))]) % FOLDS
-    scores = np.full(labels.size, 0.5)
-    # Trees of a few thousand rows are made of very short parallel stretches; on busy cores threads only wait there.
-    with threadpool_limits(limits=1, user_api="openmp"):
-        for number in range(FOLDS):
-            learnt, asked = fold != number, fold == number
-            if asked.any() and np.unique(labels[learnt]).size == 2:
-                model = HistGradientBoostingClassifier(
-                    max_iter=ROUNDS, early_stopping=False, random_state=int(generator.integers(2**31))
-                )
-                scores[asked] = model.fit(values[learnt], labels[learnt]).predict_proba(values[asked])[:, 1]
-    ranks = rankdata(scores)[labels == 1]
-    return float((ranks.mean() - (len(new) + 1) / 2) / len(old))
+    odds = np.zeros(label.size)
+    for asked in (fold == number for number in range(FOLDS)):
+        if asked.any() and np.unique(label[~asked]).size == 2:
+            odds[asked] = log_odds(bins, label, ~asked)[asked]
+    return float((mid_ranks(odds)[label].mean() - (len(new) + 1) / 2) / len(old))
 
 
 def _apart(values: Array, generator: np.random.Generator) -> Array:
