@@ -55,7 +55,7 @@ def figures(assessment: mv.Assessment) -> dict[str, float]:
 @pytest.mark.usefixtures("few_descriptions")
 def test_doing_nothing_is_all_risk_and_no_loss() -> None:
     found = mv.assess(table(), table(), seed=1)
-    assert list(found) == list(measuring.DEFAULT)
+    assert list(found) == ["clear_uniques", "mixed_linkage", *measuring.DEFAULT], "everything is in clear"
     for name, measure in found.items():
         kind = found.entries[name].kind
         # Half of a score is risk and half is loss.
@@ -426,7 +426,7 @@ def test_every_registered_measure_can_be_asked_for() -> None:
     assert set(measuring.DEFAULT) <= set(known)
     data = table(80)
     found = mv.assess(data, masked(data), measures="all", seed=1, sanity=False)
-    numbers = {name: line for name, line in known.items() if name not in measuring.IF_THERE}
+    numbers = {name: line for name, line in known.items() if name not in measuring.NOT_IN_ALL}
     assert list(found) == list(numbers)
     json.loads(found.to_json())
     assert {name: measure.meaning for name, measure in found.items()} == numbers
@@ -455,9 +455,13 @@ def test_a_release_is_assessed_with_its_own_columns_and_codes() -> None:
     found = assess_release(release, measures=["dbrl", "ks"], sanity=False)
     assert found.columns == ("employees", "wages", "rd_spending")
     assert any("'rd_spending': -9 taken for a code" in note for note in found.notes)
+    assert found.worst_attack is not None
+    assert found.worst_attack.id == "clear_uniques", "most columns are released as they are"
     before, after = quick_risk(release, {})
     assert before.value == pytest.approx(1, abs=0.2)
-    assert after.value == found["dbrl"].value
+    assert after.value == found.worst_attack.value == 1
+    alone = mv.protect(survey.select("employees", "wages", "rd_spending"), "pca", seed=4)
+    assert quick_risk(alone, {})[1].value == assess_release(alone, measures="dbrl", sanity=False)["dbrl"].value
 
 
 @pytest.mark.study

@@ -10,6 +10,7 @@ from typing import Any
 
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
+from microveil.assessment.headline import headline
 from microveil.assessment.pairing import FileColumns, Pair, pair_up
 from microveil.assessment.policy import Policy
 from microveil.assessment.policy import read_policy as policy_from
@@ -22,8 +23,6 @@ from microveil.io.files.formats import ReadOptions
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.tables import open_blocks
 from microveil.measures.base import Measure
-from microveil.measures.risk.linkage import dbrl
-from microveil.measures.risk.proportions import PAIRS
 from microveil.options import Assess, AssessFiles, declared_by
 from microveil.protection.checks import checked_seed
 from microveil.protection.in_memory import READING
@@ -106,15 +105,11 @@ def assess_release(
 
 
 def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure, Measure]:
-    """Linkage of the original file with itself, and with the release: the first risk figure anyone asks for.
+    """The risk of the original file and that of the release: the first risk figure anyone asks for, of all columns.
 
     `known` are figures by id that were measured before.
     """
-    both, _ = pair_of(release)
-    # Of many records a sample is tried: this figure is shown whenever a file has been protected.
-    options = {"seed": release.seed, "pairs": PAIRS}
-    before = dbrl(both.original, both.original, **options)
-    return before, known.get("dbrl") or dbrl(both.original, both.released, **options)
+    return headline(pair_of(release)[0], release.seed, known)
 
 
 def held_rows(release: Release) -> int:

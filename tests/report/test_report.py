@@ -539,5 +539,7 @@ def test_labels_alone_have_a_report(tmp_path: Path, capsys: pytest.CaptureFixtur
     told = strictly(tmp_path / "r.json")
     assert told["dose"].keys() == columns.keys()
     assert [line["statistic"] for line in told["kept"]] == ["two-way tables"]
-    assert told["measured"] == "Nothing was measured: only labels are protected, and figures are of numbers."
+    assert next(iter(told["measures"])) == "mixed_linkage"
+    assert re.search(r"Risk: \S+ % of records can be linked before, \d\.\d\d % after", said)
+    assert not told["skipped"]
     assert told["plots"]["losses"]["absent"].endswith("only labels are protected, and figures are of numbers")

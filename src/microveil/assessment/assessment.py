@@ -63,6 +63,10 @@ class Assessment(Mapping[str, Measure]):
     notes: list[str]
     make_frame: Callable[[Table], Any]
     verdict: Verdict | None = None
+    in_clear: Measure | None = None
+    """Share of the records that are alone with what is released as it is, where something is and a risk was asked for:
+    an attack beside the others, even if nobody named it."""
+
     find_records: Callable[[int], Table] | None = None
 
     def __getitem__(self, name: str) -> Measure:
@@ -121,12 +125,16 @@ class Assessment(Mapping[str, Measure]):
         An attack without a chance level, such as `interval_disclosure_sd`, is left out: nobody can say what it gains.
         What the worst gains is a figure of its own, `assessment["worst_attack"]`.
         """
-        return next((self.figures[name] for name in self.gains), None)
+        worst = next(iter(self.gains), None)
+        if worst is None or worst in self.figures:
+            return None if worst is None else self.figures[worst]
+        return self.in_clear
 
     @property
     def gains(self) -> dict[str, float]:
         """What each attack that has a chance level gains over it, the worst attack first; below 0 luck does better."""
-        attacks = _attacks(self.of_kind("risk").values())
+        unnamed = [] if self.in_clear is None or self.in_clear.id in self.figures else [self.in_clear]
+        attacks = _attacks([*self.of_kind("risk").values(), *unnamed])
         return {attack.id: gain_of(attack) for attack in attacks}
 
     @property
@@ -144,6 +152,7 @@ class Assessment(Mapping[str, Measure]):
             "columns": list(self.columns),
             "rows": {"original": self.rows[0], "released": self.rows[1]},
             "worst_attack": None if worst is None else worst.id,
+            "in_clear": None if self.in_clear is None else self.in_clear.to_dict(),
             "sanity": None if self.sanity is None else self.sanity.to_dict(),
             "skipped": dict(self.skipped),
             "notes": list(self.notes),

@@ -24,7 +24,8 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.io.frames.dataframes import Frame, table_like
-from microveil.measures.base import HELD_COLUMNS, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
+from microveil.measures.base import HELD_COLUMNS, IF_THERE, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
+from microveil.measures.labels import LABEL_KINDS
 from microveil.measures.risk import MEASURES as RISKS
 from microveil.measures.risk.matches import OWN_ROW, records_at_risk
 from microveil.measures.utility import MEASURES as UTILITIES
@@ -43,6 +44,9 @@ OUT_OF_ORDER = "released records that match originals stand in other rows: the o
 """As for a table that was only sorted; but its values were changed as well."""
 
 MATCHES = "near_matches"
+CLEAR, MIXED, NUMBERS = "clear_uniques", "mixed_linkage", "dbrl"
+"""What columns in clear tell, and linkage on all columns, or on those of numbers."""
+
 BY_RANK = ("extreme_disclosure",)
 """Attacks that count from the ends of columns: those of several releases together are other ends."""
 
@@ -60,11 +64,11 @@ RANK_ROWS = 200_000
 
 GAUGES: dict[str, MeasureSpec] = {**RISKS, **UTILITIES}
 
-IF_THERE = {name for name, gauge in GAUGES.items() if gauge.needs in ("labels", "clear", "others")}
+NOT_IN_ALL = {name for name, gauge in GAUGES.items() if gauge.needs in IF_THERE}
 """Measures of columns that not every file has."""
 
 DEFAULT = (
-    *(name for name, gauge in GAUGES.items() if gauge.default and name not in IF_THERE),
+    *(name for name, gauge in GAUGES.items() if gauge.default and name not in NOT_IN_ALL),
     *(name for name, score in SCORES.items() if score.default),
     WORST,
 )
@@ -93,7 +97,7 @@ def chosen(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]
     if not isinstance(measures, str | list | tuple) or not all(isinstance(word, str) for word in measures):
         raise ParameterError("measures: takes ids", "give 'default', 'all' or a list of ids")
     known = [*GAUGES, *SCORES, WORST]
-    many = {"default": list(DEFAULT), "all": [name for name in known if name not in IF_THERE]}
+    many = {"default": list(DEFAULT), "all": [name for name in known if name not in NOT_IN_ALL]}
     found: dict[str, None] = {}
     for word in (*([measures] if isinstance(measures, str) else measures), *also):
         if word not in many and word not in known:
@@ -110,18 +114,20 @@ def of_labels(measures: str | Sequence[str]) -> list[str]:
     """Ids that "default" and "all" stand for as well, where there are labels or columns in clear."""
     words = {measures} if isinstance(measures, str) else {*measures}
     wanted = ("all", "default")
-    return [name for name in GAUGES if name in IF_THERE and words & {*wanted[: 1 + GAUGES[name].default]}]
+    return [name for name in GAUGES if name in NOT_IN_ALL and words & {*wanted[: 1 + GAUGES[name].default]}]
 
 
-def for_report(cells: int, *, public_only: bool) -> tuple[list[str], str]:
-    """What is measured for a report of so many cells, and a word on it.
+def for_report(both: Pair, *, public_only: bool) -> tuple[list[str], str]:
+    """What is measured for a report of two files, and a word on it.
 
     Beside the default set, what outliers risk; of large files only what is fast, and the linkage everyone asks for. A
     public report shows utility alone.
     """
-    known, small = entries(), cells <= REPORT_CELLS
-    cheap = [name for name in DEFAULT if name == "dbrl" or known[name].cost == "fast"]
-    ids = [*DEFAULT, "outlier_risk"] if small else cheap
+    known, small = entries(), both.rows[0] * len(both.compared) <= REPORT_CELLS
+    there = available(both)
+    default = [name for name in (*of_labels("default"), *DEFAULT) if _needs(name) in there]
+    cheap = [name for name in default if name in (CLEAR, MIXED, NUMBERS) or known[name].cost == "fast"]
+    ids = [*default, *(["outlier_risk"] if both.names else [])] if small else cheap
     if public_only:
         ids = [name for name in ids if known[name].kind == "utility"]
     word = "" if small else f"The file has more than {REPORT_CELLS} cells, so only what is fast was measured; "
@@ -143,14 +149,24 @@ class Request:
 
     def ids_for(self, both: Pair) -> list[str]:
         """What is measured of these files, what not every file has first: it is what the whole file gives away."""
-        labels = both.labels
-        needed = {"labels": labels is not None and bool(labels.of_labels.names), "clear": _has_clear(both)}
-        needed["others"] = needed["labels"] or needed["clear"]
-        return list(dict.fromkeys([*(n for n in self.if_there if needed[GAUGES[n].needs]), *self.ids]))
+        there = available(both)
+        by_word = {*self.if_there, *(DEFAULT if self.if_there else ())}
+        ids = dict.fromkeys([*self.if_there, *self.ids])
+        return [name for name in ids if name not in by_word or _needs(name) in there]
 
 
-def _has_clear(both: Pair) -> bool:
-    return both.labels is not None and any(both.labels.in_clear)
+def available(both: Pair) -> set[str]:
+    """What measures can be taken of in these files, in the words of `Needs`."""
+    labels = both.labels
+    found = {"any": True, "numbers": bool(both.names), "others": labels is not None}
+    if labels is not None:
+        found |= {"labels": bool(set(labels.kinds) & set(LABEL_KINDS)), "clear": any(labels.in_clear)}
+    return {name for name, there in found.items() if there}
+
+
+def _needs(name: str) -> str:
+    """What a measure is taken of; scores are made of measures of numbers."""
+    return GAUGES[name].needs if name in GAUGES else "any" if name == WORST else "numbers"
 
 
 def assess_pair(
@@ -183,9 +199,10 @@ def assess_pair(
     elif any(GAUGES[name].on_disk in ("sorted", "columns") for name in parts_of(ids)):
         tables, columns = (pair.original, pair.released), range(pair.original.shape[1])
         in_threads([partial(table.in_order, j) for table in tables for j in columns])  # all at once
+    # Whoever looks at any risk is told of this one: no small figure stands above rows that are alone in clear.
+    if "clear" in available(pair) and CLEAR not in found and any(name in RISKS for name in parts_of(ids)):
+        found[CLEAR] = figure_of(CLEAR, pair.original, pair.released, streams, labels=pair.labels)
     figures, skipped = take(pair, ids, streams, _part_of(tell, "", 0.0, share), limits, found)
-    if not figures and not pair.names:
-        raise DataError("only labels are protected, and figures are of numbers", "ask for measures of labels")
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
@@ -198,7 +215,10 @@ def assess_pair(
         skipped=skipped,
         notes=[*filter(None, [pair.reordered]), *pair.notes, *notes(figures)],
         make_frame=partial(table_like, like),
-        find_records=None if limits is not None else partial(_records, pair, seed_of("records", streams)),
+        in_clear=found.get(CLEAR),
+        find_records=None
+        if limits is not None or not pair.names
+        else partial(_records, pair, seed_of("records", streams)),
     )
     tell("done", 1.0)
     return assessment if request.policy is None else replace(assessment, verdict=request.policy.check(assessment))
@@ -256,7 +276,7 @@ def take(
     speak; names take the place of the numbers.
     """
     hidden = _sensitive_alone(both)
-    needed = parts_of(ids)
+    needed = list(dict.fromkeys([*parts_of(ids), *(name for name in known if name == CLEAR)]))
     taken: dict[str, Measure] = {}
     skipped: dict[str, str] = {}
     for number, name in enumerate(needed):
@@ -360,7 +380,7 @@ def figure_on_disk(
     """One figure (`name`) of tables on a disk, with `options` of the measure; a `DataError` says why there is none."""
     gauge = GAUGES[name]
     check_shapes(original, released, paired=gauge.paired)
-    if gauge.on_disk == "no" or gauge.needs in ("labels", "clear"):
+    if gauge.on_disk == "no":
         raise DataError(
             "it needs all records in memory; measure a random sample of the rows of both files with the engine 'memory'"
         )

@@ -33,6 +33,9 @@ POLICY_VERSION = 1
 
 EXAMPLE = "`microveil assess --help` shows one"
 
+ABOUT_CLEAR = {"clear_uniques", "worst_attack", "sample_uniques", "k_anonymity"}
+"""Measures that see records that are alone with what is released as it is."""
+
 Use = Literal["value", "low", "high"]
 """What is held against a limit: the figure, or an end of its interval."""
 
@@ -76,6 +79,8 @@ class Verdict:
 
     policy: str
     lines: tuple[LimitCheck, ...]
+    remark: str = ""
+    """What the file gives away in clear, if the policy says nothing of it."""
 
     @property
     def met(self) -> bool:
@@ -90,11 +95,13 @@ class Verdict:
     def __str__(self) -> str:
         """In words, with the measures that fail."""
         failed = "" if self.met else f" ({', '.join(self.failed)})"
-        return f"policy '{self.policy}' is {'met' if self.met else 'not met'}{failed}"
+        remark = f"; {self.remark}" if self.remark else ""
+        return f"policy '{self.policy}' is {'met' if self.met else 'not met'}{failed}{remark}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"name": self.policy, "met": self.met, "lines": [line.to_dict() for line in self.lines]}
+        lines = [line.to_dict() for line in self.lines]
+        return {"name": self.policy, "met": self.met, "lines": lines, "remark": self.remark}
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,13 @@ class Policy:
             figure = float(getattr(measured, limit.use))
             met = limit.holds(figure)
             lines.append(LimitCheck(limit, figure, met, "" if met else f"{figure:.6g} is not {limit}"))
-        return Verdict(self.name, tuple(lines))
+        return Verdict(self.name, tuple(lines), self._remark(assessment.in_clear))
+
+    def _remark(self, alone: Measure | None) -> str:
+        """That a policy is met says nothing of what it has no limit for."""
+        if alone is None or not alone.value or set(self.measures) & ABOUT_CLEAR:
+            return ""
+        return f"it has no limit on clear_uniques, and {alone.value:.1%} of the rows are unique on the columns in clear"
 
 
 class _PolicyHeader(Strict):

@@ -196,10 +196,12 @@ class Release:
     def __repr__(self) -> str:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""
         kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"
+        unique = f" ({self.unique_in_clear:.1%} of the rows unique on them)" if self.unique_in_clear else ""
+        clear = f"in clear: {', '.join(self.in_clear)}{unique}, " if self.in_clear else ""
         return (
             f"<Release by {self.method}: {self.release_type}, {self.rows} rows, "
             f"{len(self.dose) + len(self.labels)} columns protected, "
-            f"kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
+            f"{clear}kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def _components(release: Release) -> list[dict[str, Any]]:
 
 def _residual_risk(release: Release, found: Assessment | None, audits: Sequence[Audit] | None) -> list[str]:
     """What may still go wrong, in words."""
-    said = [*_risk_of_attacks(found), *_risk_of_statistics(release)]
+    said = [*_risk_of_attacks(found), *_risk_in_clear(release), *_risk_of_statistics(release)]
     if release.leakage is not None:
         said.append(
             f"Records that come back whole by accident: {release.leakage.expected:.2g} are expected, at least one "
@@ -186,6 +186,15 @@ def _risk_of_attacks(found: Assessment | None) -> list[str]:
             if worst.chance is not None
             else ""
         )
+    ]
+
+
+def _risk_in_clear(release: Release) -> list[str]:
+    if not release.unique_in_clear:
+        return []
+    return [
+        f"{release.unique_in_clear:.1%} of the rows are unique on the columns in clear "
+        f"({', '.join(release.in_clear)}): whoever knows these finds them, whatever the others say."
     ]
 
 

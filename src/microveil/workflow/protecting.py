@@ -24,6 +24,7 @@ from microveil.protection.in_memory import READING, protect_table
 from microveil.protection.on_spark import protect_on_spark, write_dataset
 from microveil.release.registry import NewRelease
 from microveil.release.release import Release
+from microveil.report.reporter import pair_of
 from microveil.storage.atomic import atomic_targets
 from microveil.storage.disk_columns import BYTES
 from microveil.workflow.job import Face, Job, Measured, ProtectedFile, Tell, check_targets
@@ -115,15 +116,14 @@ def _measured(job: Job, release: Release, face: Face) -> Measured:
         policy = {"policy": options.policy, "sanity": False}
         judged = assess_release(release, measures=(), progress=face.progress, **policy)
     if (options.report or options.public_report) and (judged is None or judged.met):
-        cells = held_rows(release) * len(release.dose)
-        ids, remark = measuring.for_report(cells, public_only=options.report is None)
         known = {} if judged is None else judged.figures
         try:
+            ids, remark = measuring.for_report(pair_of(release)[0], public_only=options.report is None)
             reported = assess_release(release, known=known, measures=ids, policy=options.policy, progress=face.progress)
         except DataError as error:  # a report without figures is still a report
             remark = f"Nothing was measured: {error.problem}."
     risk = None
-    if face.quick_risk and release.dose:
+    if face.quick_risk and (release.dose or release.labels):
         face.progress("linking records", None)
         measured = reported or judged
         risk = quick_risk(release, {} if measured is None else measured.figures)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from microveil.assessment.assessment import Assessment
+from microveil.assessment.measuring import CLEAR
 from microveil.assessment.policy import Verdict
 from microveil.cli.show.console import aligned_row, better, number, open_console, print_written, some_names
 from microveil.intake.describe import Description
@@ -103,24 +104,29 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         console.print(f"  holds in every row: {escape(rule)}")
     _audit(console, result)
     if risk is not None:
-        before, after = risk
-        if result.unique_in_clear > after.value:
-            console.print(
-                f"[bold]Risk:[/bold] {100 * result.unique_in_clear:.1f} % of the rows are unique on the columns in "
-                "clear, and can be found by whoever knows these"
-            )
-        title = "By the protected columns" if result.in_clear else "Risk"
-        console.print(
-            f"[bold]{title}:[/bold] {100 * before.value:.1f} % of records can be linked before, "
-            f"{100 * after.value:.2f} % after (95 % interval {100 * after.low:.2f} to {100 * after.high:.2f} %, "
-            f"chance {100 * (after.chance or 0):.2f} %; lower is better)"
-        )
-        console.print(f"  {after.id}: {after.meaning}")
+        _risk(console, *risk)
     for warning in result.warnings:
         console.print(f"[yellow]Note:[/yellow] {escape(warning)}")
     if judged is not None and judged.verdict is not None:
         _verdict(console, judged.verdict)
     print_written(written, console)
+
+
+def _risk(console: Console, before: Measure, after: Measure) -> None:
+    """The first figure: what the whole file gives away."""
+    if after.id == CLEAR:
+        console.print(
+            f"[bold]Risk:[/bold] {100 * after.value:.1f} % of the rows are unique on the columns in clear, and can be "
+            "found by whoever knows these"
+        )
+    else:
+        console.print(
+            f"[bold]Risk:[/bold] {100 * before.value:.1f} % of records can be linked before, "
+            f"{100 * after.value:.2f} % after (95 % interval {100 * after.low:.2f} to {100 * after.high:.2f} %, "
+            f"chance {100 * (after.chance or 0):.2f} %; lower is better)"
+        )
+    note = f" [{after.note}]" if after.note else ""
+    console.print(f"  {after.id}: {after.meaning}{note}", markup=False)
 
 
 def _dose(result: Release) -> str:
@@ -217,7 +223,8 @@ def _cells(judged: Assessment, measure: Measure) -> tuple[str, ...]:
 
 
 def _verdict(console: Console, verdict: Verdict) -> None:
-    console.print(f"[bold]Policy {escape(verdict.policy)}:[/bold] {'met' if verdict.met else 'not met'}")
+    remark = f"; {escape(verdict.remark)}" if verdict.remark else ""
+    console.print(f"[bold]Policy {escape(verdict.policy)}:[/bold] {'met' if verdict.met else 'not met'}{remark}")
     for line in verdict.lines:
         said = f"{number(line.figure)}, {line.limit}" if line.met else line.reason
         console.print(f"  {'met    ' if line.met else 'NOT MET'}  {line.limit.measure}: {escape(said)}")
