@@ -69,8 +69,11 @@ def kinds_of_columns(frames: Sequence[Frame], asked: Assess, known: Mapping[str,
     original = frames[0]
     dictionary, _ = dictionary_for(asked.rules, original.names)
     declared = {name: entry.kind for name, entry in dictionary.columns.items() if entry.kind is not None}
-    declared |= {name: kind for name, kind in (known or {}).items() if name in original.names}
-    found = find_kinds(original, declared | declared_kinds(asked.kinds))
+    given = declared_kinds(asked.kinds)
+    # What a release says of its columns was checked when it was made.
+    found = {name: ColumnKind(kind) for name, kind in (known or {}).items() if name not in given}  # type: ignore[arg-type]
+    if not {*original.names} <= found.keys():
+        found = find_kinds(original, declared | given) | {n: of for n, of in found.items() if n in original.names}
     shared = [name for name in original.names if name in frames[1].names]
     times = [name for name in shared if found[name].kind in TIMES and all(name in frame.names for frame in frames)]
     labels = tuple(name for name in shared if found[name].kind in LABELS and _are_labels(frames[:2], name))
@@ -140,22 +143,25 @@ def pair_of_labels(
         in_clear=tuple(name in in_clear for name in names),
         keys=tuple(j for j, name in enumerate(names) if not keys or name in keys),
         sensitive=None if sensitive is None else tuple(names.index(name) for name in sensitive),
-        weights=_weights(original, asked),
+        **_weights(columns.frames[0], columns.frames[1], asked),
         holdout=cells[2] if len(cells) > 2 else None,
         level_names=tuple(levels for _, levels in coded),
     )
 
 
-def _weights(original: Frame, asked: Assess) -> Array | None:
+def _weights(original: Frame, released: Frame, asked: Assess) -> dict[str, Array | None]:
+    """The survey weights of both files; those of the original stand for a release without them, of the same rows."""
     chosen = named(dict.fromkeys(original.names, True), "weight", asked.weight)
     if not chosen:
-        return None
+        return {}
     if len(chosen) > 1 or not original.is_numeric(chosen[0]):
         raise ParameterError("weight: takes one column of numbers", "name the column that holds the survey weights")
     weights = original.numbers(chosen[0])
     if not (weights > 0).all() or not np.isfinite(weights).all():
         raise bad_weight(chosen[0])
-    return weights
+    there = chosen[0] in released.names and released.is_numeric(chosen[0])
+    new = released.numbers(chosen[0]) if there else weights if released.count == original.count else None
+    return {"weights": weights, "released_weights": None if new is None or not (new > 0).all() else new}
 
 
 def _coded(columns: ColumnKinds, name: str, *, unchanged: bool) -> tuple[list[Codes], tuple[str, ...]]:

@@ -161,6 +161,7 @@ def available(both: Pair) -> set[str]:
     found = {"any": True, "numbers": bool(both.names), "others": labels is not None}
     if labels is not None:
         found |= {"labels": bool(set(labels.kinds) & set(LABEL_KINDS)), "clear": any(labels.in_clear)}
+        found["both"] = found["labels"] and found["numbers"]
     return {name for name, there in found.items() if there}
 
 

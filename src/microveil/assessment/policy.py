@@ -199,8 +199,13 @@ def _check_limit(entry: MeasureInfo, limit: _Limit) -> None:
     for key, end in ends.items():
         if key not in allowed:
             raise ParameterError(f"{where}: {entry.better} is better, so {key} is no protection", f"use {allowed[0]}")
-        low, high = entry.range
-        if not low <= end <= high:
-            raise ParameterError(f"{where}.{key}: is outside of the measure's range", f"it is {low:g} to {high:g}")
+        check_range(f"{where}.{key}", entry, end)
     if limit.at_least is not None and limit.at_most is not None and limit.at_least > limit.at_most:
         raise ParameterError(f"{where}: at_least is above at_most", "no figure could meet it")
+
+
+def check_range(where: str, entry: MeasureInfo, end: float) -> None:
+    """A limit that every figure keeps, or none, is a slip of the pen."""
+    low, high = entry.range
+    if not low <= end <= high:
+        raise ParameterError(f"{where}: is outside of the measure's range", f"it is {low:g} to {high:g}")

@@ -44,11 +44,12 @@ OnDisk = Literal["no", "passes", "sorted", "columns", "sample"]
 it draws itself; from columns in ascending order too; from `HELD_COLUMNS` such columns held at once; or from a random
 sample of the rows."""
 
-Needs = Literal["numbers", "labels", "clear", "others", "any"]
-"""What columns a measure is taken of: numbers; labels; those in clear, of any kind; labels or those in clear; numbers
-or labels, whichever there are. What not every file has is in the default set of files that have it, in memory."""
+Needs = Literal["numbers", "labels", "both", "clear", "others", "any"]
+"""What columns a measure is taken of: numbers; labels; both; those in clear, of any kind; labels or those in clear;
+numbers or labels, whichever there are. What not every file has is in the default set of files that have it, in memory.
+"""
 
-IF_THERE = ("labels", "clear", "others")
+IF_THERE = ("labels", "both", "clear", "others")
 
 HELD_COLUMNS = 3
 
@@ -215,7 +216,7 @@ def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> Non
 
 def check_labels(labels: LabelPair | None, needs: Needs, *, paired: bool) -> None:
     """There are columns of the kind that a measure needs; and as many rows, if records are compared one by one."""
-    if labels is None or (needs in ("labels", "any") and not set(labels.kinds) & set(LABEL_KINDS)):
+    if labels is None or (needs in ("labels", "both", "any") and not set(labels.kinds) & set(LABEL_KINDS)):
         raise DataError("the files have no columns of labels in common", "give both files with their labels")
     if needs == "clear" and not any(labels.in_clear):
         raise DataError("no column is released as it is", "there is nothing to measure, and that is good")

@@ -50,6 +50,9 @@ class LabelPair:
     weights: Array | None = None
     """Survey weights of the records of the original."""
 
+    released_weights: Array | None = None
+    """The same of the release, if it has them or the same rows."""
+
     holdout: Codes | None = None
     """Records that did not enter the release; only of columns of labels, -1 elsewhere."""
 
@@ -90,7 +93,7 @@ class LabelPair:
 
     def beside(self, original: Codes, released: Codes) -> LabelPair:
         """The same columns of other records."""
-        return replace(self, original=original, released=released, weights=None, holdout=None)
+        return replace(self, original=original, released=released, weights=None, released_weights=None)
 
 
 def group_numbers(codes: Codes) -> NDArray[np.intp]:
@@ -100,3 +103,21 @@ def group_numbers(codes: Codes) -> NDArray[np.intp]:
         width = int(column.max(initial=MISSING)) + 2
         numbers = np.unique(numbers * width + (column - MISSING), return_inverse=True)[1].ravel()
     return numbers
+
+
+def indicator_columns(labels: LabelPair, most: int, *, fewest: int = 1) -> list[Array]:
+    """For each file (the holdout last, if there is one) a column of 0 and 1 for each label, the most frequent first.
+
+    Labels of fewer than `fewest` original records have none, nor has the most frequent one of each column.
+    """
+    counted = []
+    for j, size in enumerate(labels.sizes):
+        counts = np.bincount(labels.original[:, j] + 1, minlength=size + 1)
+        levels = np.argsort(-counts, kind="stable")[1:]
+        counted += [(int(counts[level]), j, int(level) - 1) for level in levels if counts[level] >= fewest]
+    chosen = sorted(counted, key=lambda term: -term[0])[:most]
+    files = [labels.original, labels.released, *([] if labels.holdout is None else [labels.holdout])]
+    return [
+        np.column_stack([np.zeros((len(side), 0)), *((side[:, j] == level).astype(float) for _, j, level in chosen)])
+        for side in files
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from microveil.intake.roles import Roles
 from microveil.io.frames.dataframes import Frame
 from microveil.measures.risk.closest import leakage_distribution
 from microveil.measures.utility.dependence import rank_correlation_difference
+from microveil.measures.utility.label_tables import MOST_CELLS, TwoWay, group_sums, two_way_shares
 from microveil.measures.utility.moments import ks
 from microveil.methods import Plan
 from microveil.perturb import LabelPerturbation
@@ -152,34 +154,30 @@ def doses(run: EngineRun, proof: Evidence) -> dict[str, Dose]:
     return found
 
 
-MOST_CELLS = 50
-"""Cells of a two-way table whose shares are compared: larger ones have too few records in each."""
-
-
 def label_errors(table: Microdata, outcome: Outcome) -> dict[str, float]:
     """How far two-way tables of labels are off (total variation), and means of groups (standard deviations).
 
     Both are weighted, where there are weights. Groups of fewer records than are fitted to are left out.
     """
-    pairs = list(zip(table.labels.codes, outcome.labels, strict=True))
-    weights = np.ones(table.count) if table.weights is None else table.weights
+    old, new = np.column_stack(table.labels.codes), np.column_stack(outcome.labels)
+    sizes = [int(codes.max()) + 1 for codes in table.labels.codes]
     tables, means = [], []
-    for at, (first, new_first) in enumerate(pairs):
-        levels = int(first.max()) + 1
-        for second, new_second in pairs[at + 1 :]:
-            width = int(second.max()) + 1
-            if levels * width <= MOST_CELLS:
-                cells = (first * width + second, new_first * width + new_second)
-                before, after = (np.bincount(cell, weights, levels * width) for cell in cells)
-                tables.append(float(np.abs(before - after).sum() / 2 / weights.sum()))
-        large = np.bincount(first, minlength=levels) >= FEWEST_RECORDS
-        sizes = [np.bincount(by, weights, levels)[large] for by in (first, new_first)]
+    for first, second in combinations(range(len(sizes)), 2):
+        if sizes[first] * sizes[second] <= MOST_CELLS:
+            shape = sizes[first], sizes[second]
+            both = [two_way_shares(codes[:, [first, second]], shape, table.weights) for codes in (old, new)]
+            tables.append(TwoWay(first, second, *both).distance)
+    for by, size in enumerate(sizes):
+        large = np.bincount(old[:, by], minlength=size) >= FEWEST_RECORDS
         for j in outcome.perturbed:
-            old, new = table.confidential.columns[j], outcome.columns[j]
-            if np.isnan(old).any() or (spread := float(old.std())) == 0:
+            values = table.confidential.columns[j], outcome.columns[j]
+            if np.isnan(values[0]).any() or (spread := float(values[0].std())) == 0:
                 continue
-            sums = [np.bincount(by, weights * v, levels)[large] for by, v in ((first, old), (new_first, new))]
-            gap = np.abs(sums[0] / sizes[0] - sums[1] / sizes[1]) / spread
+            sides = zip((old, new), values, strict=True)
+            counts, sums = zip(
+                *(group_sums(codes[:, by], cells, size, table.weights) for codes, cells in sides), strict=True
+            )
+            gap = np.abs(sums[0][large] / counts[0][large] - sums[1][large] / counts[1][large]) / spread
             means.append(float(gap.max(initial=0.0)))
     found = {"two-way tables": tables, "group means": means}
     return {name: max(errors) for name, errors in found.items() if errors}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import warnings
@@ -16,6 +17,7 @@ import numpy as np
 from microveil.assess import assess, assess_release
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
+from microveil.assessment.policy import check_range
 from microveil.core.errors import MicroveilError, ParameterError, ReleasedAsIs, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
@@ -79,7 +81,7 @@ def compare(data: Any, methods: Given, *, progress: Progress | None = None, **op
     """
     asked = Compare.checked({**options, "methods": methods})
     candidates = _labelled(asked.methods)
-    ids = measuring.chosen(asked.measures)
+    ids = measures_of_numbers(asked.measures)
     roles = {name: getattr(asked, name) for name in (*ROLES, "rules")}
     study_key = _hash(fingerprint(data), json.dumps(_identity([roles, asked.sensitive])), sorted(ids))
     fixed = {
@@ -123,11 +125,22 @@ def measures_for(measures: str | Sequence[str], limit: Mapping[str, float]) -> l
     for name in limit:
         if name != WORST and name not in known:
             raise ParameterError(f"limit: there is no measure '{name}'", did_you_mean(name, [WORST, *known]))
-    ids = measuring.chosen(measures)
+        check_range(f"limit: {name}", known[name], limit[name])
+    ids = measures_of_numbers(measures, tuple(limit))
     if limit:
         ids = list(dict.fromkeys([*ids, *(name for name in limit if name != WORST), LOSS]))
     if WORST in limit and not any(known[name].kind == "risk" for name in ids if name != WORST):
         raise ParameterError(f"limit: {WORST} is the worst of the attacks, and none is measured", "measure some")
+    return ids
+
+
+def measures_of_numbers(measures: str | Sequence[str], also: Sequence[str] = ()) -> list[str]:
+    """The ids of the measures; those of labels are refused, as methods are compared on numbers, which all can treat."""
+    ids = measuring.chosen(measures)
+    for name in (*ids, *also):
+        if name in measuring.NOT_IN_ALL:
+            problem = f"measures: '{name}' is about labels or columns in clear, and methods are compared on numbers"
+            raise ParameterError(problem, "leave it out, and use `assess` on a release")
     return ids
 
 
@@ -198,10 +211,10 @@ def _measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():  # nothing of a study is released
             warnings.simplefilter("ignore", ReleasedAsIs)
-            # Most methods protect numbers only, so that is what they are compared on.
+            # Most methods protect numbers only, so that is what they are compared on; what stays in clear is no matter.
             options = {"keep": "rest", **plan.roles, **planned.parameters}
             release = protect(plan.data, planned.method, seed=planned.seed, **options)
-        assessment = _assessed(plan, release)
+        assessment = dataclasses.replace(_assessed(plan, release), in_clear=None)
     except MicroveilError as error:
         return {**result, "failed": str(error)}
     figures = {name: measure.value for name, measure in assessment.items()}

@@ -16,6 +16,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, check_comparable, gauge, standardised
+from microveil.measures.labels import LabelPair, indicator_columns
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import expected_best
 from microveil.measures.risk.proportions import CONFIDENCE, PAIRS, sampled_rows
@@ -27,6 +28,9 @@ SMALLEST_GAP = 1e-4
 """Standard deviations that are added to a gap, so that one copied value does not outweigh all other columns."""
 
 FALSE_ALARMS = 0.01
+
+MOST_TERMS = 200
+"""Labels that distances are measured by: the most frequent."""
 
 FEWEST = 3
 """Records without which nobody has a neighbour but one."""
@@ -40,15 +44,22 @@ Scores = dict[str, Array]
     range=(0.5, 1),
     cost="slow",
     default=True,
+    needs="any",
 )
 def membership(
-    original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
+    original: Matrix,
+    released: Matrix,
+    *,
+    control: Matrix | None = None,
+    labels: LabelPair | None = None,
+    seed: int | None = None,
 ) -> Estimate:
     """Membership inference without training (Shokri et al. 2017; Hilprecht et al. 2019; van Breugel et al. 2023).
 
     The intruder has somebody's record, and the release, and asks whether that person was in the file. Four scores tell:
 
-    - `nearest`: the distance to the nearest released record (columns in standard deviations of the original);
+    - `nearest`: the distance to the nearest released record (columns in standard deviations of the original; labels
+      that differ count as much as numbers do on average);
     - `density`: that distance over the distance to the fifth nearest record of the control file (without one: over the
       distance to the nearest other original);
     - `margin`: that distance over the distance to the second nearest released record;
@@ -70,7 +81,11 @@ def membership(
     """
     from scipy.special import ndtri
 
-    found = _scores_of_both(original, released, control, seed)
+    codes: Sequence[Array] = ()
+    if labels is not None:
+        hidden = labels if labels.sensitive is None else labels.select(labels.sensitive)
+        codes = indicator_columns(hidden.of_labels, MOST_TERMS)
+    found = _scores_of_both(original, released, control, seed, codes)
     if found is None:
         return Estimate(0.5, chance=0.5, note="there are too few records to tell members from strangers")
     members, strangers = found
@@ -80,7 +95,9 @@ def membership(
     tail = 1 - (1 - CONFIDENCE) / 2 / len(areas)
     value, margin = max(areas[best].value, 0.5), float(ndtri(tail)) * areas[best].error
     tried = {"": len(members[best]), "control ": 0 if control is None else len(strangers[best])}
-    counts = {"": original.shape[0], "control ": 0 if control is None else control.shape[0]}
+    rows = [side.shape[0] for side in (original, control) if side is not None] if original.shape[1] else [0, 0]
+    rows = [len(codes[0]), len(codes[-1])] if codes else rows
+    counts = {"": rows[0], "control ": 0 if control is None else rows[-1]}
     sampled = [f"{tried[of]} of {counts[of]} {of}records" for of in tried if tried[of] < counts[of]]
     notes = [f"an estimate from {' and '.join(sampled)}, drawn at random"] if sampled else []
     notes += [f"best by {best}"] if areas[best].value > 0.5 else []
@@ -148,32 +165,37 @@ def _covariance(areas: Sequence[Area]) -> Array:
 
 
 def _scores_of_both(
-    original: Matrix, released: Matrix, control: Matrix | None, seed: int | None
+    original: Matrix, released: Matrix, control: Matrix | None, seed: int | None, codes: Sequence[Array]
 ) -> tuple[Scores, Scores] | None:
     """Scores of members and of strangers; of many records, those tried are drawn by the `seed`; None if too few.
 
-    Columns are in standard deviations of the original, and records without cells are left out.
+    Columns are in standard deviations of the original, and records without cells are left out. `codes` are columns of
+    labels as 0 and 1, of each file, if there are any.
     """
-    sides = [*standardised(original, released)]
-    if control is not None:
+    sides = [*standardised(original, released)] if original.shape[1] else []
+    if control is not None and original.shape[1]:
         check_comparable(original, control, paired=False)
         sides.append(standardised(original, control)[1])
+    numbers = sides[0].shape[1] if sides else 0
+    if codes and codes[0].shape[1]:
+        sides = [np.hstack([side, of]) for side, of in zip(sides, codes, strict=True)] if sides else [*codes]
     before, after, *rest = (side[~np.isnan(side).all(axis=1)] for side in sides)
     if not len(after) or any(len(side) < FEWEST for side in (before, *rest)):
         return None
     members = before[sampled_rows(len(before), seed, pairs=PAIRS)]
     to_released = _distances(members, after, 2)
-    gaps = _log_gaps(members, after)
+    gaps = _log_gaps(members[:, :numbers], after[:, :numbers])
     if not rest:
         to_others = _distances(members, before, 3)[:, 1:]  # the nearest is the record itself
-        own = _log_gaps(members, before, among=True)
+        own = _log_gaps(members[:, :numbers], before[:, :numbers], among=True)
         # Each file is the reference of the other, so that neither has an advantage if they are alike.
         return _scores(to_released, to_others[:, 0], gaps), _scores(to_others, to_released[:, 0], own)
     beside = rest[0]
     strangers = beside[sampled_rows(len(beside), seed, pairs=PAIRS)]
     dense = _distances(members, beside, NEIGHBOURS)[:, -1]
     others = _distances(strangers, beside, NEIGHBOURS + 1)[:, -1]
-    outside = _scores(_distances(strangers, after, 2), others, _log_gaps(strangers, after))
+    outside_gaps = _log_gaps(strangers[:, :numbers], after[:, :numbers])
+    outside = _scores(_distances(strangers, after, 2), others, outside_gaps)
     return _scores(to_released, dense, gaps), outside
 
 

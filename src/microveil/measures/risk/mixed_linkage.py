@@ -11,7 +11,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, worker_count
 from microveil.core.tolerances import LINKAGE_TIE
-from microveil.measures.base import Estimate, check_comparable
+from microveil.measures.base import Estimate
 from microveil.measures.labels import MISSING, LabelPair, group_numbers
 from microveil.measures.risk.proportions import PAIRS, attack, paired_attack, sampled_rows, share_of
 
@@ -55,8 +55,6 @@ def mixed_linkage(
     hidden = labels if labels.sensitive is None else labels.select(labels.sensitive)
     count = len(labels.original)
     tried = sampled_rows(count, seed, pairs=pairs)
-    if original.shape[1]:
-        check_comparable(original, released, paired=True)
     columns = [
         *(_by_label(hidden, j) for j in range(len(hidden.names))),
         *(_by_rank(*both) for both in zip(original.columns, released.columns, strict=True)),

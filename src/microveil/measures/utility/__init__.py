@@ -22,6 +22,7 @@ from microveil.measures.utility.distances import (
 )
 from microveil.measures.utility.image import psnr, ssim
 from microveil.measures.utility.information_loss import pil, pil7
+from microveil.measures.utility.label_tables import cramers_v_change, group_means, label_regressions, two_way_tables
 from microveil.measures.utility.moments import (
     il1s,
     ks,
@@ -35,6 +36,7 @@ from microveil.measures.utility.propensity import classifier_auc, propensity_2, 
 from microveil.measures.utility.regression import ci_overlap, regression_fit
 from microveil.measures.utility.score import Score, overall, score_2, score_3, summary
 from microveil.measures.utility.spectrum import eigen_decay
+from microveil.measures.utility.trained import train_on_release
 
 # A new measure is a function, and a line here.
 MEASURES = registry(
@@ -58,6 +60,11 @@ MEASURES = registry(
     rank_correlation_difference,
     ci_overlap,
     regression_fit,
+    two_way_tables,
+    cramers_v_change,
+    group_means,
+    label_regressions,
+    train_on_release,
     norm_sum,
     norm_max_row,
     norm_frobenius,

@@ -14,6 +14,7 @@ from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.measures.base import SMALL, Estimate, check_comparable, drawn_rows, gauge, scales, standardised
+from microveil.measures.labels import Codes, LabelPair
 
 ITERATIONS = 100
 TOLERANCE = 1e-8
@@ -31,6 +32,9 @@ one large table there is; each step goes through it a piece at a time."""
 
 MOST_COLUMNS = 400
 """Columns at most: of more there are so many products that nearly any two files could be told apart by them."""
+
+MOST_LEVELS = 250
+"""Labels of a column that trees can tell apart."""
 
 FOLDS = 5
 MOST_ROWS = 10_000
@@ -197,15 +201,21 @@ def _step_length(direction: Array, linear: Array, labels: Array, deviance: float
 @told_apart(
     "probability that boosted trees rank a released record above an original one: .5 if they cannot tell them apart",
     range=(0.5, 1),
+    needs="any",
 )
 def classifier_auc(
-    original: Matrix, released: Matrix, *, control: Matrix | None = None, seed: int | None = None
+    original: Matrix,
+    released: Matrix,
+    *,
+    control: Matrix | None = None,
+    labels: LabelPair | None = None,
+    seed: int | None = None,
 ) -> Estimate:
     """Out-of-fold area under the curve of gradient-boosted trees.
 
-    Both files are put together and cut into five folds, a record and its release in the same one; trees that have
-    learnt from four folds say of the fifth which records were released. It sees what `propensity_2` cannot: data with
-    exact moments and wrong shapes.
+    Both files are put together, numbers and labels, and cut into five folds, a record and its release in one; trees
+    that have learnt from four folds say of the fifth which records were released. It sees what `propensity_2` cannot:
+    data with exact moments and wrong shapes.
 
     Values that stand in both files would push the figure below one half, which is an artefact and no quality. So every
     value is moved at random within half the gap to its neighbours in both files together: copies no longer coincide,
@@ -218,13 +228,18 @@ def classifier_auc(
     those: copies of originals are then no better than any other record of the population.
     """
     if control is not None:
-        check_comparable(original, control, paired=False)
+        if original.shape[1]:
+            check_comparable(original, control, paired=False)
         original = control
+    known = None if labels is None else labels.of_labels
+    codes = None if known is None else (known.original if control is None else known.holdout, known.released)
     streams = Streams.from_seed(seed)
-    counts = original.shape[0], released.shape[0]
+    counts = (original.shape[0], released.shape[0]) if released.shape[1] else _lengths(codes)
     stream = streams.stream("records")  # one for both: the same rows of files of one length
-    old, new = standardised(original, released, *(_drawn(count, stream) for count in counts))
-    raw = _area(old, new, streams.stream("classifier"))
+    rows = [_drawn(count, stream) for count in counts]
+    numbers = standardised(original, released, *rows) if original.shape[1] else None
+    old, new = numbers or (np.empty((rows[0].size, 0)), np.empty((rows[1].size, 0)))
+    raw = _area(old, new, streams.stream("classifier"), _as_categories(codes, rows))
     area, margin = max(raw, 0.5), 1.96 * _standard_error(max(raw, 1 - raw), len(old), len(new))
     sampled = max(counts) > MOST_ROWS
     notes = [f"from {len(old)} and {len(new)} records drawn at random"] if sampled else []
@@ -243,18 +258,53 @@ def _drawn(count: int, stream: Stream) -> NDArray[np.intp]:
     return stream.generator().choice(count, MOST_ROWS, replace=False)
 
 
-def _area(old: Array, new: Array, stream: Stream) -> float:
-    """The area under the curve of predictions for records that were not learnt from."""
-    from microveil.measures.utility._boosted_trees_kernels import binned, log_odds
+def _lengths(codes: tuple[Codes | None, Codes] | None) -> tuple[int, int]:
+    if codes is None or codes[0] is None:
+        raise DataError("there is nothing to measure", "both files need columns of numbers or labels")
+    return len(codes[0]), len(codes[1])
 
-    bins = binned(_apart(np.vstack([old, new]), stream.generator()))
-    label = np.repeat([False, True], [len(old), len(new)])
+
+def _as_categories(codes: tuple[Codes | None, Codes] | None, rows: list[NDArray[np.intp]]) -> Array:
+    """The labels of some rows of both files, one below the other, with levels from 0; rare ones of many are one."""
+    if codes is None or codes[0] is None or not codes[1].shape[1]:
+        return np.empty((sum(some.size for some in rows), 0))
+    both = np.vstack([codes[0][rows[0]], codes[1][rows[1]]])
+    columns = []
+    for column in both.T:
+        _, level, count = np.unique(column, return_inverse=True, return_counts=True)
+        rank = np.argsort(np.argsort(-count, kind="stable"), kind="stable")
+        columns.append(np.minimum(rank, MOST_LEVELS - 1)[level.ravel()])
+    return np.column_stack(columns).astype(np.float64)
+
+
+def _area(old: Array, new: Array, stream: Stream, categories: Array) -> float:
+    """The area under the curve of predictions for records that were not learnt from.
+
+    `old` and `new` are records x columns, `categories` the labels of both, one below the other.
+    """
+    from scipy.stats import rankdata
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    generator = stream.generator()
+    values = np.hstack([_apart(np.vstack([old, new]), generator), categories])
+    of_labels = np.arange(values.shape[1]) >= old.shape[1]
+    labels = np.repeat([0, 1], [len(old), len(new)])
     fold = np.concatenate([np.arange(len(old)), np.arange(len(new))]) % FOLDS
-    odds = np.zeros(label.size)
-    for asked in (fold == number for number in range(FOLDS)):
-        if asked.any() and np.unique(label[~asked]).size == 2:
-            odds[asked] = log_odds(bins, label, ~asked)[asked]
-    return float((mid_ranks(odds)[label].mean() - (len(new) + 1) / 2) / len(old))
+    scores = np.full(labels.size, 0.5)
+    # Trees of a few thousand rows are made of very short parallel stretches; on busy cores threads only wait there.
+    with threadpool_limits(limits=1, user_api="openmp"):
+        for number in range(FOLDS):
+            learnt, asked = fold != number, fold == number
+            if asked.any() and np.unique(labels[learnt]).size == 2:
+                model = HistGradientBoostingClassifier(
+                    max_iter=ROUNDS,
+                    early_stopping=False,
+                    random_state=int(generator.integers(2**31)),
+                    categorical_features=of_labels if of_labels.any() else None,
+                )
+                scores[asked] = model.fit(values[learnt], labels[learnt]).predict_proba(values[asked])[:, 1]
+    ranks = rankdata(scores)[labels == 1]
+    return float((ranks.mean() - (len(new) + 1) / 2) / len(old))
 
 
 def _apart(values: Array, generator: np.random.Generator) -> Array:

@@ -101,7 +101,7 @@ def _fits(side: ColumnMoments, columns: NDArray[np.intp]) -> Fits:
     slopes, errors, r2 = np.empty((width, width - 1)), np.empty((width, width - 1)), np.empty(width)
     for j in range(width):
         others = np.delete(np.arange(width), j)
-        inverse = _inverse(covariance[np.ix_(others, others)])
+        inverse = inverse_of(covariance[np.ix_(others, others)])
         slopes[j] = inverse @ covariance[others, j]
         rest = max(float(covariance[j, j] - covariance[others, j] @ slopes[j]), 0.0)
         r2[j] = 1 - rest / covariance[j, j] if covariance[j, j] > 0 else 0.0
@@ -110,7 +110,7 @@ def _fits(side: ColumnMoments, columns: NDArray[np.intp]) -> Fits:
     return Fits(freedom, slopes, errors, r2, side.mean[columns], mean_error)
 
 
-def _inverse(covariance: Array) -> Array:
+def inverse_of(covariance: Array) -> Array:
     """The inverse in the directions that there are: a release may lack some."""
     sd = np.sqrt(np.diagonal(covariance))
     sd = np.where(sd > 0, sd, 1.0)
