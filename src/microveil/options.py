@@ -307,7 +307,8 @@ class Assess(Options):
     seed: Any = option(None, "For figures that can be repeated.", "number", metavar="N")
     holdout: Any = option(
         None,
-        "Records of the same population that are not in the original, as strangers for `membership`.",
+        "Records of the same population that are not in the original: strangers for `membership`, `classifier_auc` and "
+        "`train_on_release`.",
         "place",
         metavar="FILE",
     )

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
+from command import run
 
 import microveil as mv
+from microveil.assess import read_policy
+from microveil.assessment import measuring
 from microveil.errors import FileError, MicroveilError, ParameterError
 
 GOOD = """
@@ -181,3 +185,25 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     secret.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileError, match="not valid TOML"):
         mv.read_policy(secret)
+
+
+@pytest.mark.parametrize("limit", ["dbrl=2", "worst_attack=-1", "classifier_auc=0.2", "dbrl=nan", "mixed_linkage=0.1"])
+def test_limits_outside_of_the_range_are_refused_on_the_command_line(
+    limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.csv"
+    pl.DataFrame(data(), schema=["a", "b", "c"][: data().shape[1]]).write_csv(source)
+    for command in (["compare", source, "--methods", "noise"], ["recommend", source]):
+        code, _, err = run(capsys, *command, "--limit", limit)
+        assert code == 2
+        name = limit.partition("=")[0]
+        low, high = measuring.entries()[name].range
+        said = "methods are compared on numbers" if name == "mixed_linkage" else f"it is {low:g} to {high:g}"
+        assert said in err
+
+
+def test_every_figure_that_is_printed_can_be_limited() -> None:
+    for name, entry in measuring.entries().items():
+        side = "at_least" if entry.better == "high" else "at_most"
+        limits = {name: {side: max(entry.range[0], 0.0)}}
+        assert read_policy({"policy": {"name": "p", "version": 1}, "limits": limits}).measures == (name,)

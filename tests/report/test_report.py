@@ -542,4 +542,27 @@ def test_labels_alone_have_a_report(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert next(iter(told["measures"])) == "mixed_linkage"
     assert re.search(r"Risk: \S+ % of records can be linked before, \d\.\d\d % after", said)
     assert not told["skipped"]
-    assert told["plots"]["losses"]["absent"].endswith("only labels are protected, and figures are of numbers")
+    assert told["plots"]["losses"]["absent"].endswith("only labels are protected, and this picture is of numbers")
+    assert told["plots"]["two_way"]["rows"]
+
+
+def test_labels_have_pictures_with_words(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    group = rng.integers(0, 3, 400)
+    names = np.array(["<b>low</b>", "halfway_up", "high"])
+    data = pl.DataFrame(
+        {"pay": rng.lognormal(size=400) * (1 + group), "rank": names[group], "sex": rng.choice(["f", "m"], 400)}
+    )
+    release = mv.protect(data, seed=1)
+    release.report(tmp_path / "r.html")
+    release.report(tmp_path / "p.html", audience="public")
+    page, told = (tmp_path / "r.html").read_text(), strictly(tmp_path / "r.json")
+    for name in ("two_way", "group_means"):
+        assert f'<title id="{name}-title">' in page
+        assert f'<desc id="{name}-desc">' in page
+        assert told["plots"][name]["rows"]
+    assert "<b>low</b>" not in page, "labels are text, not markup"
+    assert {row["file"] for row in told["plots"]["group_means"]["rows"]} == {"original", "released"}
+    public = (tmp_path / "p.html").read_text() + (tmp_path / "p.json").read_text()
+    assert "two_way" not in public
+    assert "halfway_up" not in public

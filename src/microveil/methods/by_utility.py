@@ -10,12 +10,14 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from microveil.core.errors import did_you_mean
 from microveil.core.table import Matrix
 from microveil.decompose import Offer, Selection
-from microveil.measures.base import Measure, MeasureSpec
+from microveil.measures.base import IF_THERE, Measure, MeasureSpec
 from microveil.measures.utility import MEASURES
 from microveil.opinion.link import Link, predicted_mos, prediction_notes, read_link
 
 USABLE: dict[str, MeasureSpec] = {
-    name: gauge for name, gauge in MEASURES.items() if gauge.better != "neither" and not gauge.takes("sensitive")
+    name: gauge
+    for name, gauge in MEASURES.items()
+    if gauge.better != "neither" and not gauge.takes("sensitive") and gauge.needs not in IF_THERE
 }
 """Measures with a better direction; not those that ask which columns are sensitive, for they count change as a gain."""
 

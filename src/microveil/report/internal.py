@@ -300,4 +300,29 @@ def _column_plots(material: Material) -> dict[str, Any]:
             material.absent,
         ),
         "correlations": correlation_picture(material),
+        **_label_plots(material),
     }
+
+
+def _label_plots(material: Material) -> dict[str, Any]:
+    """What became of labels; nothing of a file without any."""
+    labels, before, after = material.labels, material.before, material.after
+    if labels is None or not labels.of_labels.names:
+        return {}
+    plots = {
+        "two_way": picture(
+            "Change of a table of labels",
+            "Of all tables of two columns of labels with some records in each cell, the one that changed most: the "
+            "share of the records in each cell of the release less that in the original. Cells of fewer than "
+            f"{portrait.FEWEST} original records are not drawn.",
+            lambda: portrait.two_way_change(labels),
+        )
+    }
+    if before is not None and after is not None:
+        plots["group_means"] = picture(
+            "Means of groups before and after",
+            "Means of columns in the groups that labels make, in standard deviations of the original from its mean, "
+            "for the pairs of columns that lost most; small groups are left out.",
+            lambda: portrait.group_means(before, after, material.names, labels),
+        )
+    return plots

@@ -13,6 +13,7 @@ from microveil.assessment.assessment import Assessment
 from microveil.core.table import Matrix
 from microveil.core.version import __version__
 from microveil.measures.base import MeasureInfo, plain
+from microveil.measures.labels import LabelPair
 from microveil.release.release import Audit, Release
 from microveil.report import portrait
 from microveil.report.portrait import Row
@@ -99,6 +100,7 @@ class Material:
     names: Sequence[str] = ()
     before: Matrix | None = None
     after: Matrix | None = None
+    labels: LabelPair | None = None
     audits: Sequence[Audit] | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, File] = field(default_factory=dict)

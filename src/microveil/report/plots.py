@@ -157,6 +157,33 @@ def _correlations(rows: list[Row]) -> Spec:
     return {**_mark("rect", cells), "width": {"step": side}, "height": {"step": max(16, side * 2 // 3)}}
 
 
+def _two_way(rows: list[Row]) -> Spec:
+    """A cell for each pair of labels, in the colour of its change."""
+    top = max([abs(row["change"]) for row in rows], default=0.0)
+    top = max(top, 0.001)
+    across, down = (_name(field, (row[field] for row in rows)) for field in ("other", "one"))
+    cells = {
+        "x": {**across, "title": rows[0]["other_name"], "axis": {"labelLimit": 140, "labelAngle": -50}},
+        "y": {**down, "title": rows[0]["one_name"]},
+        "color": _amount(
+            "change",
+            scale={"scheme": "blueorange", "domain": [-top, top]},
+            legend={"title": "change of share", "format": ".1%"},
+        ),
+    }
+    return {**_mark("rect", cells), "width": {"step": 30}, "height": {"step": 20}}
+
+
+def _group_means(rows: list[Row]) -> Spec:
+    points = {
+        "x": _amount("mean", title="mean", scale={"zero": False}, axis={"tickCount": 4}),
+        "y": _name("level", (row["level"] for row in rows), labelLimit=90),
+        "color": FILES,
+        "shape": {"field": "file", "type": "nominal", "legend": None},
+    }
+    return _facets(_mark("point", points, size=40, opacity=0.9), rows)
+
+
 def _losses(rows: list[Row]) -> Spec:
     kinds = {
         "distribution": "distribution (largest distance)",
@@ -234,6 +261,8 @@ _PICTURES: dict[str, Callable[[list[Row]], Spec]] = {
     "ru_map": _map,
     "losses": _losses,
     "correlations": _correlations,
+    "two_way": _two_way,
+    "group_means": _group_means,
     "tenths": _tenths,
     "histograms": _histograms,
     "quantiles": _quantiles,

@@ -14,6 +14,8 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.table import Matrix
+from microveil.measures.labels import LabelPair
+from microveil.measures.utility.label_tables import group_means_of, two_way_tables_of
 
 ROWS = 100_000
 """Rows the pictures are made of; a picture of more looks the same."""
@@ -28,6 +30,9 @@ TENTHS = 10
 BARS = 24
 MOST_COLUMNS = 12
 """Columns that are shown one by one."""
+
+MOST_GROUPINGS = 6
+"""Columns of numbers by columns of labels whose means are shown."""
 
 MOST_PAIRED = 30
 """Columns of a picture of pairs."""
@@ -149,6 +154,49 @@ def correlation_changes(before: Matrix, after: Matrix, names: Sequence[str]) -> 
                 change = round(new - old, 4) + 0.0
                 rows += [{"one": names[a], "other": names[b], "change": change} for a, b in ((i, j), (j, i))]
     return rows
+
+
+def two_way_change(labels: LabelPair) -> list[Row]:
+    """The table of two columns of labels that changed most: for each cell, the share after less that before.
+
+    Cells of a handful of records are left out, before or after; so are missing cells, and labels of none.
+    """
+    chosen = labels.of_labels
+    found = max(two_way_tables_of(chosen), key=lambda table: table.distance, default=None)
+    if found is None:
+        return []
+    names = [chosen.names[j] for j in (found.first, found.second)]
+    levels = [chosen.level_names[j] for j in (found.first, found.second)]
+    counts = found.before * len(chosen.original)
+    return [
+        {
+            **dict(zip(("one_name", "other_name"), names, strict=True)),
+            "one": levels[0][i - 1],
+            "other": levels[1][j - 1],
+            "change": _short(found.after[i, j] - found.before[i, j]) + 0.0,
+        }
+        for i in range(1, found.before.shape[0])
+        for j in range(1, found.before.shape[1])
+        if counts[i, j] >= FEWEST
+    ]
+
+
+def group_means(before: Matrix, after: Matrix, names: Sequence[str], labels: LabelPair) -> list[Row]:
+    """Means of columns in the groups of labels, before and after, for those pairs of columns that lost most."""
+    chosen = labels.of_labels
+    found = sorted(group_means_of(before, after, chosen), key=lambda one: -one.gap)[:MOST_GROUPINGS]
+    return [
+        {
+            "column": f"{names[one.column]} by {chosen.names[one.label]}",
+            "level": chosen.level_names[one.label][level],
+            "file": file,
+            "mean": _short(mean),
+        }
+        for one in found
+        for place, level in enumerate(one.levels[:MOST_COLUMNS])
+        for file, mean in (("original", one.before[place]), ("released", one.after[place]))
+        if not np.isnan(mean)
+    ]
 
 
 def _correlation(one: Array, other: Array) -> float | None:

@@ -101,8 +101,9 @@ class Reporter:
             both = self.pair(release)
         except MicroveilError as error:
             return replace(material, absent=f"the two files cannot be compared: {error.problem}")
+        material = replace(material, labels=both.labels)
         if not both.names:
-            return replace(material, absent="only labels are protected, and figures are of numbers")
+            return replace(material, absent="only labels are protected, and this picture is of numbers")
         return replace(
             material, names=both.names, before=both.original, after=both.released, audits=self._audits(release, both)
         )

@@ -74,9 +74,9 @@ def _files(
     original: Matrix, released: Matrix, control: Matrix | None, labels: LabelPair | None
 ) -> tuple[Files, list[int]]:
     """The files as arrays, and for each column the number of its levels, 0 for numbers; constant ones are left out."""
-    columns = list(scales(original)) if original.shape[1] else []
+    columns = scales(original) if original.shape[1] else {}
     tables = [original, released, *([] if control is None else [control])]
-    sides = [[table.columns[j] for j in columns] for table in tables]
+    sides = [[(table.columns[j] - mean) / sd for j, (mean, sd) in columns.items()] for table in tables]
     kinds = [0] * len(columns)
     if labels is not None:
         codes = [labels.original, labels.released, labels.holdout]
