@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,59 @@ def test_a_holdout_has_the_same_levels() -> None:
     assert labels.holdout is not None
     first = labels.level_names[0]
     assert [first[code] for code in labels.holdout[:5, 0]] == others["sex"].head(5).tolist()
+
+
+ASKED = ["clear_uniques", "mixed_linkage", "two_way_tables", "group_means", "classifier_auc", "membership", "dbrl"]
+SECRET = "Zwetschgenstein"
+
+
+def odd_pairs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
+    rng = np.random.default_rng(7)
+    data = people(60).drop(columns=["email", "born"])
+    data["sex"] = rng.choice(["f", "m", SECRET], 60)
+    other = shuffled(data)
+    few = pd.array([True, None] * 30, dtype="boolean")
+    return {
+        "holdout without a label": (data, other, {"holdout": data.drop(columns="sex")}),
+        "holdout with another type": (data, other, {"holdout": data.assign(region="north")}),
+        "holdout of labels": (data[["sex", "size"]], other[["sex", "size"]], {"holdout": data[["sex", "size"]]}),
+        "two releases": (data, [other, shuffled(data, 3)], {}),
+        "a sensitive label": (data, other, {"sensitive": "sex"}),
+        "a sensitive number": (data, other, {"sensitive": "income"}),
+        "a label by name": (data, other, {"confidential": ["sex"]}),
+        "a public label": (data, other.assign(member=data["member"]), {"public": "member"}),
+        "no label left": (data, other.assign(sex=None), {}),
+        "lists": (data.assign(l=[[1, 2]] * 60), other.assign(l=[[1, 3]] * 60), {}),
+        "several types": (data.assign(m=[1, "a"] * 30), other.assign(m=["a", 1] * 30), {}),
+        "missing booleans": (data.assign(f=few), other.assign(f=few[::-1]), {}),
+        "fewer rows": (data, other.head(20), {}),
+        "three rows": (data.head(3), other.head(3), {}),
+        "weight of text": (data, other, {"weight": "sex"}),
+        "kind of nothing": (data, other, {"kinds": {"q": "category"}}),
+    }
+
+
+@pytest.mark.parametrize("case", odd_pairs())
+def test_odd_files_are_assessed_or_refused_without_a_value(case: str) -> None:
+    original, released, options = odd_pairs()[case]
+    asked = partial(mv.assess, original, released, measures=ASKED, seed=1, sanity="holdout" in case, **options)
+    if case in ("holdout without a label", "holdout with another type", "weight of text", "kind of nothing"):
+        with pytest.raises(mv.errors.MicroveilError) as raised:
+            asked()
+        assert SECRET not in str(raised.value)
+    else:
+        found = asked()
+        assert len(found) >= 3
+        assert SECRET not in repr(found) + found.to_json()
+
+
+def test_labels_are_no_matter_of_files_in_blocks(tmp_path: Any) -> None:
+    data = people()
+    data.to_csv(tmp_path / "a.csv", index=False)
+    shuffled(data).to_csv(tmp_path / "b.csv", index=False)
+    files = tmp_path / "a.csv", tmp_path / "b.csv"
+    found = mv.assess_files(*files, measures=["ks", "mixed_linkage", "two_way_tables"], sanity=False)
+    assert list(found) == ["ks"]
+    assert "needs all records in memory" in found.skipped["mixed_linkage"]
+    with pytest.raises(ParameterError, match="keys: goes with engine='memory' only"):
+        mv.assess_files(*files, keys=["sex"])

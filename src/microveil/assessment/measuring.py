@@ -287,9 +287,10 @@ def take(
         options: dict[str, Any] = {"sensitive": both.sensitive} if by_column else {}
         if about.holdout is not None and GAUGES[name].takes("control"):
             options["control"] = about.holdout
-        if both.labels is not None and GAUGES[name].takes("labels"):
-            options["labels"] = both.labels
         tables = about.original, _known_of(about, name)
+        # Of several releases, labels are those of the first, and cannot stand beside the numbers of all.
+        if both.labels is not None and GAUGES[name].takes("labels") and tables[1] is not about.union:
+            options["labels"] = both.labels
         try:
             if by_column and both.sensitive == ():
                 raise DataError("no column of numbers is sensitive")

@@ -159,6 +159,7 @@ def pair_up(
     moved = _differing(names, before, after)
     hidden = _places_of(asked.sensitive, numeric, (*names, *labels))
     sensitive = None if hidden is None else tuple(j for j in hidden if j < len(names))
+    strangers = None if columns is None or asked.holdout is None else _held_out(columns, names, labels, codes)
     of_labels = None
     if columns is not None:
         same = [*(name for name in names if name not in moved), *(name for name in kept if name not in changed)]
@@ -174,7 +175,6 @@ def pair_up(
     if before.shape[0] == after.shape[0]:
         notes += _about("public, but not the same in both files: {}; are the rows in the same order?", changed)
     reordered = "" if order_known or columns is None else _reordered(before, after, of_labels)
-    strangers = None if columns is None or asked.holdout is None else _held_out(columns, names, codes)
     found_pair = Pair(names, before, after, notes, sensitive, reordered, order_known, strangers)
     return replace(found_pair, labels=of_labels, compared=(*names, *labels))
 
@@ -235,10 +235,15 @@ def _read(source: ColumnSource, names: Sequence[str], called: str = "original") 
     return table
 
 
-def _held_out(columns: ColumnKinds, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
-    """The columns `names` of records that were kept back, without their `codes`."""
+def _held_out(
+    columns: ColumnKinds, names: Sequence[str], labels: Sequence[str], codes: Mapping[str, Sequence[float]]
+) -> Matrix:
+    """The columns `names` of records that were kept back, without their `codes`; they must have the `labels`, too."""
     original, _, holdout = columns.frames
-    _check_columns(original, holdout, names, columns.labels, "held-out")
+    _check_columns(original, holdout, names, labels, "held-out")
+    for name in labels:
+        if original.is_numeric(name) != holdout.is_numeric(name):
+            raise DataError(f"column '{name}' is numbers in one file, text in the held-out one", "read both alike")
     table = _without_codes(_read(holdout, names, "held-out"), names, codes)
     _check_sizes("held-out", names, table)
     return table

@@ -36,6 +36,8 @@ def combined(pairs: Sequence[Pair]) -> Pair:
         notes.append(
             f"sums of two releases differ by a record of the original, which is given away: {len(disclosed)} of them"
         )
+    if first.labels is not None:
+        notes.append("labels and columns in clear are those of the first release")
     return replace(
         first,
         notes=[*notes, *first.notes],

@@ -216,9 +216,9 @@ def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> Non
 
 def check_labels(labels: LabelPair | None, needs: Needs, *, paired: bool) -> None:
     """There are columns of the kind that a measure needs; and as many rows, if records are compared one by one."""
-    if labels is None or (needs in ("labels", "both", "any") and not set(labels.kinds) & set(LABEL_KINDS)):
+    if needs != "clear" and (labels is None or (needs != "others" and not set(labels.kinds) & set(LABEL_KINDS))):
         raise DataError("the files have no columns of labels in common", "give both files with their labels")
-    if needs == "clear" and not any(labels.in_clear):
+    if labels is None or (needs == "clear" and not any(labels.in_clear)):
         raise DataError("no column is released as it is", "there is nothing to measure, and that is good")
     _check_rows(len(labels.original), len(labels.released), paired)
 
