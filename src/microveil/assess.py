@@ -101,7 +101,17 @@ def assess_release(
     asked = Assess.checked({**options, "seed": release.seed})
     request = _request(asked)  # before the work
     both, frame = pair_of(release)
+    known = {**_known_in_clear(release), **(known or {})}
     return measuring.assess_pair(both, request, frame, progress or (lambda *_: None), known=known)
+
+
+def _known_in_clear(release: Release) -> dict[str, Measure]:
+    """Of a file too large to be held, rows that are alone in clear were counted among all; a sample would mislead."""
+    if release.sample is None or not release.in_clear:
+        return {}
+    entry, share = measuring.GAUGES[measuring.CLEAR], release.unique_in_clear
+    note = f"in clear: {', '.join(release.in_clear)}"
+    return {entry.id: Measure(entry.id, share, share, share, 0.0, entry.better, entry.range, entry.summary, note)}
 
 
 def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure, Measure]:
@@ -109,7 +119,7 @@ def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure,
 
     `known` are figures by id that were measured before.
     """
-    return headline(pair_of(release)[0], release.seed, known)
+    return headline(pair_of(release)[0], release.seed, {**_known_in_clear(release), **known})
 
 
 def held_rows(release: Release) -> int:

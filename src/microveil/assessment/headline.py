@@ -20,6 +20,8 @@ def headline(both: Pair, seed: int | None, known: Mapping[str, Measure]) -> tupl
     """
     there, columns = available(both), (both.original, both.released)
     found = []
+    if CLEAR in known and "clear" not in there:  # counted among all rows, of which these are a sample
+        found.append((known[CLEAR], known[CLEAR]))
     for name in [MIXED if "others" in there else NUMBERS, *([CLEAR] if "clear" in there else [])]:
         options: dict[str, Any] = {} if name == CLEAR else {"seed": seed, "pairs": PAIRS}
         before, after = dict(options), dict(options)

@@ -201,7 +201,8 @@ def assess_pair(
         tables, columns = (pair.original, pair.released), range(pair.original.shape[1])
         in_threads([partial(table.in_order, j) for table in tables for j in columns])  # all at once
     # Whoever looks at any risk is told of this one: no small figure stands above rows that are alone in clear.
-    if "clear" in available(pair) and CLEAR not in found and any(name in RISKS for name in parts_of(ids)):
+    risky = any(name in RISKS for name in parts_of(ids))
+    if "clear" in available(pair) and CLEAR not in found and risky:
         found[CLEAR] = figure_of(CLEAR, pair.original, pair.released, streams, labels=pair.labels)
     figures, skipped = take(pair, ids, streams, _part_of(tell, "", 0.0, share), limits, found)
     if not figures:
@@ -216,7 +217,7 @@ def assess_pair(
         skipped=skipped,
         notes=[*filter(None, [pair.reordered]), *pair.notes, *notes(figures)],
         make_frame=partial(table_like, like),
-        in_clear=found.get(CLEAR),
+        in_clear=found.get(CLEAR) if risky else None,
         find_records=None
         if limits is not None or not pair.names
         else partial(_records, pair, seed_of("records", streams)),

@@ -172,6 +172,9 @@ def pair_up(
         *_about_codes(codes),
         *_about("the same in both files, cell by cell: {}", _same(names, moved, public, of_labels)),
     ]
+    if columns is None:
+        others = [name for name in original.names if name in released.names and not numeric[name]]
+        notes += _about("in blocks, columns that are no numbers are in no figure: {}", others)
     if before.shape[0] == after.shape[0]:
         notes += _about("public, but not the same in both files: {}; are the rows in the same order?", changed)
     reordered = "" if order_known or columns is None else _reordered(before, after, of_labels)

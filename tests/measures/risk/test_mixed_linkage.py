@@ -126,3 +126,17 @@ def test_a_protected_file_of_all_kinds_is_linked_by_luck_alone() -> None:
     assert found["mixed_linkage"].value <= 0.01
     assert found.known("mixed_linkage")[0] == 1
     assert found.in_clear is None
+
+
+@pytest.mark.filterwarnings("ignore::microveil.errors.ReleasedAsIs")
+def test_files_in_blocks_have_the_same_headline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = patients(2_000)[["cost", "days", "diagnosis"]].assign(age=np.arange(2_000) % 97)
+    data.to_csv(tmp_path / "in.csv", index=False)
+    places = [tmp_path / name for name in ("in.csv", "out.csv")]
+    code, printed, _ = run(
+        capsys, "protect", places[0], "-o", places[1], "--method", "pca", "--engine", "stream", "--confidential",
+        "cost,days", "--keep", "diagnosis,age",
+    )  # fmt: skip
+    assert code == 0
+    alone = ~data.duplicated(["diagnosis", "age"], keep=False)
+    assert f"Risk: {100 * alone.mean():.1f} % of the rows are unique on the columns in clear" in printed
