@@ -38,7 +38,10 @@ def records(rows: int = 240, seed: int = 1) -> tuple[list[NDArray[np.float64]], 
     return numbers, codes
 
 
-def pair(old: Codes, new: Codes) -> LabelPair:
+OF_SENSITIVE = ("l_diversity", "t_closeness")
+
+
+def pair(old: Codes, new: Codes, entry: MeasureSpec | None = None) -> LabelPair:
     return LabelPair(
         names=("a", "b", "c", "d"),
         kinds=("category", "category", "ordered", "category"),
@@ -47,13 +50,14 @@ def pair(old: Codes, new: Codes) -> LabelPair:
         released=new,
         in_clear=(True, False, False, True),
         keys=(0, 1, 2, 3),
+        sensitive=(2,) if entry is not None and entry.id in OF_SENSITIVE else None,
     )
 
 
 def found(entry: MeasureSpec, new: Codes | None = None, numbers: list[NDArray[np.float64]] | None = None):  # type: ignore[no-untyped-def]
     columns, codes = records()
     after = columns if numbers is None else numbers
-    labels = pair(codes, codes if new is None else new)
+    labels = pair(codes, codes if new is None else new, entry)
     return entry(Matrix(columns), Matrix(after), labels=labels, **entry.seeded(1))
 
 
@@ -121,7 +125,7 @@ def test_odd_files_are_measured_or_refused(entry: MeasureSpec, case: str) -> Non
     elif case == "no numbers":
         columns = []
     try:
-        measure = entry(Matrix(columns), Matrix(columns), labels=pair(codes, new), **entry.seeded(1))
+        measure = entry(Matrix(columns), Matrix(columns), labels=pair(codes, new, entry), **entry.seeded(1))
     except DataError:
         assert case in ("three records", "one label", "other labels", "no numbers")
     else:

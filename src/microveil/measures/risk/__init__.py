@@ -18,6 +18,7 @@ from microveil.measures.risk.linkage import (
 from microveil.measures.risk.matches import max_record_risk, near_matches
 from microveil.measures.risk.membership import membership
 from microveil.measures.risk.mixed_linkage import clear_uniques, mixed_linkage
+from microveil.measures.risk.population import global_risk, individual_risk
 from microveil.measures.risk.reconstruction import reconstruction, spectral_filtering
 from microveil.measures.risk.singling_out import singling_out
 from microveil.measures.risk.special_uniques import suda
