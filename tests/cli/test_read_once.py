@@ -44,6 +44,7 @@ def test_a_run_with_both_reports_reads_pairs_and_links_once(
     assert counted["pairs"] == 1
     assert counted["codes of a pair"] == 0, "the intake has found them"
     assert max(times for what, times in counted.items() if what[0] == "codes") == 1
-    linked = [what for what in counted if what[0] == "dbrl"]
-    assert len(linked) == 4, "of the files, of the original with itself, and the two sanity lines"
-    assert all(counted[what] == 1 for what in linked)
+    by_numbers, by_all = ([what for what in counted if what[0] == name] for name in ("dbrl", "mixed_linkage"))
+    assert len(by_numbers) == 3, "of the files, and the two sanity lines"
+    assert len(by_all) == 4, "the headline: of the original with itself, too"
+    assert all(counted[what] == 1 for what in (*by_numbers, *by_all))
