@@ -282,29 +282,16 @@ def _area(old: Array, new: Array, stream: Stream, categories: Array) -> float:
 
     `old` and `new` are records x columns, `categories` the labels of both, one below the other.
     """
-    from scipy.stats import rankdata
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from microveil.measures.utility._boosted_trees_kernels import binned, log_odds
 
-    generator = stream.generator()
-    values = np.hstack([_apart(np.vstack([old, new]), generator), categories])
-    of_labels = np.arange(values.shape[1]) >= old.shape[1]
-    labels = np.repeat([0, 1], [len(old), len(new)])
+    bins = binned(np.hstack([_apart(np.vstack([old, new]), stream.generator()), categories]))
+    label = np.repeat([False, True], [len(old), len(new)])
     fold = np.concatenate([np.arange(len(old)), np.arange(len(new))]) % FOLDS
-    scores = np.full(labels.size, 0.5)
-    # Trees of a few thousand rows are made of very short parallel stretches; on busy cores threads only wait there.
-    with threadpool_limits(limits=1, user_api="openmp"):
-        for number in range(FOLDS):
-            learnt, asked = fold != number, fold == number
-            if asked.any() and np.unique(labels[learnt]).size == 2:
-                model = HistGradientBoostingClassifier(
-                    max_iter=ROUNDS,
-                    early_stopping=False,
-                    random_state=int(generator.integers(2**31)),
-                    categorical_features=of_labels if of_labels.any() else None,
-                )
-                scores[asked] = model.fit(values[learnt], labels[learnt]).predict_proba(values[asked])[:, 1]
-    ranks = rankdata(scores)[labels == 1]
-    return float((ranks.mean() - (len(new) + 1) / 2) / len(old))
+    odds = np.zeros(label.size)
+    for asked in (fold == number for number in range(FOLDS)):
+        if asked.any() and np.unique(label[~asked]).size == 2:
+            odds[asked] = log_odds(bins, label, ~asked)[asked]
+    return float((mid_ranks(odds)[label].mean() - (len(new) + 1) / 2) / len(old))
 
 
 def _apart(values: Array, generator: np.random.Generator) -> Array:
