@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.intake.from_dates import DateRule
+from microveil.intake.from_values import ValueRule
 from microveil.intake.unit_rules import UnitRule
 from microveil.io.dictionary import Dictionary
 from microveil.io.frames.dataframes import Frame
@@ -19,7 +20,7 @@ from microveil.storage.atomic import shown
 SAMPLE = 1_000
 """Rows that mostly tell whether a column is a flag."""
 
-Computed = TypeVar("Computed", bound=DateRule | UnitRule)
+Computed = TypeVar("Computed", bound=DateRule | UnitRule | ValueRule)
 
 
 def rules_of_labels(
@@ -139,8 +140,10 @@ def check_declared(dictionary: Dictionary, found: Sequence[Computed]) -> list[Co
     return [rule for rule in found if rule.column in dictionary.computed]
 
 
-def entry_of(rule: DateRule | UnitRule) -> dict[str, str]:
-    """What a dictionary says of a column that follows from dates or units."""
+def entry_of(rule: DateRule | UnitRule | ValueRule) -> dict[str, str]:
+    """What a dictionary says of a column that follows from dates, units or numbers."""
+    if isinstance(rule, ValueRule):
+        return {"follows_from": rule.source, "part": rule.part}
     if isinstance(rule, DateRule):
         source, until = rule.date, rule.until
     else:

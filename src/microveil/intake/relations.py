@@ -1,6 +1,7 @@
 """What columns that are no plain amounts have to do with one another, by the searches that `protect` makes.
 
-Labels that follow from labels, columns that follow from dates and from the units of the rows, labels that never meet.
+Labels that follow from labels; columns that follow from dates, numbers and the units of the rows; labels that never
+meet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from microveil.intake.declared import entry_of, flags_among, level_words
 from microveil.intake.from_dates import YEARS, find_date_rules
+from microveil.intake.from_values import find_value_rules
 from microveil.intake.kinds import LABELS, NUMBERS, ColumnKind
 from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, find_unit_rules
 from microveil.io.frames.dataframes import Frame
@@ -68,6 +70,10 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
         left = [name for name in numbers if name not in {rule.column for rule in of_dates}]
         of_units = find_unit_rules(frame, unit, left, numbers, labels)
     computed = {rule.column for rule in of_dates} | {rule.column for rule in of_units}
+    left = [name for name in numbers if name not in computed]
+    of_values = find_value_rules(frame, left, dict.fromkeys(left, False) | dict.fromkeys(labels, True))
+    computed |= {rule.column for rule in of_values}
+    labels = [name for name in labels if name not in computed]
     stay = [rule.column for rule in of_units if rule.part == PLACE][:1] if labels else []
     stay += flags_among(frame, [name for name in numbers if name not in computed]) if labels else []
     labels = [*stay, *labels]
@@ -76,7 +82,7 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
         {"column": labels[rule.column], "follows_from": labels[rule.source], "exceptions": rule.exceptions}
         for rule in rules.dependencies
     ]
-    follows += [{"column": rule.column, **entry_of(rule), "exceptions": 0} for rule in of_dates]
+    follows += [{"column": rule.column, **entry_of(rule), "exceptions": 0} for rule in (*of_dates, *of_values)]
     follows += [{"column": rule.column, **entry_of(rule), "exceptions": rule.exceptions} for rule in of_units]
     words = {j: level_words(frame, labels[j]) for pair in rules.pairs for j in pair.columns}
     impossible = [

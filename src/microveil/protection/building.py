@@ -13,6 +13,7 @@ import numpy as np
 
 from microveil.engines.release_check import Evidence
 from microveil.intake.from_dates import DateRule, days_in
+from microveil.intake.from_values import ValueRule
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import UnitRule
 from microveil.io.frames.dataframes import Frame, open_frame
@@ -93,7 +94,7 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
 
 
 def with_computed_columns(
-    release: Release, original: Any, found: Sequence[DateRule | UnitRule], times: Sequence[str]
+    release: Release, original: Any, found: Sequence[DateRule | UnitRule | ValueRule], times: Sequence[str]
 ) -> Release:
     """The release with columns computed anew from others, in the places they have in the `original` table.
 
@@ -105,8 +106,11 @@ def with_computed_columns(
     data = with_columns_from(original, dict.fromkeys(names, (release.data, rows)))
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names])
-        values = rule.computed(frame) if isinstance(rule, UnitRule) else rule.computed(partial(days_in, frame))
-        data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})
+        values = rule.computed(partial(days_in, frame) if isinstance(rule, DateRule) else frame)
+        if isinstance(rule, ValueRule) and rule.labels:
+            data = frame.rebuilt({}, {}, {rule.column: values.astype(np.intp)})
+        else:
+            data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})
     return replace(release, data=data, rules=[*release.rules, *(rule.sentence for rule in found)])
 
 

@@ -19,6 +19,7 @@ from microveil.engines.release_check import evidence
 from microveil.intake.declared import check_declared
 from microveil.intake.derivable import check_labels_not_derivable, check_not_derivable
 from microveil.intake.from_dates import DateRule, find_date_rules
+from microveil.intake.from_values import ValueRule, find_value_rules
 from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among, take_in, with_values
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named
@@ -101,7 +102,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         without_columns(whole.source, gone), treatment.index, keep_notes=options.keep_notes, names=whole.names
     )
     frame = _opened(whole, released, treatment)
-    computed = _computed(frame, options, treatment)
+    computed = _computed(frame, options, treatment, plan)
     place = next((rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part == PLACE), None)
     if computed:
         treatment = treatment.without_roles([rule.column for rule in computed])
@@ -191,8 +192,10 @@ def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
     return frame
 
 
-def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[DateRule | UnitRule]:
-    """How columns that nobody named follow from protected dates, or from the units of the rows."""
+def _computed(
+    frame: Frame, options: Protect, treatment: Treatment, plan: Plan
+) -> list[DateRule | UnitRule | ValueRule]:
+    """How columns that nobody named follow from protected dates or numbers, or from the units of the rows."""
     dictionary, inferred = dictionary_for(rules_among(options.rules, frame.names), frame.names)
     if (not inferred and not dictionary.computed) or keeps_rest(options.keep):
         return []
@@ -207,7 +210,7 @@ def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[Date
     if options.confidential is not None:
         hidden = [n for n in hidden if n in by_name or n in free]
     dates = [name for name in frame.times if name in hidden and (options.confidential is None or name in by_name)]
-    found: list[DateRule | UnitRule] = []
+    found: list[DateRule | UnitRule | ValueRule] = []
     wanted = free if inferred else [name for name in free if name in dictionary.computed]
     found += find_date_rules(frame.with_times(dates), wanted) if dates else []
     unit = treatment.unit_of(named(known, "unit", options.unit))
@@ -216,6 +219,11 @@ def _computed(frame: Frame, options: Protect, treatment: Treatment) -> list[Date
         labels = [name for name in treatment.labels if name in hidden]
         of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
         found += [rule for rule in of_units if not rule.exceptions]
+    if plan.maps_values and not plan.exact:  # numbers that are left free or moved a little are between the bands
+        done = {rule.column for rule in found}
+        may = dict.fromkeys([name for name in wanted if name not in done], False)
+        may |= dict.fromkeys([name for name in treatment.labels if name in hidden and name not in by_name], True)
+        found += find_value_rules(frame, [name for name in numeric if name in hidden and name not in done], may)
     return found if inferred else check_declared(dictionary, found)
 
 

@@ -1,0 +1,111 @@
+"""Columns that follow from a column of numbers: age groups from ages, a flag of zeros, a price from a month.
+
+They are left out and computed anew from the released numbers, so that they agree in every row. In the order of the
+numbers such a column is a few runs of equal values. A run of a few records would tell what these records have; so every
+run must have enough of them, which in a table of independent columns hardly ever happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.io.frames.dataframes import Frame
+
+FEWEST = 50
+"""Rows of a table, at least: in fewer, runs come about by accident."""
+
+BY_VALUE = "by its value"
+"""How a dictionary says that a column follows so."""
+
+MOST_RUNS = 500
+SAMPLE = 2_000
+"""Runs, at most; and rows that are looked at first, in which other columns have more of them."""
+
+
+@dataclass(frozen=True, repr=False)
+class ValueRule:
+    """A column that follows from another one: one value, or level of labels, between each two cuts."""
+
+    column: str
+    source: str
+    cuts: Array
+    values: Array
+    labels: bool
+    part: str = BY_VALUE
+
+    @property
+    def sentence(self) -> str:
+        """It as a person would say it; never the cuts, which are near values."""
+        return f"{self.column} follows from {self.source}: {self.part}"
+
+    def computed(self, frame: Frame) -> Array:
+        """The column, from the source in a table; NaN where that is missing."""
+        numbers = frame.numbers(self.source)
+        found: Array = self.values[np.searchsorted(self.cuts, numbers)]
+        return np.where(np.isnan(numbers), np.nan, found)
+
+
+def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str, bool]) -> list[ValueRule]:
+    """The columns that follow from one of the sources, in every row; those with most different values are asked first.
+
+    Args:
+        frame: the table.
+        sources: columns of numbers that will be perturbed.
+        columns: columns that may follow, and whether they are labels.
+    """
+    if frame.count < FEWEST:
+        return []
+    cells = {name: _cells(frame, name, labels=labels) for name, labels in columns.items()}
+    numbers = {name: frame.numbers(name) for name in sources}
+    sizes = {name: np.unique(values).size for name, values in numbers.items()}
+    found: dict[str, ValueRule] = {}
+    for source in sorted(sources, key=lambda name: -sizes[name]):
+        if source in found:
+            continue
+        order = np.argsort(numbers[source], kind="stable")
+        for name, labels in columns.items():
+            if name in {source, *found} or any(rule.source == name for rule in found.values()):
+                continue
+            if sizes[source] < sizes.get(name, 0):
+                continue  # a finer column does not follow from a coarser one
+            runs = _runs(numbers[source], cells[name], order)
+            if runs is not None:
+                found[name] = ValueRule(name, source, *runs, labels)
+    return list(found.values())
+
+
+def _cells(frame: Frame, name: str, *, labels: bool) -> Array:
+    """A column as numbers, labels by the number of their level."""
+    return frame.labels(name).astype(np.float64) if labels else frame.numbers(name)
+
+
+def _runs(numbers: Array, cells: Array, order: NDArray[np.intp]) -> tuple[Array, Array] | None:
+    """Where the runs of equal cells end in the `order` of the numbers, halfway to the next, and what each run has.
+
+    None where there are too many, or one has few records, or records with the same number have different cells.
+    """
+    some = order[:: -(-order.size // SAMPLE)]
+    if np.count_nonzero(_differs(cells[some])) > MOST_RUNS:
+        return None
+    missing = np.isnan(numbers)
+    if not np.array_equal(missing, missing & np.isnan(cells)) or np.isnan(cells[~missing]).any():
+        return None
+    order = order[: order.size - np.count_nonzero(missing)]  # missing ones come last
+    values, along = numbers[order], cells[order]
+    ends = np.flatnonzero(_differs(along))
+    sizes = np.diff(np.r_[-1, ends, along.size - 1])
+    if not 0 < ends.size <= MOST_RUNS or sizes.min() < FEWEST_RECORDS or (values[ends] == values[ends + 1]).any():
+        return None
+    return (values[ends] + values[ends + 1]) / 2, along[np.r_[ends, along.size - 1]]
+
+
+def _differs(cells: Array) -> NDArray[np.bool_]:
+    """Which cells differ from the next one."""
+    differs: NDArray[np.bool_] = cells[1:] != cells[:-1]
+    return differs
