@@ -82,7 +82,8 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
         {"column": labels[rule.column], "follows_from": labels[rule.source], "exceptions": rule.exceptions}
         for rule in rules.dependencies
     ]
-    follows += [{"column": rule.column, **entry_of(rule), "exceptions": 0} for rule in (*of_dates, *of_values)]
+    follows += [{"column": rule.column, **entry_of(rule), "exceptions": 0} for rule in of_dates]
+    follows += [{"column": rule.column, **entry_of(rule), "exceptions": 0} for rule in of_values]
     follows += [{"column": rule.column, **entry_of(rule), "exceptions": rule.exceptions} for rule in of_units]
     words = {j: level_words(frame, labels[j]) for pair in rules.pairs for j in pair.columns}
     impossible = [

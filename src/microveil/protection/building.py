@@ -106,7 +106,7 @@ def with_computed_columns(
     data = with_columns_from(original, dict.fromkeys(names, (release.data, rows)))
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names])
-        values = rule.computed(partial(days_in, frame) if isinstance(rule, DateRule) else frame)
+        values = rule.computed(partial(days_in, frame)) if isinstance(rule, DateRule) else rule.computed(frame)
         if isinstance(rule, ValueRule) and rule.labels:
             data = frame.rebuilt({}, {}, {rule.column: values.astype(np.intp)})
         else:

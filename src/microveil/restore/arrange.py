@@ -137,7 +137,7 @@ def _arranged_in_clusters(
     is in which cluster is then forgotten, unless public columns or weights go with the records.
     """
     order = np.argsort(clusters, kind="stable")
-    ends = np.cumsum(np.bincount(clusters))
+    ends = np.cumsum(np.bincount(clusters)).tolist()
     original = original.take(order)
     values = [m.in_order_of(c) for m, c in zip(marginals, original.confidential.columns, strict=True)]
     parts = []

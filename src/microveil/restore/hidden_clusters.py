@@ -117,7 +117,8 @@ class _Mixture:
         for number, (centre, whitening) in enumerate(zip(self.centres, self.whitening, strict=True)):
             squares = np.square((points - centre) @ whitening.T).sum(axis=1)
             logs[:, number] = np.log(np.diag(whitening)).sum() - squares / 2
-        return logs + np.log(self.shares) - points.shape[1] / 2 * np.log(2 * np.pi)
+        logs += np.log(self.shares) - points.shape[1] / 2 * np.log(2 * np.pi)
+        return logs
 
     def criterion(self, points: Array) -> float:
         """Bayes's information criterion: less is better."""
