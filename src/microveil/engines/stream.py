@@ -41,7 +41,7 @@ from microveil.intake.sources import (
     has_missing,
     scaled_weights,
 )
-from microveil.io.blocks import BlockSource, Labels
+from microveil.io.blocks import BlockSource, NumberedLabels
 from microveil.restore import Marginals
 from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
 from microveil.storage.distinct import DistinctCounter
@@ -89,12 +89,12 @@ class FileSource(BatchedSource[BlockSource]):
 
     def _read(
         self, names: Sequence[str], labels: Sequence[str]
-    ) -> tuple[dict[str, DiskColumn], set[str], dict[str, Labels]]:
+    ) -> tuple[dict[str, DiskColumn], set[str], dict[str, NumberedLabels]]:
         """Columns on a disk (labels by their numbers), the names of those that vary, and the labels."""
         source, columns = self.opened, {name: self.shelf.column() for name in (*names, *labels)}
         first: dict[str, float] = {}
         varying: set[str] = set()
-        found = {name: Labels() for name in labels}
+        found = {name: NumberedLabels() for name in labels}
         for batch in source.batches(list(columns), batch_rows(len(columns), self.shelf.memory)):
             for name in names:
                 numbers, missing = source.numbers(name, batch.column(name))

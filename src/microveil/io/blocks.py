@@ -137,7 +137,7 @@ def rebatched(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
         yield pa.concat_batches(waiting)
 
 
-class Labels:
+class NumberedLabels:
     """The labels of a column that comes in batches, numbered as they come."""
 
     def __init__(self) -> None:
