@@ -256,7 +256,7 @@ def test_a_column_constant_among_the_whole_rows_does_no_harm(method: str) -> Non
     data.loc[:49, "c"] = rng.normal(size=50)
     data.loc[:49, ["a", "t"]] = np.nan
     release = mv.protect(data, method, seed=1)
-    assert release.rules == ["t = a + b"]
+    assert release.rules[0] == "t = a + b"  # and orders, which veil keeps
     assert np.allclose(release.data["t"], release.data["a"] + release.data["b"], rtol=1e-12, equal_nan=True)
     assert mv.describe(data).rules == ["t = a + b"]
 

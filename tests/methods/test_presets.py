@@ -311,16 +311,16 @@ def test_there_is_no_rest_to_keep_when_all_dimensions_are_sources() -> None:
 
 def test_a_rotation_that_does_not_converge_is_retried_and_then_told(monkeypatch: pytest.MonkeyPatch) -> None:
     starts = []
-    original = ica._fast_ica
+    original = ica.fast_ica
 
-    def stubborn(white: Array, generator: np.random.Generator) -> tuple[Array, bool]:
-        rotation, converged = original(white, generator)
+    def stubborn(white: Array, first: Array, iterations: int) -> tuple[Array, bool]:
+        rotation, converged = original(white, first, iterations)
         assert not converged
         starts.append(rotation)
         return rotation, converged
 
     monkeypatch.setattr(ica, "ITERATIONS", 2)
-    monkeypatch.setattr(ica, "_fast_ica", stubborn)
+    monkeypatch.setattr(ica, "fast_ica", stubborn)
     for method in ("primp", "primp_cholesky"):
         starts.clear()
         release = mv.protect(skewed(rows=2000), method, seed=1)
@@ -340,16 +340,15 @@ def test_of_rotations_that_did_not_converge_the_least_normal_is_used(monkeypatch
     sources = rng.laplace(size=(4000, 2))
     turns = [np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]]) for t in (0.7, 0.02, 0.4)]
     answers = iter(turns)
-    monkeypatch.setattr(ica, "_fast_ica", lambda white, generator: (next(answers), False))
+    monkeypatch.setattr(ica, "fast_ica", lambda *_: (next(answers), False))
     rotation, remark = ica._rotation(sources / sources.std(axis=0), Streams(1).stream("x"))
     assert np.array_equal(rotation, turns[1])
     assert "did not converge" in remark
 
 
-def test_iterations_that_run_out_count_as_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ica, "ITERATIONS", 1)
+def test_iterations_that_run_out_count_as_not_converged() -> None:
     white = np.random.default_rng(1).standard_normal((200, 4))
-    _, converged = ica._fast_ica(white, Streams(1).stream("x").generator())
+    _, converged = ica.fast_ica(white, np.random.default_rng(2).standard_normal((4, 4)), 1)
     assert not converged
 
 
@@ -359,7 +358,7 @@ def test_the_rotation_is_fitted_on_a_sample_and_applied_to_all(monkeypatch: pyte
     sources = rng.gamma(0.7, size=(300_000, 8))
     data = sources @ rng.standard_normal((8, 8))
     seen = []
-    original = ica._fast_ica
+    original = ica.fast_ica
 
     def watched(white: Array, generator: np.random.Generator) -> tuple[Array, bool]:
         seen.append(len(white))

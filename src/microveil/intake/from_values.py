@@ -66,7 +66,7 @@ def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str,
     sizes = {name: np.unique(values).size for name, values in numbers.items()}
     found: dict[str, ValueRule] = {}
     for source in sorted(sources, key=lambda name: -sizes[name]):
-        if source in found:
+        if source in found or sizes[source] <= 2:  # what follows from a flag is told by the rules of labels
             continue
         order = np.argsort(numbers[source], kind="stable")
         for name, labels in columns.items():

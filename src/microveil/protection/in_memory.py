@@ -70,6 +70,8 @@ def protect(data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | Non
         **options: the options below, and the parameters of the method; `microveil methods ID` lists those. Columns are
             given by name, those of arrays by number.
     """
+    if options.get("drop_identifiers"):
+        warnings.warn(NO_EFFECT, DeprecationWarning, stacklevel=2)
     return protect_table(data, *Protect.split({**options, "method": method}), progress)
 
 
@@ -80,7 +82,6 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     release, remarks = _protected(whole, options, params, progress or (lambda *_: None))
     if options.drop_identifiers:
         remarks.append(NO_EFFECT)
-        warnings.warn(NO_EFFECT, DeprecationWarning, stacklevel=3)
     if release.in_clear:
         warnings.warn(f"released as they are: {', '.join(release.in_clear)}", ReleasedAsIs, stacklevel=3)
     return registry.added(dataclasses.replace(release, warnings=[*remarks, *release.warnings]))
@@ -223,7 +224,10 @@ def _computed(
         done = {rule.column for rule in found}
         may = dict.fromkeys([name for name in wanted if name not in done], False)
         may |= dict.fromkeys([name for name in treatment.labels if name in hidden and name not in by_name], True)
-        found += find_value_rules(frame, [name for name in numeric if name in hidden and name not in done], may)
+        sources = [name for name in numeric if name in hidden and name not in done]
+        of_values = find_value_rules(frame, sources, may)
+        left = len({*sources, *may} - {rule.column for rule in of_values})
+        found += of_values if left >= method_named(plan.method).minimum_columns else []
     return found if inferred else check_declared(dictionary, found)
 
 
