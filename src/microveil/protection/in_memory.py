@@ -226,8 +226,8 @@ def _computed(
         may |= dict.fromkeys([name for name in treatment.labels if name in hidden and name not in by_name], True)
         sources = [name for name in numeric if name in hidden and name not in done]
         of_values = find_value_rules(frame, sources, may)
-        left = len({*sources, *may} - {rule.column for rule in of_values})
-        found += of_values if left >= method_named(plan.method).minimum_columns else []
+        to_perturb = {*sources, *may} - {rule.column for rule in of_values}
+        found += of_values if len(to_perturb) >= method_named(plan.method).minimum_columns else []
     return found if inferred else check_declared(dictionary, found)
 
 
