@@ -149,6 +149,9 @@ def test_orders_of_the_survey_hold_in_every_row_and_cost_little(
     assert any(" <= " in line.rule and line.after for line in free.audit or [])
     before, kept, loose = (of[numbers].corr("spearman").to_numpy() for of in (survey(), release.data, free.data))
     assert (np.abs(kept - before) - np.abs(loose - before)).max() <= 0.02
+    assert release.kept["covariance"] <= max(
+        0.1, 1.2 * free.kept["covariance"]
+    )  # weighted ones, where there are weights
     for name in set(numbers) - {"turnover_total"}:
         assert (np.sort(release.data[name]) == np.sort(free.data[name]))[: survey()[name].count()].mean() >= 0.99
 

@@ -84,7 +84,15 @@ def _cost(moments: Moments, j: int, one: int, other: int) -> float:
             if q != j:
                 change = step * (first * features[layer, one, q] - second * features[layer, other, q])
                 cost += change * (2.0 * error[layer, j, q] + change)
+        change = _own_change(features, layer, j, one, other) * (first - second)
+        cost += change * (2.0 * error[layer, j, j] + change)
     return cost
+
+
+@njit(inline="always")
+def _own_change(features: NDArray[np.float32], layer: int, j: int, one: int, other: int) -> float:
+    """By how much the square of a feature is larger in the other row: weights that differ make variances move."""
+    return np.float64(features[layer, other, j]) ** 2 - np.float64(features[layer, one, j]) ** 2
 
 
 @njit(inline="never")
@@ -102,6 +110,7 @@ def _exchange(columns: NDArray[np.float64], moments: Moments, order: Order, at: 
                 error[layer, j, q] += change
                 if q < columns.shape[0]:
                     error[layer, q, j] += change
+        error[layer, j, j] += _own_change(features, layer, j, one, other) * (first - second)
         features[layer, one, j], features[layer, other, j] = features[layer, other, j], features[layer, one, j]
     columns[j, one], columns[j, other] = columns[j, other], columns[j, one]
     place[at, one], place[at, other] = place[at, other], place[at, one]

@@ -219,7 +219,7 @@ class _ExchangeSearch:
         plain = original.weights is None and present is None
         owner, degree = self.blocks.owner, self.blocks.degree
         with_labels = np.add.outer(degree, degree) <= 2
-        weight = np.where(with_labels, WITH_LABELS, 1.0) * (SINGLE if plain else CAREFUL_SINGLE)
+        weight = np.where(with_labels, WITH_LABELS * SINGLE, SINGLE) if plain else CAREFUL_SINGLE
         self.weight = np.where(self.fitted & ~self.in_layers & (owner[:, None] != owner), weight, 0.0)
 
     @cached_property

@@ -184,7 +184,18 @@ def _layers(now: Arrangement, original: Microdata, present: Mask | None) -> list
         for j, column in enumerate(now.columns):
             there = slice(None) if present is None else present[:, j]
             layer[there, j] = standardised(of(column[there]))
+            if of is np.asarray and original.weights is not None:  # variances move with weights: in units of the target
+                layer[there, j] = _by_target(
+                    column[there], original.confidential.columns[j][there], original.weights[there]
+                )
         for at, feature in enumerate(stay, len(now.columns)):
             layer[:, at] = feature
         layers.append(layer)
     return layers
+
+
+def _by_target(column: Array, target: Array, weights: Array) -> Array:
+    """A column less the weighted mean of the target, over its weighted standard deviation."""
+    mean = np.average(target, weights=weights)
+    spread = np.sqrt(np.average(np.square(target - mean), weights=weights))
+    return (column - mean) / (spread if spread > 0 else 1.0)
