@@ -34,10 +34,10 @@ SEARCHES = {
     "describe": [("microveil.intake.describe", "find_kinds"), ("microveil.intake.describe", "find_relations")],
     "protect": [
         ("microveil.intake.treatment", "find_kinds"),
-        ("microveil.intake.intake", "label_rules"),
+        ("microveil.intake.intake", "rules_of_labels"),
         ("microveil.protection.in_memory", "_computed"),
         ("microveil.protection.in_memory", "check_labels_not_derivable"),
-        ("microveil.protection.units", "label_rules"),
+        ("microveil.protection.units", "rules_of_labels"),
         ("microveil.protection.in_memory", "can_be_unit"),
     ],
 }

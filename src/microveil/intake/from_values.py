@@ -61,23 +61,36 @@ def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str,
     """
     if frame.count < FEWEST:
         return []
+    some = np.linspace(0, frame.count - 1, min(SAMPLE, frame.count)).astype(np.intp)
     cells = {name: _cells(frame, name, labels=labels) for name, labels in columns.items()}
     numbers = {name: frame.numbers(name) for name in sources}
-    sizes = {name: np.unique(values).size for name, values in numbers.items()}
+    sizes = {name: np.unique(values[some]).size for name, values in numbers.items()}
     found: dict[str, ValueRule] = {}
     for source in sorted(sources, key=lambda name: -sizes[name]):
         if source in found or sizes[source] <= 2:  # what follows from a flag is told by the rules of labels
             continue
-        order = np.argsort(numbers[source], kind="stable")
+        order, first = None, some[np.argsort(numbers[source][some], kind="stable")]
         for name, labels in columns.items():
-            if name in {source, *found} or any(rule.source == name for rule in found.values()):
+            used = name in {source, *found} or any(rule.source == name for rule in found.values())
+            # A finer column does not follow from a coarser one.
+            if (
+                used
+                or sizes[source] < sizes.get(name, 0)
+                or not _may_follow(numbers[source][first], cells[name][first])
+            ):
                 continue
-            if sizes[source] < sizes.get(name, 0):
-                continue  # a finer column does not follow from a coarser one
+            order = np.argsort(numbers[source], kind="stable") if order is None else order
             runs = _runs(numbers[source], cells[name], order)
             if runs is not None:
                 found[name] = ValueRule(name, source, *runs, labels)
     return list(found.values())
+
+
+def _may_follow(numbers: Array, cells: Array) -> bool:
+    """Whether some rows, in the order of the numbers, look as if the cells followed from these."""
+    other = _differs(cells)
+    other &= ~(np.isnan(cells[1:]) & np.isnan(cells[:-1]))
+    return bool(np.count_nonzero(other) <= MOST_RUNS and not (other & (numbers[1:] == numbers[:-1])).any())
 
 
 def _cells(frame: Frame, name: str, *, labels: bool) -> Array:
@@ -90,9 +103,6 @@ def _runs(numbers: Array, cells: Array, order: NDArray[np.intp]) -> tuple[Array,
 
     None where there are too many, or one has few records, or records with the same number have different cells.
     """
-    some = order[:: -(-order.size // SAMPLE)]
-    if np.count_nonzero(_differs(cells[some])) > MOST_RUNS:
-        return None
     missing = np.isnan(numbers)
     if not np.array_equal(missing, missing & np.isnan(cells)) or np.isnan(cells[~missing]).any():
         return None
