@@ -319,7 +319,7 @@ def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys:
     assert code == 0
     assert "Kept exactly: linear rules" in printed
     assert "Kept closely: weighted means" in printed
-    assert "By the protected columns: 100.0 %" in printed
+    assert "Risk: 100.0 % of records can be linked before" in printed
     assert "labels: region, industry" in printed
     assert "labels are others in" in printed
     assert {path.name for path in folder.iterdir()} == {

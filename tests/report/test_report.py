@@ -490,7 +490,9 @@ def test_a_comparison_has_a_report(source: Path, tmp_path: Path, capsys: pytest.
     assert text.count("<svg") == 1
     assert set(told["study"]["frontier"]) | set(told["study"]["rejected"]) == {"noise", "shuffle"}
     assert {row["label"] for row in told["plots"]["ru_map"]["rows"]} == {"noise", "shuffle"}
-    assert run(*asked, "--measures", "dbrl", "--report", tmp_path / "s.html") == 0, "half a map is no reason to fail"
+    assert run(*asked, "--measures", "dbrl", "--report", tmp_path / "s.html", "--overwrite") == 0, (
+        "half a map is no reason to fail"
+    )
     assert "a measure of risk and one of loss" in (tmp_path / "s.html").read_text()
 
 

@@ -23,6 +23,9 @@ FEWEST = 50
 BY_VALUE = "by its value"
 """How a dictionary says that a column follows so."""
 
+MOST_PAIRS = 40_000
+"""Pairs of columns that are looked at; a table with more is not searched."""
+
 MOST_RUNS = 500
 SAMPLE = 2_000
 """Runs, at most; and rows that are looked at first, in which other columns have more of them."""
@@ -59,7 +62,7 @@ def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str,
         sources: columns of numbers that will be perturbed.
         columns: columns that may follow, and whether they are labels.
     """
-    if frame.count < FEWEST:
+    if frame.count < FEWEST or len(sources) * len(columns) > MOST_PAIRS:
         return []
     some = np.linspace(0, frame.count - 1, min(SAMPLE, frame.count)).astype(np.intp)
     cells = {name: _cells(frame, name, labels=labels) for name, labels in columns.items()}

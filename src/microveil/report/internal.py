@@ -10,6 +10,7 @@ from typing import Any
 
 from microveil.assessment.assessment import Assessment
 from microveil.io.config_files import toml_text
+from microveil.measures.base import Measure
 from microveil.release.release import EXACTLY, Audit, Release
 from microveil.report import portrait
 from microveil.report.command_line import protect_words
@@ -122,8 +123,17 @@ def _measures(found: Assessment | None) -> dict[str, Any]:
 
 def _worst_attacks(found: Assessment | None) -> list[dict[str, Any]]:
     """The attacks that gain most over chance, as a share of what was to be gained."""
-    gains = {} if found is None else found.gains
-    return [{"measure": name, "gain": max(gain, 0.0)} for name, gain in list(gains.items())[:WORST]]
+    if found is None:
+        return []
+    figures = {**found.figures} if found.in_clear is None else {found.in_clear.id: found.in_clear, **found.figures}
+    worst = list(found.gains.items())[:WORST]
+    return [{"measure": name, "gain": max(gain, 0.0), **_figure(figures[name])} for name, gain in worst]
+
+
+def _figure(measure: Measure) -> dict[str, Any]:
+    """What a line about an attack shows of its figure."""
+    told = measure.to_dict()
+    return {key: told[key] for key in ("value", "low", "high", "chance")}
 
 
 def _records(found: Assessment | None) -> list[dict[str, Any]]:
