@@ -15,7 +15,7 @@ help: ## show this list
 demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and hidden
 	@$(BIN)/microveil demo
 
-test: $(VENV)/.installed-dev ## run the quick tests: every behaviour, in five minutes on two cores
+test: $(VENV)/.installed-dev ## run the quick tests: every behaviour, in less than ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 -rfEs
 
 slow: $(VENV)/.installed-dev ## run the tests that repeat more: all methods and files, many seeds, kills, published tables
