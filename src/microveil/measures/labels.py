@@ -96,15 +96,6 @@ class LabelPair:
         return replace(self, original=original, released=released, weights=None, released_weights=None)
 
 
-def group_numbers(codes: Codes) -> NDArray[np.intp]:
-    """The number of the group of each record: those equal in every column (rows x columns) are one."""
-    numbers = np.zeros(len(codes), dtype=np.intp)
-    for column in codes.T:
-        width = int(column.max(initial=MISSING)) + 2
-        numbers = np.unique(numbers * width + (column - MISSING), return_inverse=True)[1].ravel()
-    return numbers
-
-
 def indicator_columns(labels: LabelPair, most: int, *, fewest: int = 1) -> list[Array]:
     """For each file (the holdout last, if there is one) a column of 0 and 1 for each label, the most frequent first.
 

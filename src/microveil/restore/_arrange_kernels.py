@@ -23,7 +23,7 @@ TOURNAMENT = 16
 
 
 @njit(inline="always")
-def _next(state: np.uint64) -> np.uint64:
+def next_state(state: np.uint64) -> np.uint64:
     """Marsaglia's xorshift: the search needs variety, not secrecy; its start comes from the secret stream."""
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)
@@ -42,10 +42,10 @@ def _far_out(
     features: NDArray[np.float32], place: int, start: int, size: int, state: np.uint64
 ) -> tuple[np.uint64, int]:
     """Of some random rows of the block, the one with the feature farthest out; and the random state after it."""
-    state = _next(state)
+    state = next_state(state)
     best = start + _below(state, size)
     for _ in range(TOURNAMENT - 1):
-        state = _next(state)
+        state = next_state(state)
         rival = start + _below(state, size)
         if abs(features[rival, place]) > abs(features[best, place]):
             best = rival
@@ -60,19 +60,19 @@ def _proposal(
 
     `moving` (columns x 3) has the place of each column (-1 for labels) among the `values` first features.
     """
-    state = _next(state)
+    state = next_state(state)
     column = _below(state, moving.shape[0])
-    state = _next(state)
+    state = next_state(state)
     one = start + _below(state, size)
-    state = _next(state)
+    state = next_state(state)
     other = start + _below(state, size)
     if state & np.uint64(1) and moving[column, 0] >= 0:
         # Few values far out decide about moments: every other time, such a one is tried ...
         state, one = _far_out(features, moving[column, 0], start, size, state)
-        state = _next(state)
+        state = next_state(state)
         if state & np.uint64(1):
             # ... and half of these times in a row that is far out in another column.
-            state = _next(state)
+            state = next_state(state)
             state, other = _far_out(features, _below(state, values), start, size, state)
     return state, column, one, other
 

@@ -7,6 +7,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from microveil.core.compiled import compiled
+from microveil.restore._arrange_kernels import next_state
 
 _matrix = types.float64[:, ::1]
 _vector = types.float64[::1]
@@ -14,8 +15,8 @@ _marks = types.uint8[:, ::1]
 _places = types.int64[:, ::1]
 _numbers = types.int64[::1]
 _limits = types.Tuple((_matrix, _vector, _vector, _vector, _marks))  # type: ignore[no-untyped-call]  # numba
-_moments = types.Tuple((types.float32[:, :, ::1], _matrix, types.float64[:, :, ::1]))  # type: ignore[no-untyped-call]
-_order = types.Tuple((_places, _places, _numbers, _numbers))  # type: ignore[no-untyped-call]
+_moments = types.Tuple((types.float32[:, :, ::1], _matrix, types.float64[:, :, ::1]))  # type: ignore[no-untyped-call]  # numba
+_order = types.Tuple((_places, _places, _numbers, _numbers))  # type: ignore[no-untyped-call]  # numba
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8]]
 """Terms (limits x columns), bounds, round-off as a share of the size of the terms, the scale in which an excess counts,
@@ -31,15 +32,6 @@ how many rows are in the order, and the number of the column."""
 
 STILL_BEYOND = 1e6
 """More than any change of moments costs."""
-
-
-@njit(inline="always")
-def _next(state: np.uint64) -> np.uint64:
-    """Marsaglia's xorshift: the search needs variety, not secrecy; its start comes from the secret stream."""
-    state ^= state << np.uint64(13)
-    state ^= state >> np.uint64(7)
-    state ^= state << np.uint64(17)
-    return state
 
 
 @njit(inline="always")
@@ -185,7 +177,7 @@ def settle(
             first = _first_that_does(columns[j], sorted_rows[at], sizes[at], wanted, up)
             room = max(sizes[at] - first if up else first + 1, 1)
             for number in range(candidates):
-                state = _next(state)
+                state = next_state(state)
                 drawn = _share(state)
                 if number % 4 == 3:
                     there = place[at, row] + int(drawn * (first - place[at, row]))
@@ -219,11 +211,11 @@ def mend(
     state = np.uint64(seed) | np.uint64(1)
     done = 0
     for _ in range(proposals):
-        state = _next(state)
+        state = next_state(state)
         at = int(_share(state) * numbers.size)
-        state = _next(state)
+        state = next_state(state)
         start = int(_share(state) * sizes[at])
-        state = _next(state)
+        state = next_state(state)
         step = int(np.float64(sizes[at]) ** _share(state))
         one, other = sorted_rows[at, start], sorted_rows[at, (start + step) % sizes[at]]
         j = numbers[at]

@@ -7,12 +7,13 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.keys import grouped
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, worker_count
 from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate
-from microveil.measures.labels import MISSING, LabelPair, group_numbers
+from microveil.measures.labels import MISSING, LabelPair
 from microveil.measures.risk.proportions import PAIRS, attack, paired_attack, sampled_rows, share_of
 
 
@@ -28,7 +29,7 @@ def clear_uniques(original: Matrix, released: Matrix, *, labels: LabelPair) -> E
     somebody's values in them needs no distance: a record that is alone with its values is that person's, with all
     else that the release says of it. The part "smallest group" is k of k-anonymity in these columns. Luck finds nobody.
     """
-    sizes = np.bincount(group_numbers(labels.of_clear.released))
+    sizes = np.bincount(grouped(labels.of_clear.released)[1])
     alone = float((sizes == 1).sum()) / sizes.sum()
     note = f"in clear: {', '.join(labels.of_clear.names)}"
     return Estimate(alone, chance=0.0, note=note, parts={"smallest group": float(sizes.min())})
@@ -70,7 +71,7 @@ def mixed_linkage(
     parts = np.array_split(tried, min(worker_count(), tried.size))
     tasks = [partial(linked, before, after, by_gap, weights, part, order, LINKAGE_TIE) for part in parts]
     hits = float(np.concatenate(in_threads(tasks)).sum())
-    alone = np.unique(group_numbers(hidden.of_clear.original)).size / count
+    alone = grouped(hidden.of_clear.original)[0].size / count
     note = f"by the columns in clear alone {alone:.4g}" if clear.any() else ""
     return share_of(hits, tried.size, chance=1 / count, of=count, note=note, parts={"in clear": alone})
 
