@@ -30,7 +30,8 @@ def check_not_derivable(source: IntakeSource, confidential: Sequence[str], rules
 
     Rules are searched for in some rows from all over the table, and confirmed on all.
     """
-    clear = [name for name in source.names if name not in set(confidential) and source.is_numeric(name)]
+    hidden = frozenset(confidential)
+    clear = [name for name in source.names if name not in hidden and source.is_numeric(name)]
     if not clear or (rows_in_all := source.count) == 0:
         return []
     names = [*clear, *confidential]

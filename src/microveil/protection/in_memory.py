@@ -352,8 +352,8 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels, outcome.levels)
     writer = reporter_of(done, original)
     release = build_release(done, proof, data, settings=settings, seed=seed, writer=writer, rounded=rounded)
-    own = [table.confidential.columns[j] for j in outcome.perturbed]
-    seen = giveaways(own, [stored[j] for j in outcome.perturbed], exact=plan.exact and not plan.rounded)
+    own = table.confidential.columns
+    seen = giveaways([own[j] for j in outcome.perturbed], [stored[j] for j in outcome.perturbed], exact=plan.exact and not plan.rounded)
     return dataclasses.replace(
         release, warnings=[*release.warnings, *about_decimals(frame, names, open_frame(data)), *seen]
     )
