@@ -30,7 +30,7 @@ from microveil.engines.set_aside import SetAside, Totals, altered_variance, depe
 from microveil.methods import Plan
 from microveil.restore import (
     Enforcement,
-    arrange_beside,
+    arrange,
     calibrate,
     completed,
     enforced,
@@ -249,7 +249,7 @@ def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules:
     labels, levels, spectrum = masked(context, table, NO_COMPONENTS)
     arranged = None
     if context.plan.maps_values:
-        found = arrange_beside([], [], table.keep([]), None, context.stream("marginals").child("arrange"))
+        found = arrange([], [], table.keep([]), None, context.stream("marginals").child("arrange"))
         arranged, labels = Restored([], found.settled, found.labels), found.labels
     return Outcome(
         columns=[np.array(column) for column in table.confidential.columns],

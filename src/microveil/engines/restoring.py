@@ -21,7 +21,7 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.measures.utility.information_loss import pil
 from microveil.measures.utility.propensity import MOST_COLUMNS, propensity_3
-from microveil.restore import Marginal, Marginals, Settled, arrange_beside, mapped
+from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
 from microveil.rules.linear_rules import LinearRule
 from microveil.rules.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
 from microveil.rules.orders import OrderRule
@@ -115,7 +115,7 @@ def _mapped(
     """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
     original = table.with_confidential(gaps(table.confidential.columns, rules))
     marginals = _marginals(step, original, present, stream)
-    found = arrange_beside(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
+    found = arrange(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
     return Restored(without_gaps(found.columns, rules), found.settled, found.labels, gap_rules=rules)
 
 

@@ -1,7 +1,6 @@
 """Restorations: what a release gets back after the perturbation."""
 
 from microveil.restore.arrange import Arranged, Settled, arrange, calibrate, mapped
-from microveil.restore.beside import arrange_beside
 from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
 from microveil.restore.grid import on_grid
 from microveil.restore.levels import NewResiduals, new_residuals
@@ -24,7 +23,6 @@ __all__ = [
     "Settled",
     "Sums",
     "arrange",
-    "arrange_beside",
     "calibrate",
     "completed",
     "correction",

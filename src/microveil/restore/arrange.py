@@ -16,7 +16,7 @@ arrangements with the same sums comes out is chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -112,20 +112,42 @@ def arrange(
 
     `original` has public columns, which stay, and the confidential ones (without holes) whose moments are the target.
     Its labels start in a random order. With too many columns for its rows it stays with the first order, and how near
-    that comes is not measured.
+    that comes is not measured. Columns that it stands beside (those of the units of the rows) stay as they are
+    released, and the moments with them as they were are the target: arranged beside the old ones, the values would
+    tell what these were.
     """
     labels = [
         codes[stream.child(f"labels {name}").generator().permutation(codes.size)]
         for name, codes in zip(original.labels.names, original.labels.codes, strict=True)
     ]
-    if (len(original.names) + len(labels)) * ROWS_PER_COLUMN > original.count:
-        return Arranged(mapped(columns, marginals), labels, None)
+    original, stay = _with_columns_beside(original)
     width = len(original.names) + len(labels)
-    clusters = None if present is not None else hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
-    if clusters is not None:
-        return _arranged_in_clusters(clusters, marginals, original, stream)
-    search = _ExchangeSearch(original, present)
-    return search.arranged(calibrated(columns, marginals, original), labels, marginals, stream)
+    if width * ROWS_PER_COLUMN > original.count:
+        return Arranged(mapped(columns, marginals), labels, None)
+    if present is None and stay is None:
+        clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
+        if clusters is not None:
+            return _arranged_in_clusters(clusters, marginals, original, stream)
+    search = ExchangeSearch(original, present, stay=stay)
+    return search.arranged(calibrated(columns, marginals, original, stay), labels, marginals, stream)
+
+
+def _with_columns_beside(original: Microdata) -> tuple[Microdata, list[Array] | None]:
+    """The table with the columns that it stands beside, as they were, among its public ones; these as they are
+    released, None for a table that stands beside none, or has too many columns for its rows with them.
+    """
+    beside, public = original.beside, original.regressors.columns
+    names = (*original.names[: original.public], *(f"beside {j}" for j in range(len(beside.before))))
+    width = len(names) + len(original.confidential_names) + len(original.labels.names)
+    if not beside.before or width * ROWS_PER_COLUMN > original.count:
+        return original, None
+    target = replace(
+        original,
+        values=Matrix([*public, *beside.before, *original.confidential.columns]),
+        names=(*names, *original.confidential_names),
+        public=len(names),
+    )
+    return target, [*public, *beside.after]
 
 
 def _arranged_in_clusters(
@@ -147,34 +169,39 @@ def _arranged_in_clusters(
         start = [generator.permutation(column[first:last]) for column in values]
         labels = [generator.permutation(codes) for codes in part.labels.codes]
         inside = [Marginal(np.sort(column)) for column in start]
-        search = _ExchangeSearch(part, None, share=part.count / original.count)
+        search = ExchangeSearch(part, None, share=part.count / original.count)
         parts.append(search.arranged(calibrated(start, inside, part), labels, inside, own))
     columns = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
     labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
-    found = _ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
+    found = ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
     places = np.argsort(order)
     if not original.public and original.weights is None:
         places = stream.child("places").generator().permutation(places)
     return Arranged([c[places] for c in found.columns], [c[places] for c in found.labels], found.settled)
 
 
-def calibrated(columns: list[Array], marginals: Sequence[Marginal], original: Microdata) -> list[Array]:
+def calibrated(
+    columns: list[Array], marginals: Sequence[Marginal], original: Microdata, stay: Sequence[Array] | None = None
+) -> list[Array]:
     """The values of the marginals in the order of the columns, in their place, brought near the moments column by
-    column.
+    column; `stay` as for `calibrate`.
     """
     for number in range(ROUNDS + 1 if columns else 0):
-        if number and not calibrate(columns, original):
+        if number and not calibrate(columns, original, stay):
             break
         mapped(columns, marginals)
     return columns
 
 
-def calibrate(columns: Sequence[Array], original: Microdata) -> bool:
-    """Give the columns the moments of the original by a linear map, in place; False if they have become collinear."""
+def calibrate(columns: Sequence[Array], original: Microdata, stay: Sequence[Array] | None = None) -> bool:
+    """Give the columns the moments of the original by a linear map, in place; False if they have become collinear.
+
+    The columns that `stay` are the public ones as they are released, where that is not as they were.
+    """
     public, weights, count = original.public, original.weights, original.count
     if is_wide(count, len(columns)) or any(column.min() == column.max() for column in columns):
         return False  # more columns than dimensions are collinear, and so are constant ones
-    now = Matrix([*original.values.columns[:public], *columns])
+    now = Matrix([*(original.regressors.columns if stay is None else stay), *columns])
     target = moments(original.pieces, count, weights=weights)
     fix = correction(moments(now.piece, count, weights=weights), target, public, list(range(len(columns))))
     if not np.isfinite(fix.condition):
@@ -186,20 +213,26 @@ def calibrate(columns: Sequence[Array], original: Microdata) -> bool:
     return True
 
 
-class _ExchangeSearch:
+class ExchangeSearch:
     """Exchanges towards the second moments of the original.
 
-    `share` is that of the records of a whole, where this is a part of it that is searched before the whole is; no
-    exchange crosses the `borders` between records.
+    `stay` are the public columns, where these are no longer as they were. `share` is that of the records of a whole,
+    where this is a part of it that is searched before the whole is; no exchange crosses the `borders` between records.
     """
 
     def __init__(
-        self, original: Microdata, present: Mask | None, *, share: float = 1.0, borders: Sequence[int] = ()
+        self,
+        original: Microdata,
+        present: Mask | None,
+        *,
+        stay: Sequence[Array] | None = None,
+        share: float = 1.0,
+        borders: Sequence[int] = (),
     ) -> None:
         self.share = share
         self.starts = np.union1d(np.arange(0, original.count, BLOCK), [*borders, original.count]).astype(np.int64)
         self.emphasis = EMPHASIS
-        self.count, self.public = original.count, list(original.values.columns[: original.public])
+        self.count, self.stay = original.count, original.regressors.columns if stay is None else stay
         weights = np.ones(original.count) if original.weights is None else original.weights
         self.weights = weights / weights.sum()
         self.present = present
@@ -207,7 +240,7 @@ class _ExchangeSearch:
         width = len(original.names) - original.public + len(labels)
         self.marks = np.empty((0, width), np.uint8) if present is None else _marks(present, len(labels))
         self.anchors = self._anchors(original.weights is not None)
-        self.fixed = len(self.anchors) + len(self.public)
+        self.fixed = len(self.anchors) + len(self.stay)
         self.blocks = feature_blocks(len(self.anchors) + len(original.names), labels, self.fixed)
         features = self.features(list(original.values.columns), labels)
         self.target = self._second_moments(features)
@@ -296,7 +329,7 @@ class _ExchangeSearch:
         stream: Stream,
     ) -> Arranged:
         """The best order that was found from that of the columns, which are used up, and of the labels on."""
-        columns[:0] = self.public
+        columns[:0] = self.stay
         features = self.features(columns, labels)
         settled = self.run(features, stream)
         return Arranged(self.values(features, marginals), self.labels(features, labels), settled)
