@@ -6,6 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
+# Compiled files are kept: without them every process that a test starts compiles all of the package anew.
+export PYTHONDONTWRITEBYTECODE :=
+# Each worker begins with a half of the tests, in order, so that what a file of tests shares is mostly made once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow studies fuzz lint types bench bench-scale study attacks docs clean
 
@@ -16,17 +21,17 @@ demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and 
 	@$(BIN)/microveil demo
 
 test: $(VENV)/.installed-dev ## run the quick tests: every behaviour, in less than ten minutes on two cores
-	$(BIN)/python -m pytest -n 2 -rfEs
+	$(PYTEST)
 
 slow: $(VENV)/.installed-dev ## run the tests that repeat more: all methods and files, many seeds, kills, published tables
-	$(BIN)/python -m pytest -n 2 -rfEs -m "slow and not study"
+	$(PYTEST) -m "slow and not study"
 
 studies: $(VENV)/.installed-dev ## run the longest studies, which CI leaves out
-	$(BIN)/python -m pytest -n 2 -rfEs -m study
+	$(PYTEST) -m study
 
 fuzz: $(VENV)/.installed-dev ## odd files for the readers, for FUZZ_SECONDS (600); property tests at random, FUZZ_EXAMPLES (1500) each
 	$(BIN)/python scripts/fuzz.py
-	MICROVEIL_FUZZ=$${FUZZ_EXAMPLES:-1500} $(BIN)/python -m pytest -n 2 -rfEs -m hypothesis
+	MICROVEIL_FUZZ=$${FUZZ_EXAMPLES:-1500} $(PYTEST) -m hypothesis
 
 lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 	$(BIN)/ruff check .

@@ -20,9 +20,9 @@ from microveil.workflow import protecting
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     rng = np.random.default_rng(3)
-    amounts = rng.lognormal(2, 0.6, (20_000, 3)) @ np.array([[1, 0.3, 0], [0, 1, 0.2], [0, 0, 1]])
+    amounts = rng.lognormal(2, 0.6, (12_000, 3)) @ np.array([[1, 0.3, 0], [0, 1, 0.2], [0, 0, 1]])
     frame = pl.DataFrame(amounts, schema=["sales", "costs", "wages"]).with_columns(
-        region=pl.Series(rng.choice(["north", "south"], 20_000))
+        region=pl.Series(rng.choice(["north", "south"], 12_000))
     )
     frame.write_parquet(tmp_path / "in.parquet")
     return tmp_path / "in.parquet"

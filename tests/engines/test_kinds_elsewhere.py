@@ -152,6 +152,7 @@ FURTHER_DOWN: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.quick(".parquet-what-*", ".csv-person_id-*")
 @pytest.mark.parametrize("case", FURTHER_DOWN)
 @pytest.mark.parametrize("name", ["what", "person_id"])
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
