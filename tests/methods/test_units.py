@@ -209,3 +209,10 @@ def test_labels_of_units_and_of_rows_that_never_meet_do_not_meet_in_a_release() 
         assert within(out.rename(columns={"patient_id": "household"}), "sex", "height", "weight_kg") == 1
         assert not ((out["sex"] == "m") & (out["reason"] == "birth")).any()
         assert out["reason"].value_counts().to_dict() == data["reason"].value_counts().to_dict()
+
+
+def test_a_year_that_the_whole_table_shares_belongs_to_no_unit() -> None:
+    data = households().drop(columns=["region", "rent", "space"]).assign(year=2_024)
+    release = mv.protect(data, unit="household", seed=1)
+    assert (release.data["year"] == 2_024).all()
+    assert (release.data["wage"] != data["wage"]).mean() > 0.9

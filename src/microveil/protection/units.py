@@ -61,8 +61,9 @@ class RowsInUnits:
     streams: Streams
 
     def of_units(self) -> list[str]:
-        """The protected columns that are the units'."""
-        return [column for column in self.roles.protected if self.units.is_constant(self.frame, column)]
+        """The protected columns that are the units'; none if all of these are constant."""
+        own = [column for column in self.roles.protected if self.units.is_constant(self.frame, column)]
+        return own if any(np.ptp(self.frame.labels(column)) > 0 for column in own) else []
 
 
 ProtectColumns = Callable[[Frame, Roles, Rules, Beside], Release]
