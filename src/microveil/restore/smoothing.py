@@ -32,8 +32,9 @@ the second they are all the same."""
 LEAST_SHAPE = 0.05
 """Below this, numpy's beta deviates underflow."""
 
-OUTER = 2
-"""How much wider than others the outer windows are."""
+OUTER, OUTER_SHARE = 2, 1 / 12
+"""How much wider than others the outer windows are, and the share of the values that one has at most: in a short
+column wider ones would take its shape away."""
 
 LEAST_END, MOST_END = 0.55, 0.9
 """How much of an outer window's width is left when its outer end is drawn in."""
@@ -178,7 +179,11 @@ class _Windows:
         width = np.maximum(self.high - self.low, np.finfo(float).tiny)
         place = ((mean - self.low) / width).clip(0.0, 1.0)
         with np.errstate(divide="ignore"):
-            concentration = (place * (1 - place) / np.square(spread / width) - 1).clip(FLATTEST, SHARPEST)
+            concentration = place * (1 - place) / np.square(spread / width) - 1
+            if place.size > 1:  # draws do not heap up at the ends of the column, which are drawn in
+                ends = np.r_[place[0], np.full(place.size - 2, np.inf), 1 - place[-1]]
+                concentration = np.maximum(concentration, 1 / ends)
+        concentration = concentration.clip(FLATTEST, SHARPEST)
         shapes = (self.each(np.maximum(part * concentration, LEAST_SHAPE)) for part in (place, 1 - place))
         drawn = self.each(self.low) + self.each(width) * generator.beta(*shapes)
         return self._fitted(drawn, mean, spread)
@@ -202,7 +207,8 @@ def _cuts(size: int, window: int, least: int, generator: np.random.Generator) ->
     """Where windows of random size start; the outer ones are wider, as values are far apart there."""
     smallest = max(window // 2, least)
     largest = max(3 * window // 2, smallest)
-    first, last = generator.integers(OUTER * smallest, OUTER * largest + 1, size=2)
+    most = max(min(OUTER * largest, int(OUTER_SHARE * size)), smallest)
+    first, last = generator.integers(max(min(OUTER * smallest, most // 2), smallest), most + 1, size=2)
     inner = first + np.r_[0, np.cumsum(generator.integers(smallest, largest + 1, size=size // smallest + 1))]
     inner = inner[inner <= size - last - smallest]
     starts = np.r_[0, inner, size - last]
