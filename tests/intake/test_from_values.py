@@ -90,6 +90,17 @@ def test_a_run_of_few_records_is_no_rule() -> None:
     assert [rule.column for rule in find_value_rules(open_frame(table), ["x"], {"top": True})] == ["top"]
 
 
+def test_a_month_of_few_records_has_the_price_of_the_month_before() -> None:
+    sizes = [400, 4, 300, 300, 3]
+    month = np.repeat(np.arange(5.0), sizes)
+    table = pd.DataFrame({"month_no": month, "price": np.array([7.0, 8.0, 5.0, 9.0, 4.0])[month.astype(int)]})
+    (rule,) = find_value_rules(open_frame(table), ["month_no"], {"price": False})
+    found = rule.computed(open_frame(pd.DataFrame({"month_no": np.arange(5.0)})))
+    assert found.tolist() == [7.0, 7.0, 5.0, 9.0, 9.0]
+    table.loc[:20, "price"] = 8.0  # exceptions are no runs
+    assert not find_value_rules(open_frame(table), ["month_no"], {"price": False})
+
+
 def test_missing_numbers_have_missing_values() -> None:
     table = people()
     table.loc[:20, ["month_no", "price"]] = np.nan

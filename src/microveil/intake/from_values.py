@@ -1,8 +1,9 @@
 """Columns that follow from a column of numbers: age groups from ages, a flag of zeros, a price from a month.
 
 They are left out and computed anew from the released numbers, so that they agree in every row. In the order of the
-numbers such a column is a few runs of equal values. A run of a few records would tell what these records have; so every
-run must have enough of them, which in a table of independent columns hardly ever happens.
+numbers such a column is a few runs of equal values. A run of a few records would tell what these records have: it takes
+the value of the next run, if such records are rare. Runs of enough records hardly ever happen in a table of independent
+columns.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ MOST_PAIRS = 40_000
 
 MOST_RUNS = 500
 SAMPLE = 2_000
-"""Runs, at most; and rows that are looked at first, in which other columns have more of them."""
+RARE = 0.01
+"""Runs, at most; and rows that are looked at first, in which other columns have more of them; and the share of the
+records that may be in runs of few."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,7 +107,8 @@ def _cells(frame: Frame, name: str, *, labels: bool) -> Array:
 def _runs(numbers: Array, cells: Array, order: NDArray[np.intp]) -> tuple[Array, Array] | None:
     """Where the runs of equal cells end in the `order` of the numbers, halfway to the next, and what each run has.
 
-    None where there are too many, or one has few records, or records with the same number have different cells.
+    A run of few records is part of the one before it, the first of the next. None where there are too many runs, or
+    more than a few records in such, or records with the same number have different cells.
     """
     missing = np.isnan(numbers)
     if not np.array_equal(missing, missing & np.isnan(cells)) or np.isnan(cells[~missing]).any():
@@ -113,9 +117,13 @@ def _runs(numbers: Array, cells: Array, order: NDArray[np.intp]) -> tuple[Array,
     values, along = numbers[order], cells[order]
     ends = np.flatnonzero(_differs(along))
     sizes = np.diff(np.r_[-1, ends, along.size - 1])
-    if not 0 < ends.size <= MOST_RUNS or sizes.min() < FEWEST_RECORDS or (values[ends] == values[ends + 1]).any():
+    small, own = sizes < FEWEST_RECORDS, along[np.r_[ends, along.size - 1]]
+    if ends.size > MOST_RUNS or sizes[small].sum() > RARE * along.size or (values[ends] == values[ends + 1]).any():
         return None
-    return (values[ends] + values[ends + 1]) / 2, along[np.r_[ends, along.size - 1]]
+    begins = ~small[1:] & (np.cumsum(~small)[:-1] > 0)  # a run begins after an end only if it and one before are large
+    if not begins.any() or np.isin(own[small], own[~small]).any():  # a value of larger runs as well is an exception
+        return None
+    return ((values[ends] + values[ends + 1]) / 2)[begins], own[~small]
 
 
 def _differs(cells: Array) -> NDArray[np.bool_]:
