@@ -146,3 +146,27 @@ def test_what_units_and_rows_have_to_do_with_each_other_comes_back(
 def test_the_tables_are_the_same_each_time() -> None:
     for make in TABLES.values():
         assert make().equals(make())
+
+
+def coefficients(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Of the logarithm of wages, regressed on sex, union and schooling; and their standard errors."""
+    flags = [table["sex"] == "male", table["union"] == "yes", table["schooling"]]
+    left = np.column_stack([np.ones(len(table)), *flags]).astype(float)
+    inverse = np.linalg.inv(left.T @ left)
+    found = inverse @ left.T @ table["log_wage"].to_numpy()
+    rest = table["log_wage"] - left @ found
+    return found, np.sqrt(np.diag(inverse) * (rest @ rest) / (len(table) - len(found)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_regression_of_wages_on_labels_comes_back(seed: int) -> None:
+    rng = np.random.default_rng(5)
+    sex, union = rng.choice(["female", "male"], 1_500), rng.choice(["no", "yes"], 1_500, p=[0.7, 0.3])
+    schooling = np.clip(np.round(rng.normal(12, 2.5, 1_500)), 4, 18)
+    wages = 5 + 0.4 * (sex == "male") + 0.1 * (union == "yes") + 0.07 * schooling + 0.4 * rng.standard_normal(1_500)
+    data = pd.DataFrame({"sex": sex, "union": union, "schooling": schooling, "log_wage": wages.round(5)})
+    release = mv.protect(data, seed=seed)
+    assert release.in_clear == ()
+    (before, error), (after, _) = coefficients(data), coefficients(release.data)
+    assert (np.abs(after - before) <= error).all()
+    assert (release.data["sex"] == data["sex"]).mean() < 0.6
