@@ -471,3 +471,32 @@ def test_the_default_measures_of_ten_thousand_records_take_fifteen_seconds_at_mo
     start = time.process_time()
     mv.assess(data, masked(data), seed=1)
     assert time.process_time() - start <= 15
+
+
+def test_overall_is_that_of_the_paper_whichever_columns_are_sensitive() -> None:
+    """Expression (4) has linkage and interval disclosure of all columns; of the sensitive alone they are another score."""
+    rng = np.random.default_rng(5)
+    data = rng.standard_normal((150, 4)) @ rng.standard_normal((4, 4))
+    released = mv.protect(data, "pca", components=2, seed=1, rules=None).data
+    ids = ["overall", "overall_sensitive", "selectivity", "dbrl", "interval_disclosure_own", "summary"]
+    some = mv.assess(data, released, measures=ids, sensitive=[1], rules=None, seed=1, sanity=False)
+    whole = mv.assess(data, released, measures=["summary"], rules=None, seed=1, sanity=False)["summary"]
+    expected = (4 * whole.value + 2 * some["selectivity"].value) / 6
+    assert some["overall"].value == pytest.approx(expected, rel=1e-12)
+    other = (4 * some["summary"].value + 2 * some["selectivity"].value) / 6
+    assert some["overall_sensitive"].value == pytest.approx(other, rel=1e-12)
+    assert some["overall"].parts["dbrl"] == whole.parts["dbrl"] != some["dbrl"].value
+    assert abs(some["overall"].value - some["overall_sensitive"].value) > 0.01
+    alone = mv.assess(data, released, measures=["overall"], sensitive=[1], rules=None, seed=1, sanity=False)
+    assert alone["overall"].value == some["overall"].value
+
+
+def test_the_sensitive_column_that_is_kept_most_is_named() -> None:
+    data = np.random.default_rng(6).standard_normal((200, 3))
+    released = data.copy()
+    released[:, 0] = released[::-1, 0]
+    options = {"measures": ["sensitive_correlation"], "rules": None, "sanity": False, "seed": 1}
+    found = mv.assess(data, released, sensitive=[0], **options)["sensitive_correlation"]
+    assert found.value == pytest.approx(abs(np.corrcoef(data[:, 0], released[:, 0])[0, 1]), rel=1e-12)
+    whole = mv.assess(data, released, **options)["sensitive_correlation"]
+    assert (whole.value, whole.note) == (pytest.approx(1), "of column '1'")

@@ -33,7 +33,7 @@ from microveil.storage.disk_columns import Shelf
 Array = NDArray[np.float64]
 
 NAMES = ["wages", "profit", "export", "import", "stock", "rate"]
-SCORES = ["score_2", "score_3", "summary", "overall"]
+SCORES = ["score_2", "score_3", "summary", "overall", "overall_sensitive"]
 TAKEN = [*(name for name, gauge in measuring.GAUGES.items() if gauge.on_disk != "no"), *SCORES]
 QUICK = [name for name in TAKEN if name not in ("classifier_auc", "kendall_bias")]
 ALL = 10**6

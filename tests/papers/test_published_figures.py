@@ -21,10 +21,10 @@ from microveil.papers import (
     hsu_chen,
     published_items,
 )
-from microveil.papers.calvino_factor import CELLS, FAMILIES, ScoredConfiguration
+from microveil.papers.calvino_factor import CELLS, FAMILIES, Scored, ScoredConfiguration
 from microveil.papers.published import NotRunError, RunOptions
 from microveil.papers.reproduce import reproduce
-from microveil.papers.runs import in_processes
+from microveil.papers.runs import in_processes, once, releases
 from microveil.papers.sources import boston, keel
 
 ENTRIES = published_items()
@@ -191,36 +191,46 @@ def test_what_the_text_says_of_figure_4_is_held_against_the_best() -> None:
     assert not any(calvino_factor.claims_of_best(turned))
 
 
-def test_overall_is_expression_4_with_the_measures_selectivity() -> None:
+def test_the_score_is_that_of_assess_and_the_sensitive_column_is_looked_at() -> None:
     data = calvino_factor._simulated(0.4, 0.5)
-    task = ScoredConfiguration(data, 0, "pca", {"components": 1, "exact": False}, 1, 3)
-    release = mv.protect(data, "pca", components=1, exact=False, seed=3, rules=None)
-    released, kept = calvino_factor._selected(task, release)
-    assert (released == release.data).all()
-    figures = mv.assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)
-    selective = selectivity(*(Matrix.from_array(side) for side in (data, released)), sensitive=[0])
-    expected = (4 * figures["summary"].value + 2 * selective.value) / 6
-    assert calvino_factor._overall(data, 0, released, kept) == pytest.approx(expected, rel=1e-9)
+    found = calvino_factor._scored(ScoredConfiguration(data, 0, "pca", {"components": 1, "exact": False}, 1, 3))
+    (release,) = releases(data, "pca", once(3), components=1, exact=False)
+    ids = ["summary", "selectivity"]
+    figures = mv.assess(data, release.data, measures=ids, rules=None, seed=0, sanity=False)
+    selective = selectivity(*(Matrix.from_array(side) for side in (data, release.data)), sensitive=[0])
+    assert found.scores == [pytest.approx((4 * figures["summary"].value + 2 * selective.value) / 6, rel=1e-9)]
+    assert found.kept == [pytest.approx(abs(np.corrcoef(data[:, 0], release.data[:, 0])[0, 1]), rel=1e-9)]
 
 
-def test_nothing_altered_scores_as_the_paper_says() -> None:
+def test_nothing_altered_scores_as_the_paper_says_and_wins_nowhere() -> None:
     """Total utility and no protection is a summary of 0.5; the sensitive column alone is not selective."""
     data = calvino_factor._simulated(0.4, 0.5)
     nothing = {"FA": [("factor", {"select": [99], "rest": "keep"})]}
     found = calvino_factor._best({"row": (data, 0, nothing)}, QUIET)
-    assert found["row", "FA"] == [pytest.approx((4 * 0.5 + 2 / 5) / 6, abs=1e-3)]
+    assert found["row", "FA"].scores == [pytest.approx((4 * 0.5 + 2 / 5) / 6, abs=1e-3)]
+    assert not found["row", "FA"].protects
+
+
+def test_a_configuration_that_leaves_the_sensitive_column_is_best_only_where_none_protects() -> None:
+    idle, real = Scored([0.1, 0.1], [1.0, 1.0]), Scored([0.3, 0.3], [0.5, 0.4])
+    assert min(idle, real, key=lambda one: one.rank) is real
+    best = {("row", "PCA"): real, ("row", "FA"): idle, ("row", "M-AGG"): idle}
+    assert calvino_factor.winner_of(best, "row") == "PCA"
+    assert calvino_factor.winner_of({**best, ("row", "PCA"): idle}, "row") == "none"
+    near = Scored([0.2, 0.35], [0.5, 0.4])
+    assert calvino_factor.winner_of({**best, ("row", "FA"): near}, "row") == "tie"
+    far = Scored([0.2, 0.21], [0.5, 0.4])
+    assert calvino_factor.winner_of({**best, ("row", "FA"): far}, "row") == "FA"
 
 
 def test_microaggregation_alters_the_sensitive_column_only() -> None:
     data = calvino_factor._simulated(0.4, 0.5)
     release = mv.protect(data, "microaggregate_noise", group_size=3, seed=1, rules=None)
     task = ScoredConfiguration(data, 2, "microaggregate_noise", {}, 1, 1)
-    released, kept = calvino_factor._selected(task, release)
+    released = calvino_factor._released(task, release)
     others = [0, 1, 3, 4]
     assert (released[:, others] == data[:, others]).all()
     assert (released[:, 2] == release.data[:, 2]).all()
-    assert kept[others].tolist() == [1] * 4
-    assert kept[2] == pytest.approx(np.corrcoef(data[:, 2], released[:, 2])[0, 1])
 
 
 def test_simulated_columns_have_exactly_the_correlations_asked_for() -> None:
@@ -233,8 +243,15 @@ def test_simulated_columns_have_exactly_the_correlations_asked_for() -> None:
 
 def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
     falling, flat = np.linspace(0.4, 0.1, len(calvino_factor.CORRELATIONS)), np.full(5, 0.35)
-    assert all(calvino_factor.claims_of_pair({"PCA": flat, "FA": falling, "M-AGG": flat}))
-    assert not any(calvino_factor.claims_of_pair({"PCA": falling, "FA": flat, "M-AGG": falling}))
+    shown = calvino_factor.claims_of_pair
+    assert all(shown({"PCA": flat, "FA": falling, "M-AGG": flat}, [False, False, True, True, True]))
+    assert not any(shown({"PCA": falling, "FA": flat, "M-AGG": falling}, [True, True, True, True, False]))
+
+    def claims_of(grids: dict[str, dict[tuple[float, float], float]]) -> list[bool]:
+        return calvino_factor.claims_of_grid(
+            grids, {cell: min(FAMILIES, key=lambda name: grids[name][cell]) for cell in CELLS}
+        )
+
     # By low within and low between; M-AGG has its own best where PCA wins.
     scores = {
         "PCA": {(False, True): 0.1},
@@ -242,12 +259,12 @@ def test_what_the_text_says_of_figures_5_and_6_is_held_against_grids() -> None:
         "M-AGG": {(False, True): 0.2, (True, True): 0.3},
     }
     cookbook = {name: {(w, b): scores[name].get((w < 0.5, b < 0.4), 0.5) for w, b in CELLS} for name in FAMILIES}
-    assert all(calvino_factor.claims_of_grid(cookbook))
+    assert all(claims_of(cookbook))
     turned = {name: {cell: -score for cell, score in grid.items()} for name, grid in cookbook.items()}
-    assert not any(calvino_factor.claims_of_grid(turned))
+    assert not any(claims_of(turned))
     for name in FAMILIES:  # one that is always the best wins where it should, and the others nowhere
         grids = {other: dict.fromkeys(CELLS, float(other != name)) for other in FAMILIES}
-        assert calvino_factor.claims_of_grid(grids)[3:] == [other == name for other in FAMILIES]
+        assert claims_of(grids)[3:] == [other == name for other in FAMILIES]
     assert all(calvino_factor.claims_of_tarragona(["PCA", "M-AGG"], [0.6, 0.4]))
     assert not calvino_factor.claims_of_tarragona(["M-AGG", "PCA"], [0.6, 0.4])[1]
     assert not any(calvino_factor.claims_of_tarragona(["FA", "PCA"], [0.6, 0.4]))

@@ -58,7 +58,7 @@ def test_figures_are_those_of_releases_one_by_one() -> None:
 def test_risk_is_that_of_sensitive_columns_and_scores_are_made_of_both() -> None:
     parts = ["propensity_2", "pil", "dbrl", "interval_disclosure"]
     study = compared(methods=["pca"], measures=["score_2", *parts], sensitive=[0, 1])
-    assert study.measures == ["score_2", *parts, "worst_attack"]
+    assert study.measures == ["score_2", *parts, "sensitive_correlation", "worst_attack"]
     for found in study.figures["pca"]:
         assert found["score_2"] == pytest.approx(np.mean([found[part] for part in parts]), rel=1e-12)
 
@@ -112,6 +112,25 @@ def test_the_best_keeps_the_limit_in_nearly_every_release() -> None:
     assert study.best({"dbrl": 0.06}, use="mean") == "middle"
     assert study.best({"dbrl": 0.001}) is None
     assert study.best({"dbrl": 0.3, "pil": 0.15}, loss="dbrl") == "useful"
+
+
+def test_a_method_that_leaves_a_sensitive_column_is_in_no_ranking_however_little_it_loses() -> None:
+    idle = ("rank_swap", {"confidential": [2], "rank_window": 0.02})
+    methods = {"others": idle, "ipso": ("ipso", {"confidential": [0], "public": [1, 2]})}
+    study = compared(methods=methods, sensitive=[0], repeats=2)
+    assert study.unprotected == {"others": pytest.approx(1.0)}
+    assert study.summary("others", "pil").mean < study.summary("ipso", "pil").mean
+    assert study.ranked({"dbrl": 1.0}) == ["ipso"] == study.frontier(risk="dbrl")
+    assert study.best({"dbrl": 1.0}) == "ipso"
+    assert study.to_dict()["unprotected"] == study.unprotected
+    assert not compared(methods=methods, repeats=2).unprotected  # nobody said what is to be hidden
+
+
+@pytest.mark.parametrize(("kept", "out"), [([0.89, 0.91], False), ([0.89, 0.92], True)])
+def test_the_mean_correlation_of_the_releases_decides(kept: list[float], out: bool) -> None:
+    figures = {"one": [{"dbrl": 0.0, "pil": 0.1, "sensitive_correlation": value} for value in kept]}
+    study = Study({"one": ("noise", {})}, figures, {}, {})
+    assert (study.best({"dbrl": 1.0}) is None) == out
 
 
 def with_an_infinite_figure() -> Study:

@@ -95,6 +95,23 @@ def test_the_cookbook_speaks_of_sensitive_columns(
     assert found.study.summary("ipso", "dbrl").mean < 0.2
 
 
+def test_what_leaves_the_sensitive_column_is_never_advised_and_the_reasons_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = importlib.import_module("microveil.studies.recommend")
+    monkeypatch.setattr(module, "MEASURES", ("dbrl", "pil"))
+    idle = [("noise", {"confidential": ["tax", "rent"]})]
+    monkeypatch.setattr(module, "selective", lambda chosen, _: {"noise": idle, "ipso": [("ipso", {})]})
+    found = mv.recommend(firms(), sensitive=["income"], limit={"dbrl": 1.0}, seed=1, repeats=2, workers=1)
+    assert found.method == "ipso"
+    assert found.smallest_dose == {"noise": None, "ipso": "ipso"}
+    assert any("noise is left out: a sensitive column keeps a correlation of 1.00" in one for one in found.reasons)
+    monkeypatch.setattr(module, "selective", lambda chosen, _: {"noise": idle})
+    alone = mv.recommend(firms(), sensitive=["income"], limit={"dbrl": 1.0}, seed=1, repeats=2, workers=1)
+    assert alone.method is None
+    assert "nearest" not in alone.reasons[0]
+
+
 @pytest.mark.usefixtures("few")
 def test_advice_is_for_the_run_that_has_the_same_roles() -> None:
     data = firms()

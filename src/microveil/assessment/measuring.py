@@ -278,35 +278,45 @@ def take(
     speak; names take the place of the numbers.
     """
     hidden = _sensitive_alone(both)
-    needed = list(dict.fromkeys([*parts_of(ids), *(name for name in known if name == CLEAR)]))
-    taken: dict[str, Measure] = {}
+    whole = [name for name in ids if name in SCORES and SCORES[name].of_whole and hidden is not both]
+    needed = [*parts_of(name for name in ids if name not in whole), *(name for name in known if name == CLEAR)]
+    tasks = {(name, False): both if name not in RISKS or _by_column(name) else hidden for name in needed}
+    # Risks of all columns, for scores that are about these; what is not about sensitive columns is measured once.
+    tasks |= {(name, name in RISKS and not _by_column(name)): both for name in parts_of(whole)}
+    taken: list[dict[str, Measure]] = [{}, {}]
     skipped: dict[str, str] = {}
-    for number, name in enumerate(needed):
-        tell(name, number / len(needed))
-        by_column = GAUGES[name].takes("sensitive")
-        about = hidden if name in RISKS and not by_column else both
-        options: dict[str, Any] = {"sensitive": both.sensitive} if by_column else {}
-        if about.holdout is not None and GAUGES[name].takes("control"):
-            options["control"] = about.holdout
-        tables = about.original, _known_of(about, name)
-        # Of several releases, labels are those of the first, and cannot stand beside the numbers of all.
-        if both.labels is not None and GAUGES[name].takes("labels") and tables[1] is not about.union:
-            options["labels"] = both.labels
+    for number, ((name, of_whole), pair) in enumerate(tasks.items()):
+        tell(name, number / len(tasks))
         try:
-            if by_column and both.sensitive == ():
-                raise DataError("no column of numbers is sensitive")
             if both.reordered and GAUGES[name].paired:
                 raise DataError(both.reordered)
-            if name in known:
-                found = known[name]
-            elif limits is None:
-                found = figure_of(name, *tables, streams, **options)
-            else:
-                found = figure_on_disk(name, *tables, streams, limits, **options)
-            taken[name] = replace(found, note=_with_names(found.note, about.names))
+            found = known[name] if name in known and not of_whole else _figure(name, pair, both, streams, limits)
+            taken[of_whole][name] = replace(found, note=_with_names(found.note, pair.names))
         except DataError as error:
-            skipped[name] = _with_names(error.problem, about.names)
-    return with_scores(ids, taken, skipped)
+            skipped[name] = _with_names(error.problem, pair.names)
+    return with_scores(ids, taken[0], skipped, taken[1])
+
+
+def _by_column(name: str) -> bool:
+    """Is the measure told which columns are sensitive, and looks at the others as well?"""
+    return GAUGES[name].takes("sensitive")
+
+
+def _figure(name: str, about: Pair, both: Pair, streams: Streams, limits: DiskLimits | None) -> Measure:
+    """One figure (`name`) of the columns it is `about`; `both` are all; `limits` are for tables on a disk."""
+    gauge = GAUGES[name]
+    options: dict[str, Any] = {"sensitive": both.sensitive} if gauge.takes("sensitive") else {}
+    if gauge.takes("sensitive") and both.sensitive == ():
+        raise DataError("no column of numbers is sensitive")
+    if about.holdout is not None and gauge.takes("control"):
+        options["control"] = about.holdout
+    tables = about.original, _known_of(about, name)
+    # Of several releases, labels are those of the first, and cannot stand beside the numbers of all.
+    if both.labels is not None and gauge.takes("labels") and tables[1] is not about.union:
+        options["labels"] = both.labels
+    if limits is None:
+        return figure_of(name, *tables, streams, **options)
+    return figure_on_disk(name, *tables, streams, limits, **options)
 
 
 def _in_order(both: Pair, ids: Sequence[str], streams: Streams) -> tuple[Pair, dict[str, Measure]]:
@@ -351,14 +361,20 @@ def parts_of(ids: Iterable[str]) -> list[str]:
 
 
 def with_scores(
-    ids: Sequence[str], taken: Mapping[str, Measure], skipped: Mapping[str, str]
+    ids: Sequence[str],
+    taken: Mapping[str, Measure],
+    skipped: Mapping[str, str],
+    of_whole: Mapping[str, Measure],
 ) -> tuple[dict[str, Measure], dict[str, str]]:
-    """The figures asked for, scores among them, and the reasons for those that are not there."""
+    """The figures asked for, scores among them, and the reasons for those that are not there.
+
+    `taken` and `skipped` have what was measured and why not, `of_whole` the risks of all columns, by id.
+    """
     figures, reasons = dict(taken), dict(skipped)
     for name in (name for name in ids if name in SCORES):
         lacking = next((part for part in SCORES[name].parts if part in skipped), None)
         if lacking is None:
-            figures[name] = SCORES[name](taken)
+            figures[name] = SCORES[name]({**taken, **of_whole} if SCORES[name].of_whole else taken)
         else:
             reasons[name] = f"it needs {lacking}: {skipped[lacking]}"
     if WORST in ids:

@@ -20,6 +20,7 @@ from microveil.papers.sources import tarragona
 from microveil.release.release import Release
 from microveil.studies.columns import correlation_structure
 from microveil.studies.compare import Methods
+from microveil.studies.study import KEPT, UNPROTECTED
 
 RECORDS = 500
 CORRELATIONS = (0.05, 0.2, 0.5, 0.8, 0.95)
@@ -169,42 +170,60 @@ class ScoredConfiguration(NamedTuple):
     seed: int | None
 
 
-def _overall(data: Array, column: int, released: Array, kept: Array) -> float:
-    """Expression (4): the four parts of `summary`, and twice the selectivity, from the correlations that were kept.
+class Scored(NamedTuple):
+    """The score `overall` of every release, and the correlation of the sensitive column with its original."""
 
-    `data` and `released` are records x columns, `kept` has a correlation for each column.
-    """
-    summary = assess(data, released, measures=["summary"], rules=None, seed=0, sanity=False)["summary"].value
-    indices = 1 - kept
-    indices[column] = kept[column]
-    return (4 * summary + 2 * float(indices.mean())) / 6
+    scores: Sequence[float]
+    kept: Sequence[float]
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """What is least in the best configuration: those that leave the column nearly as it was come last."""
+        return not self.protects, float(np.mean(self.scores))
+
+    @property
+    def protects(self) -> bool:
+        """Is the column another one? The rule of `compare` and `recommend`."""
+        return float(np.mean(self.kept)) <= UNPROTECTED
+
+    def beats(self, other: Scored) -> bool:
+        """Does it protect, and is its score lower by three standard errors, unless the other does not protect?"""
+        apart = float(np.mean(other.scores) - np.mean(self.scores))
+        return self.protects and (not other.protects or apart > 3 * np.hypot(self.error, other.error))
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean score."""
+        return float(np.std(self.scores, ddof=1) / np.sqrt(len(self.scores))) if len(self.scores) > 1 else 0.0
 
 
-def _selected(task: ScoredConfiguration, release: Release) -> tuple[Array, Array]:
-    """The released table, and |correlations| of its columns with the original's; a dose is one minus that.
-
-    Of microaggregation, only the sensitive column is taken over, also where groups are made of all columns.
-    """
-    columns = [task.column] if task.method == GROUPS else [int(name) for name in release.dose]
-    released, kept = task.data.copy(), np.ones(task.data.shape[1])
-    for column in columns:
-        released[:, column] = release.data[:, column]
-        kept[column] = abs(1 - release.dose[str(column)].achieved)
-    return released, kept
+def _released(task: ScoredConfiguration, release: Release) -> Array:
+    """The released table. Of microaggregation only the sensitive column is taken, also where groups are of all."""
+    if task.method != GROUPS:
+        return release.data
+    released = task.data.copy()
+    released[:, task.column] = release.data[:, task.column]
+    return released
 
 
-def _scored(task: ScoredConfiguration) -> list[float]:
-    """The score of every release; none where the configuration has nothing to alter."""
+def _scored(task: ScoredConfiguration) -> Scored:
+    """The scores of a configuration; where it has nothing to alter, the release is the original."""
     options = replace(once(task.seed), repeats=task.repeats)
     try:
-        made = list(releases(task.data, task.method, options, **task.parameters))
+        made = [_released(task, one) for one in releases(task.data, task.method, options, **task.parameters)]
     except MicroveilError:
-        return []
-    return [_overall(task.data, task.column, *_selected(task, one)) for one in made]
+        made = [task.data]
+    asked = {"measures": ["overall", KEPT], "sensitive": [task.column], "rules": None, "seed": 0, "sanity": False}
+    judged = [assess(task.data, one, **asked) for one in made]
+    return Scored(*([one[name].value for one in judged] for name in ("overall", KEPT)))
 
 
-def _best(tables: Mapping[str, tuple[Array, int, Families]], options: RunOptions) -> dict[Place, list[float]]:
-    """By table and family the scores of the configuration that is best on average.
+Best = Mapping[Place, Scored]
+"""The configuration that is best on average, by row and family."""
+
+
+def _best(tables: Mapping[str, tuple[Array, int, Families]], options: RunOptions) -> Best:
+    """The best of each family, of those that protect if any do.
 
     `tables` has the data (records x columns), the sensitive column and the families to try, by row.
     """
@@ -213,14 +232,25 @@ def _best(tables: Mapping[str, tuple[Array, int, Families]], options: RunOptions
         for family, configurations in families.items():
             places += [(row, family)] * len(configurations)
             tasks += [ScoredConfiguration(data, column, *one, options.repeats, options.seed) for one in configurations]
-    best: dict[Place, list[float]] = {}
-    for place, scores in zip(places, in_processes(_scored, tasks, options), strict=True):
-        if scores and (place not in best or np.mean(scores) < np.mean(best[place])):
-            best[place] = scores
-    for row, family in set(places) - set(best):  # where no configuration alters anything, the release is the original
-        data, column, _ = tables[row]
-        best[row, family] = [_overall(data, column, data, np.ones(data.shape[1]))]
+    best: dict[Place, Scored] = {}
+    for place, found in zip(places, in_processes(_scored, tasks, options), strict=True):
+        best[place] = min(best.get(place, found), found, key=lambda one: one.rank)
     return best
+
+
+def _figures(best: Best) -> dict[Place, Sequence[float]]:
+    """Scores, and beside them the correlation that is left of the sensitive column."""
+    scores: dict[Place, Sequence[float]] = {place: found.scores for place, found in best.items()}
+    return scores | {(row, f"{family}: correlation"): found.kept for (row, family), found in best.items()}
+
+
+def winner_of(best: Best, row: str) -> str:
+    """The family that beats the others; "tie" where none does, "none" where none protects."""
+    found = {name: best[row, name] for name in FAMILIES}
+    if not any(one.protects for one in found.values()):
+        return "none"
+    winners = (name for name in found if all(found[name].beats(found[other]) for other in found if other != name))
+    return next(winners, "tie")
 
 
 def _families(data: Array, column: int, most: int, extractions: Sequence[Mapping[str, str]] = ({},)) -> Families:
@@ -254,19 +284,23 @@ def selective_pair(options: RunOptions) -> Found:
     """Scores by the correlation of two columns."""
     data = {row_of(correlation): pair(correlation) for correlation in CORRELATIONS}
     extractions: list[dict[str, str]] = [{}, {"extraction": "ml"}]
-    values = _best({row: (table, 0, _families(table, 0, 2, extractions)) for row, table in data.items()}, options)
-    curves = {name: np.array([np.mean(values[row, name]) for row in data]) for name in FAMILIES}
-    return Found(values, claims=claims_of_pair(curves))
+    best = _best({row: (table, 0, _families(table, 0, 2, extractions)) for row, table in data.items()}, options)
+    curves = {name: np.array([np.mean(best[row, name].scores) for row in data]) for name in FAMILIES}
+    better = [best[row, "FA"].beats(best[row, "PCA"]) for row in data]
+    return Found(_figures(best), claims=claims_of_pair(curves, better))
 
 
-def claims_of_pair(curves: Mapping[str, Array]) -> list[bool]:
-    """Curves have a mean for each correlation. Less affected: the mean moves less than half as much."""
+def claims_of_pair(curves: Mapping[str, Array], better: Sequence[bool]) -> list[bool]:
+    """Curves have a mean for each correlation. Less affected: the mean moves less than half as much.
+
+    `better` says for each correlation whether FA beats PCA.
+    """
     pca, fa, groups = (curves[name] for name in FAMILIES)
     medium = np.array(CORRELATIONS) >= 0.5
     return [
         bool(np.ptp(groups) < np.ptp(fa) / 2),
         bool(np.ptp(pca) < np.ptp(fa) / 2),
-        bool((fa < pca)[medium].all()),
+        bool(np.array(better)[medium].all()),
     ]
 
 
@@ -311,19 +345,20 @@ def selective_grid(options: RunOptions) -> Found:
     """Scores by the correlations within and between."""
     rows = {cell: f"within {cell[0]:g}, between {cell[1]:g}" for cell in CELLS}
     data = {row: _simulated(*cell) for cell, row in rows.items()}
-    values = _best({row: (table, 0, _families(table, 0, COLUMNS)) for row, table in data.items()}, options)
-    grids = {name: {cell: float(np.mean(values[row, name])) for cell, row in rows.items()} for name in FAMILIES}
-    return Found(values, claims=claims_of_grid(grids))
+    best = _best({row: (table, 0, _families(table, 0, COLUMNS)) for row, table in data.items()}, options)
+    grids = {name: {cell: float(np.mean(best[row, name].scores)) for cell, row in rows.items()} for name in FAMILIES}
+    winners = {cell: winner_of(best, row) for cell, row in rows.items()}
+    return Found(_figures(best), claims=claims_of_grid(grids, winners))
 
 
-def claims_of_grid(grids: Mapping[str, Mapping[GridCell, float]]) -> list[bool]:
-    """A method is best where its own mean is lowest, and wins where it is lower than that of the others."""
+def claims_of_grid(grids: Mapping[str, Mapping[GridCell, float]], winners: Mapping[GridCell, str]) -> list[bool]:
+    """A method is best where its own mean is lowest (`grids`, by method), and wins where it beats the others."""
 
     def at(low_within: bool, low_between: bool) -> list[GridCell]:
         return [c for c in CELLS if (c[0] in LOW_WITHIN) == low_within and (c[1] in LOW_BETWEEN) == low_between]
 
     def wins(name: str, cells: list[GridCell]) -> bool:
-        return all(min(FAMILIES, key=lambda other: grids[other][cell]) == name for cell in cells)
+        return all(winners[cell] == name for cell in cells)
 
     best = {name: min(CELLS, key=lambda cell: grids[name][cell]) for name in FAMILIES}
     return [
@@ -344,13 +379,15 @@ def selective_tarragona(options: RunOptions, *, most_components: int) -> Found:
     data = tarragona()
     rows = [f"V{number}" for number in range(1, data.shape[1] + 1)]
     structure = [correlation_structure(data, [column]) for column in range(len(rows))]
-    values = _best(
+    best = _best(
         {row: (data, column, _families(data, column, most_components)) for column, row in enumerate(rows)}, options
     )
-    winners = [min(FAMILIES, key=lambda name: float(np.mean(values[row, name]))) for row in rows]
+    winners = [winner_of(best, row) for row in rows]
+    values = _figures(best)
     for row, (between, within) in zip(rows, structure, strict=True):
         values |= {(row, "between"): [between], (row, "within"): [within]}
-    return Found(values, claims=claims_of_tarragona(winners, [between for between, _ in structure]))
+    counts = {("winners", name): [float(winners.count(name))] for name in (*FAMILIES, "tie", "none")}
+    return Found({**values, **counts}, claims=claims_of_tarragona(winners, [between for between, _ in structure]))
 
 
 def claims_of_tarragona(winners: Sequence[str], between: Sequence[float]) -> list[bool]:

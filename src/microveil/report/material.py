@@ -45,6 +45,10 @@ class Compared(Protocol):
     def measures(self) -> list[str]:
         """The measures that were taken."""
 
+    @property
+    def unprotected(self) -> Mapping[str, float]:
+        """The methods that leave a sensitive column nearly as it was."""
+
     def summary(self, label: str, measure: str) -> Any:
         """A measure of a method, over its releases."""
 

@@ -232,7 +232,9 @@ def _map(rows: list[Row]) -> Spec:
     """A point for each method, with lines that hold most of its releases, and its name."""
     x = _amount("risk", title=f"risk: {rows[0]['risk_name']}")
     y = _amount("loss", title=f"loss: {rows[0]['loss_name']}")
-    coloured = {"color": _colours("place", {"on the frontier": BLUE, "beaten by another": GREY})}
+    colours = {"on the frontier": BLUE, "beaten by another": GREY}
+    colours |= {row["place"]: ORANGE for row in rows if row["place"] not in colours}
+    coloured = {"color": _colours("place", colours)}
     marks = [
         _mark("rule", {"x": _amount("risk_low"), "x2": {"field": "risk_high"}, "y": y, **coloured}),
         _mark("rule", {"x": x, "y": _amount("loss_low"), "y2": {"field": "loss_high"}, **coloured}),

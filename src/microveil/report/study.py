@@ -12,6 +12,9 @@ WORST_ATTACK = "worst_attack"
 LOSS = "pil"
 """What the map shows where it was measured; else the first measure of its kind that was."""
 
+UNPROTECTED = "a sensitive column is left as it was"
+"""Why a method is on no frontier."""
+
 NO_STUDY = "methods were not compared: pass release.report(..., study=mv.compare(data, methods))"
 
 
@@ -52,10 +55,12 @@ def map_axes(study: Compared, risk: str | None = None, loss: str | None = None) 
 
 
 def _rejected(study: Compared, axes: tuple[str, str], frontier: list[str]) -> dict[str, str]:
-    """Methods that are beaten, each with one of the frontier that is no worse in both."""
+    """Methods that are beaten, each with one of the frontier that is no worse in both; and those that do not count."""
     points = {label: tuple(_cost(study, label, measure) for measure in axes) for label in study.figures}
     return {
-        label: next(
+        label: UNPROTECTED
+        if label in study.unprotected
+        else next(
             (one for one in frontier if all(a <= b for a, b in zip(points[one], mine, strict=True))), "several together"
         )
         for label, mine in points.items()
@@ -82,14 +87,14 @@ def map_picture(study: Compared | None, risk: str | None = None, loss: str | Non
 
 
 def _points(study: Compared, axes: tuple[str, str]) -> list[Row]:
-    frontier = study.frontier(*axes)
+    frontier, places = study.frontier(*axes), dict.fromkeys(study.unprotected, UNPROTECTED)
     rows = []
     for label in study.figures:
         risk, loss = (study.summary(label, measure) for measure in axes)
         rows.append(
             {
                 "label": label,
-                "place": "on the frontier" if label in frontier else "beaten by another",
+                "place": "on the frontier" if label in frontier else places.get(label, "beaten by another"),
                 "risk_name": axes[0],
                 "risk": risk.mean,
                 "risk_low": risk.mean if risk.low is None else risk.low,

@@ -29,7 +29,7 @@ from microveil.protection.in_memory import protect
 from microveil.release.release import Release
 from microveil.studies.columns import protected_columns
 from microveil.studies.store import Store
-from microveil.studies.study import LOSS, WORST, Study, is_table
+from microveil.studies.study import KEPT, LOSS, WORST, Study, is_table
 from microveil.studies.workers import run_tasks
 
 Progress = Callable[[str, float], None]
@@ -82,6 +82,7 @@ def compare(data: Any, methods: Given, *, progress: Progress | None = None, **op
     asked = Compare.checked({**options, "methods": methods})
     candidates = _labelled(asked.methods)
     ids = measures_of_numbers(asked.measures)
+    ids = ids if asked.sensitive is None else list(dict.fromkeys([*ids, KEPT]))
     roles = {name: getattr(asked, name) for name in (*ROLES, "rules")}
     study_key = _hash(fingerprint(data), json.dumps(_identity([roles, asked.sensitive])), sorted(ids))
     fixed = {

@@ -10,7 +10,7 @@ from microveil.core.errors import ParameterError
 from microveil.options import Compare, Recommend, declared_by
 from microveil.studies.columns import correlation_structure, numeric_columns, protected_columns
 from microveil.studies.compare import ROLES, Progress, compare, label_of, measures_for
-from microveil.studies.study import FEWEST, LOSS, WORST, Study, Summary, without_tables
+from microveil.studies.study import FEWEST, LOSS, UNPROTECTED, WORST, Study, Summary, without_tables
 
 LIMIT = {WORST: 0.02}
 """What an attack may gain over chance, where nothing is said: one record in fifty."""
@@ -194,8 +194,13 @@ def _reasons(
     sides = {name: "at least" if study.better(name) == "high" else "at most" for name in limit}
     limits = ", ".join(f"{name.replace('_', ' ')} {sides[name]} {most:g}" for name, most in limit.items())
     often = _often(study)
+    left_out = [
+        f"{label} is left out: a sensitive column keeps a correlation of {kept:.2f} with its original, and more than "
+        f"{UNPROTECTED:g} is no protection"
+        for label, kept in study.unprotected.items()
+    ]
     if not order:
-        return [f"no method keeps {limits} in {often}{_nearest(study, limit)}", why_cookbook]
+        return [f"no method keeps {limits} in {often}{_nearest(study, limit)}", why_cookbook, *left_out]
     chosen, loss = order[0], study.summary(order[0], LOSS)
     spread = "" if loss.mean_low is None else f" [{loss.mean_low:.3f}, {loss.mean_high:.3f}]"
     found = [
@@ -206,7 +211,7 @@ def _reasons(
         found.append(f"next comes {order[1]} with {LOSS} {study.summary(order[1], LOSS).mean:.3f}")
     agree = not cookbook or chosen.split()[0] == cookbook
     found.append(why_cookbook + ("" if agree else f"; measured on this table, {_against(study, cookbook, order)}"))
-    return [*found, *(f"{label} could not be applied: {reason}" for label, reason in study.failed.items())]
+    return [*found, *left_out, *(f"{label} could not be applied: {reason}" for label, reason in study.failed.items())]
 
 
 def _often(study: Study) -> str:
@@ -221,7 +226,9 @@ def _nearest(study: Study, limit: Mapping[str, float]) -> str:
     """Who comes nearest to the first limit."""
     measure = next(iter(limit))
     sign = -1 if study.better(measure) == "high" else 1
-    worst = {label: study.worst(label, measure) for label in study.figures if study.has(label, measure)}
+    out = study.unprotected
+    there = [label for label in study.figures if study.has(label, measure) and label not in out]
+    worst = {label: study.worst(label, measure) for label in there}
     nearest = min(worst, key=lambda label: sign * worst[label], default=None)
     return "" if nearest is None else f"; nearest comes {nearest} ({worst[nearest]:.3g})"
 
@@ -233,4 +240,6 @@ def _against(study: Study, cookbook: str, order: Sequence[str]) -> str:
     if within:
         loss = study.summary(within[0], LOSS).mean
         return f"{within[0]} keeps the limit too, but loses more ({LOSS} {loss:.3f})"
+    if own and set(own) <= set(study.unprotected):
+        return f"{cookbook} does not protect the sensitive columns"
     return f"{cookbook} does not keep the limit" if own else f"{cookbook} could not be applied"

@@ -27,6 +27,10 @@ WORST = "worst_attack"
 LOSS = "pil"
 """What is least in the best method, where nothing else is asked for."""
 
+KEPT, UNPROTECTED = "sensitive_correlation", 0.9
+"""Where it is measured, a method that leaves more of a sensitive column than this, on the average of its releases, does
+not protect what it was asked to: it is in no ranking, however little it loses."""
+
 FEWEST = 5
 """Releases from which on it is said where releases lie; that one or two agree says nothing."""
 
@@ -114,6 +118,13 @@ class Study:
         found = {label: [name for name in names if not self.has(label, name)] for label in self.figures}
         return {label: names for label, names in found.items() if names}
 
+    @property
+    def unprotected(self) -> dict[str, float]:
+        """The methods that leave a sensitive column nearly as it was, with its mean correlation with the original."""
+        measured = [label for label in self.figures if KEPT in self.measures and self.has(label, KEPT)]
+        found = {label: self.summary(label, KEPT).mean for label in measured}
+        return {label: mean for label, mean in found.items() if mean > UNPROTECTED}
+
     def to_frame(self) -> Any:
         """One row per method and measure, as a frame of the kind that was studied (polars for arrays)."""
         rows = self.summaries()
@@ -128,6 +139,7 @@ class Study:
             },
             "figures": [vars(row) for row in self.summaries()],
             "missing": self.missing,
+            "unprotected": self.unprotected,
             "failed": dict(self.failed),
         }
 
@@ -137,11 +149,14 @@ class Study:
         return {WORST, LOSS} <= set(self.measures)
 
     def frontier(self, risk: str = WORST, loss: str = LOSS) -> list[str]:
-        """The methods that no other beats in both risk and loss (the Pareto set), from the safest on."""
+        """The methods that no other beats in both risk and loss (the Pareto set), from the safest on.
+
+        Those that do not protect what they were asked to are left out (`unprotected`).
+        """
         self._check_measures(risk, loss)
         points = {
             label: (self._cost(label, risk), self._cost(label, loss))
-            for label in self.figures
+            for label in self._protecting
             if self.has(label, risk) and self.has(label, loss)
         }
         kept = [label for label, mine in points.items() if not any(_dominates(one, mine) for one in points.values())]
@@ -162,7 +177,7 @@ class Study:
         return next(iter(self.ranked(limit, loss, use=use)), None)
 
     def ranked(self, limit: Mapping[str, float], loss: str = LOSS, *, use: str = "high") -> list[str]:
-        """The methods that keep every limit, from the least loss on.
+        """The methods that protect what they were asked to (see `unprotected`) and keep every limit, least loss first.
 
         A limit is held against the upper end of where releases lie (`use="high"`), because it is one release that will
         be published; where they are too few for that, against the worst of them. "mean" holds it against the mean.
@@ -172,10 +187,15 @@ class Study:
         self._check_measures(*limit, loss)
         met = [
             label
-            for label in self.figures
+            for label in self._protecting
             if self.has(label, loss) and all(self._within(label, measure, most, use) for measure, most in limit.items())
         ]
         return sorted(met, key=lambda label: self._cost(label, loss))
+
+    @property
+    def _protecting(self) -> list[str]:
+        left_out = self.unprotected
+        return [label for label in self.figures if label not in left_out]
 
     def _within(self, label: str, measure: str, most: float, use: str) -> bool:
         if not self.has(label, measure):

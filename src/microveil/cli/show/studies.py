@@ -33,6 +33,9 @@ def study(found: Study, limit: Mapping[str, float], best: str | None) -> None:
         console.print(f"[yellow]No release:[/yellow] {escape(label)} ({escape(reason)})")
     for label, names in found.missing.items():
         console.print(f"[yellow]Infinite or missing:[/yellow] {escape(', '.join(names))} of {escape(label)}")
+    for label, kept in found.unprotected.items():
+        said = f"{label} (a sensitive column keeps a correlation of {kept:.2f} with its original)"
+        console.print(f"[yellow]Not protected, in no ranking:[/yellow] {escape(said)}")
     if found.has_map:
         console.print(f"[bold]Beaten by no other in risk and loss:[/bold] {escape(', '.join(found.frontier()))}")
     if limit:

@@ -17,6 +17,7 @@ from microveil.measures.utility.distances import (
     norm_max_row,
     norm_sum,
     selectivity,
+    sensitive_correlation,
     vector_correlation,
     wasserstein_gaussian,
 )
@@ -34,7 +35,7 @@ from microveil.measures.utility.moments import (
 )
 from microveil.measures.utility.propensity import classifier_auc, propensity_2, propensity_3
 from microveil.measures.utility.regression import ci_overlap, regression_fit
-from microveil.measures.utility.score import Score, overall, score_2, score_3, summary
+from microveil.measures.utility.score import Score, overall, overall_sensitive, score_2, score_3, summary
 from microveil.measures.utility.spectrum import eigen_decay
 from microveil.measures.utility.trained import train_on_release
 
@@ -78,7 +79,8 @@ MEASURES = registry(
     between_correlation,
     within_correlation,
     selectivity,
+    sensitive_correlation,
 )
 
 # Figures made of other figures, of both rooms; a new one is a line in score.py and one here.
-SCORES: dict[str, Score] = {score.id: score for score in (score_2, score_3, summary, overall)}
+SCORES: dict[str, Score] = {score.id: score for score in (score_2, score_3, summary, overall, overall_sensitive)}

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.errors import ParameterError
+from microveil.core.errors import DataError, ParameterError
 from microveil.core.linalg import rank_of, sorted_eigen, square_root
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
@@ -201,14 +201,38 @@ def selectivity(original: Matrix, released: Matrix, *, sensitive: Sequence[int] 
     1 if nothing was done. Parts have the mean of |cor| of either kind. With two columns that correlate it is near one
     half for every method that exchanges components, so it cannot tell them apart there. No sampling is involved.
     """
+    hidden, others = _kept(original, released, sensitive)
+    groups = {"sensitive": list(hidden.values()), "others": list(others.values())}
+    indices = [*groups["sensitive"], *(1 - value for value in groups["others"])]
+    parts = {name: float(np.mean(values)) for name, values in groups.items() if values}
+    return Estimate(float(np.mean(indices)), parts=parts)
+
+
+@gauge(
+    "largest absolute correlation of a sensitive column with its original: near 1, it was not protected",
+    paired=True,
+    on_disk="passes",
+)
+def sensitive_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
+    """max |cor(x, x')| over the sensitive columns (by default all).
+
+    A method that leaves a column as it is has the best figures of utility, and a good `selectivity` if most columns are
+    public. So `compare` and `recommend` leave out of their rankings what is above .9 here. No sampling is involved.
+    """
+    hidden, _ = _kept(original, released, sensitive)
+    if not hidden:
+        raise DataError("every sensitive column is constant", "there is nothing to protect in them")
+    largest = max(hidden, key=lambda j: hidden[j])
+    return Estimate(hidden[largest], note=f"of column {largest} (from 0)")
+
+
+def _kept(
+    original: Matrix, released: Matrix, sensitive: Sequence[int] | None
+) -> tuple[dict[int, float], dict[int, float]]:
+    """|cor(x, x')| by the number of the column, of sensitive columns (by default all) and of the others."""
     width = original.shape[1]
     check_sensitive(sensitive, width)
     chosen = set(range(width)) if sensitive is None else set(sensitive)
     kept = {j: abs(cell_correlation(original.columns[j], released.columns[j])) for j in scales(original, needed=True)}
-    groups = {
-        "sensitive": [value for j, value in kept.items() if j in chosen],
-        "others": [value for j, value in kept.items() if j not in chosen],
-    }
-    indices = [*groups["sensitive"], *(1 - value for value in groups["others"])]
-    parts = {name: float(np.mean(values)) for name, values in groups.items() if values}
-    return Estimate(float(np.mean(indices)), parts=parts)
+    first, second = ({j: value for j, value in kept.items() if (j in chosen) == of} for of in (True, False))
+    return first, second

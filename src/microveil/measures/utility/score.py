@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from microveil.core.errors import ParameterError
 from microveil.measures.base import Better, Cost, Kind, Measure, MeasureInfo
@@ -24,6 +24,8 @@ class Score(MeasureInfo):
     paired: bool = True
     weights: tuple[float, ...] = ()
     default: bool = True
+    of_whole: bool = False
+    """Are its risks those of all columns, also where only some are sensitive?"""
 
     def __call__(self, measured: Mapping[str, Measure], weights: Mapping[str, float] | None = None) -> Measure:
         """The score of these figures; with the paper's weights (equal ones, if it has none) unless others are given."""
@@ -66,9 +68,18 @@ summary = Score(
 
 overall = Score(
     "overall",
-    "mean of information loss (7 groups), propensity, linkage, own-record interval disclosure and, twice, selectivity "
-    "(Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 4)",
-    parts=("pil7", "propensity_2", "dbrl", "interval_disclosure_own", "selectivity"),
+    "mean of information loss (7 groups), propensity, linkage, own-record interval disclosure, all of the whole table, "
+    "and, twice, selectivity (Calviño, Aldeguer and Domingo-Ferrer 2017, eq. 4)",
+    parts=(*summary.parts, "selectivity"),
     weights=(1.0, 1.0, 1.0, 1.0, 2.0),
     default=False,
+    of_whole=True,
+)
+
+overall_sensitive = replace(
+    overall,
+    id="overall_sensitive",
+    summary="`overall` with linkage and interval disclosure of the sensitive columns alone, as all attacks are measured "
+    "where such columns are named; not the papers' score",
+    of_whole=False,
 )
