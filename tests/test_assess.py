@@ -474,7 +474,7 @@ def test_the_default_measures_of_ten_thousand_records_take_fifteen_seconds_at_mo
 
 
 def test_overall_is_that_of_the_paper_whichever_columns_are_sensitive() -> None:
-    """Expression (4) has linkage and interval disclosure of all columns; of the sensitive alone they are another score."""
+    """Expression (4) has linkage and interval disclosure of all columns; of the sensitive alone it is another score."""
     rng = np.random.default_rng(5)
     data = rng.standard_normal((150, 4)) @ rng.standard_normal((4, 4))
     released = mv.protect(data, "pca", components=2, seed=1, rules=None).data

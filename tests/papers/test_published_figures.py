@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from reference import tarragona
 
 import microveil as mv
+from microveil.core.errors import FileError, ParameterError
 from microveil.core.table import Matrix
 from microveil.measures.utility import selectivity
 from microveil.papers import (
@@ -152,7 +154,11 @@ def test_theorem_1_adds_up_to_1_for_two_sources_only_as_it_is_printed() -> None:
     found = reproduce("hsu-chen-fig8")
     assert found.verdicts["misprint in the paper"] == 1
     differing = [line.figure for line in found.lines if line.verdict == "differs"]
-    assert [name.partition(",")[0] for name in differing] == ["the risk falls with more records"] * 2
+    assert [name.partition(",")[0] for name in differing] == [
+        *["the risk falls with more records"] * 2,
+        "the risk is almost 0 for any number of records",
+    ]
+    assert mv.leakage_distribution(9, 4).risk == pytest.approx(0.0122, abs=5e-5)
 
 
 # --- Calviño, Aldeguer and Domingo-Ferrer: Figs. 2, 4, 5 and 6
@@ -318,35 +324,83 @@ def test_figure_2_shows_what_few_releases_can_tell() -> None:
 
 def test_removal_is_that_of_the_method() -> None:
     rng = np.random.default_rng(3)
-    table = rng.normal(100, [20, 10, 5, 2], (60, 4)) @ rng.standard_normal((4, 4))
-    whole = mv.protect(table, "pca", seed=1, rules=None)
-    norm = math.sqrt(60 * whole.components.variance[:2].sum()) * (1 + 1e-9)
-    release = mv.protect(table, "component_removal", utility="norm_frobenius", threshold=norm, rules=None)
-    left = dacquisto.without_largest(table, whole.components.weights, 2)
-    assert left == pytest.approx(release.data, rel=1e-9)
+    picture = (rng.normal(100, [20, 10, 5, 2], (60, 4)) @ rng.standard_normal((4, 4))).T
+    weights, variance = dacquisto._components(picture)
+    norm = float(np.linalg.norm((picture - picture.mean(axis=1, keepdims=True)).T @ weights[:, :2]))
+    left = dacquisto.without_largest(picture, weights, 2)
+    assert np.linalg.norm(picture - left) == pytest.approx(norm)
+    assert norm**2 == pytest.approx(60 * variance[:2].sum())
+    options = {"utility": "norm_frobenius", "threshold": 1e-9, "literal": True, "standardise": False, "rules": None}
+    released = mv.protect(np.ascontiguousarray(picture.T), "component_removal", **options).data
+    assert pytest.approx(released, rel=1e-9) == dacquisto.without_largest(picture, weights, 1).T
 
 
-def test_the_quality_of_a_picture_is_that_of_its_own_shades() -> None:
+def test_the_quality_of_a_picture_is_that_of_image_processing() -> None:
     metrics = pytest.importorskip("skimage.metrics", reason="scikit-image is not installed")
     rng = np.random.default_rng(4)
     picture = rng.uniform(60, 200, (40, 30))  # neither black nor white: nothing may be stretched
     left = picture + rng.normal(0, 20, picture.shape)
     found = dacquisto._quality(picture, left)
-    shown = metrics.peak_signal_noise_ratio(picture, np.clip(left, 0, 255), data_range=255)
-    # Two cells more, equal in both: the mean squared error is by 2 in 1,202 smaller.
-    assert found["PSNR"] == pytest.approx(shown + 10 * math.log10(1_202 / 1_200), abs=1e-9)
-    assert found["SSIM"] < 1
+    assert found["PSNR"] == pytest.approx(metrics.peak_signal_noise_ratio(picture, left, data_range=255), rel=1e-12)
+    gaussian = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False, "data_range": 255}
+    assert found["SSIM"] == pytest.approx(metrics.structural_similarity(picture, left, **gaussian), rel=1e-9)
 
 
-def test_pictures_have_more_records_than_columns() -> None:
-    pytest.importorskip("skimage.data", reason="scikit-image is not installed")
-    for name in dacquisto.PICTURES:
-        picture = dacquisto._picture(name)
-        assert picture.shape[0] >= picture.shape[1]
-        assert 0 <= picture.min() < picture.max() <= 255
+def saved(tmp_path: Path, shades: np.ndarray) -> Path:
+    image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
+    path = tmp_path / "picture.png"
+    image.fromarray(shades.astype(np.uint8)).save(path)
+    return path
 
 
-@pytest.mark.slow
-def test_quality_falls_with_every_removal() -> None:
-    pytest.importorskip("skimage.data", reason="scikit-image is not installed")
-    assert claims("dacquisto-table1") == {"the indices fall as more components are removed": "agrees"}
+def test_a_picture_that_the_user_has_is_judged_and_the_drawn_one_is_not(tmp_path: Path) -> None:
+    """With a picture that is not the paper's, figures differ: nothing agrees by itself."""
+    path = saved(tmp_path, dacquisto.drawn_picture())
+    for table, lines in (("dacquisto-table1", 6), ("dacquisto-fig4", 2)):
+        found = reproduce(table, image=path)
+        assert found.verdicts["differs"] == lines
+        assert {line.verdict for line in found.lines if line.row.startswith("drawn")} == {"not printed"}
+    assert claims("dacquisto-table1", image=path) == {"the indices fall as more components are removed": "agrees"}
+
+
+def test_without_a_picture_it_is_said_how_to_give_one() -> None:
+    for table in ("dacquisto-table1", "dacquisto-fig4"):
+        found = reproduce(table)
+        assert set(found.verdicts) == {"not run", "not printed"}
+        (said,) = {line.verdict for line in found.lines if line.ours is None}
+        assert f"`microveil reproduce {table} --image FILE`" in said
+
+
+def test_what_is_no_picture_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "text.png"
+    path.write_text("no picture", encoding="utf-8")
+    with pytest.raises(FileError, match="cannot be read as a picture"):
+        reproduce("dacquisto-fig4", image=path)
+    with pytest.raises(FileError, match="cannot be read as a picture"):
+        reproduce("dacquisto-fig4", image=tmp_path / "missing.png")
+    with pytest.raises(FileError, match="of one shade"):
+        reproduce("dacquisto-fig4", image=saved(tmp_path, np.full((40, 40), 7)))
+    with pytest.raises(ParameterError, match="is about no picture"):
+        reproduce("calvino-table1", image=path)
+
+
+def test_a_colour_picture_becomes_grey(tmp_path: Path) -> None:
+    shades = np.repeat(dacquisto.drawn_picture()[:, :, None], 3, axis=2)
+    assert dacquisto.read_picture(saved(tmp_path, shades)).shape == (dacquisto.SIDE, dacquisto.SIDE)
+
+
+@pytest.mark.parametrize(
+    ("table", "figures"),
+    [
+        ("dacquisto-table1", {"Lena, 1 removed": [0.9330, 20.023], "Lena, 5 removed": [0.8409, 16.202]}),
+        ("dacquisto-fig4", {"Lena": [2.214, 0.9993]}),
+    ],
+)
+def test_the_papers_picture_gives_what_the_page_says(table: str, figures: dict[str, list[float]]) -> None:
+    path = os.environ.get("MICROVEIL_LENA")
+    if not path:
+        pytest.skip("the paper's picture may not be shipped; MICROVEIL_LENA names the file of a copy")
+    lines = reproduce(table, image=path).lines
+    for row, values in figures.items():
+        ours = [line.ours for line in lines if line.row == row]
+        assert ours == pytest.approx(values, abs=6e-4)

@@ -17,7 +17,6 @@ from microveil.cli.main import main
 from microveil.core.errors import ParameterError
 from microveil.papers import published_items, sources
 from microveil.papers.calvino_factor import CORRELATIONS, claims_by_correlation
-from microveil.papers.dacquisto import PICTURES
 from microveil.papers.published import Found, Printed, PublishedItem, RunOptions, Tolerance, _tolerance
 from microveil.papers.reproduce import Reproduction, reproduce
 from microveil.papers.runs import measured
@@ -192,11 +191,15 @@ def test_table_7_is_found_again_but_for_the_clusters_of_54() -> None:
 def test_what_a_text_says_of_curves_is_held_against_them() -> None:
     falling = np.linspace(0.4, 0.1, len(CORRELATIONS))[:, None] + np.array([-0.01, 0.0, 0.01])
     flat = np.full_like(falling, 0.5) + np.array([-0.01, 0.0, 0.01])
-    near = falling - 0.015
+    near = falling - 0.005
+    wide = flat + np.array([-0.05, 0.0, 0.05])
     claims = claims_by_correlation
-    assert claims({"FA": falling, "PCA": flat, "M-AGG": flat}) == [True, True, True, True, False]
-    assert claims({"FA": flat, "PCA": flat, "M-AGG": falling}) == [False, False, False, False, True]
-    assert claims({"FA": falling, "PCA": near, "M-AGG": flat})[4]
+    assert claims({"FA": falling, "PCA": flat, "M-AGG": wide}) == [True, True, True, True, False, True]
+    assert claims({"FA": wide, "PCA": wide, "M-AGG": falling}) == [False, False, False, False, True, False]
+    assert claims({"FA": falling, "PCA": near, "M-AGG": wide})[4]
+    # Intervals of releases overlap, but the means of many are apart: that is not similar.
+    many, less = (np.tile(curve, 30) for curve in (falling, falling - 0.008))
+    assert not claims({"FA": many, "PCA": less, "M-AGG": np.tile(wide, 30)})[4]
 
 
 # --- Verdicts
@@ -212,10 +215,18 @@ def test_a_difference_within_the_tolerance_agrees_and_beyond_it_differs(monkeypa
     assert line.spread == pytest.approx(np.std([0.3, 0.5], ddof=1))
 
 
-def test_fewer_releases_widen_a_tolerance_and_more_do_not_narrow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = Printed(*PLACE, 0.0, Tolerance("", 0.1, releases=20))
-    for count, allowed in ((5, 0.2), (20, 0.1), (80, 0.1)):
-        assert made_up([0.0] * count, printed, monkeypatch).lines[0].tolerance == pytest.approx(allowed)
+def test_a_mean_may_be_off_by_its_digits_and_three_standard_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    tolerance = _tolerance({"decimals": 4, "mean_of": 100})
+    for count, errors in ((5, math.sqrt(5)), (20, math.sqrt(20)), (400, 10.0)):
+        values = np.random.default_rng(count).normal(0.5, 0.01, count)
+        allowed = 3 * values.std(ddof=1) / errors + 0.00005
+        for off, verdict in ((0.99, "agrees"), (1.01, "differs")):
+            printed = Printed(*PLACE, values.mean() + off * allowed, tolerance)
+            (line,) = made_up(values.tolist(), printed, monkeypatch).lines
+            assert line.tolerance == pytest.approx(allowed)
+            assert line.verdict == verdict
+    # What is always 0 has no scatter: it does not pass for a small figure.
+    assert made_up([0.0] * 20, Printed(*PLACE, 0.0012, tolerance), monkeypatch).lines[0].verdict == "differs"
 
 
 def test_one_draw_of_the_paper_is_held_against_the_spread_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,9 +251,9 @@ def test_an_end_of_an_interval_is_held_against_that_of_ours(monkeypatch: pytest.
         assert line.verdict == verdict
 
 
-def test_a_factor_holds_in_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_factor_holds_in_both_directions_and_is_no_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = Printed(*PLACE, 0.4, Tolerance("", factor=2.0))
-    for ours, verdict in ((0.19, "differs"), (0.21, "agrees"), (0.79, "agrees"), (0.81, "differs")):
+    for ours, verdict in ((0.19, "differs"), (0.21, "same size"), (0.79, "same size"), (0.81, "differs")):
         assert made_up([ours], printed, monkeypatch).lines[0].verdict == verdict
 
 
@@ -272,12 +283,6 @@ def test_the_named_folder_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("MICROVEIL_REFERENCE_DATA", str(tmp_path))
     (tmp_path / "Tarragona.csv").write_text("A,B\n1,2\n3,4\n1,2\n0,5\n", encoding="utf-8")
     assert sources.tarragona().tolist() == [[1, 2], [3, 4], [0, 5]]  # twins once, the order as it was
-
-
-def test_lena_is_not_available() -> None:
-    assert {figure.row for figure in ENTRIES["dacquisto-fig4"].printed} == {"Lena", *PICTURES}
-    lines = [line for line in reproduce("dacquisto-fig4").lines if line.row == "Lena"]
-    assert {line.verdict for line in lines} == {"not run: the paper's picture (Lena) is not available"}
 
 
 def test_a_table_in_which_nothing_is_drawn_is_made_once_and_says_so() -> None:

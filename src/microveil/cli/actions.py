@@ -32,6 +32,7 @@ from microveil.options import (
     RecommendFile,
     Settings,
 )
+from microveil.papers.page import Page
 from microveil.papers.reproduce import about
 from microveil.papers.reproduce import reproduce as reproduced
 from microveil.report import study_texts, twin, write_texts
@@ -140,23 +141,17 @@ def _typed(source: Place, asked: Options, method: str, given: Mapping[str, Any])
     return shlex.join([*words, *ReadOptions.of(asked).words])
 
 
-def reproduce(table: str | None, repeats: int | None, *, as_json: bool, quiet: bool) -> None:
-    """Make a table of a paper again, or list those there are."""
-    if table is None:
-        if repeats is not None:
-            raise ParameterError("--repeats: no table is named", "`microveil reproduce` alone lists them")
-        known = [about(entry) for entry in papers.published_items().values()]
-        if as_json:
-            print_json({"tables": known})
-        elif not quiet:
-            shown_studies.reproducible(known)
-        return
+def reproduce(table: str | None, repeats: int | None, image: Path | None, *, as_json: bool, quiet: bool) -> None:
+    """Make a table of a paper again, or all, or list those there are."""
     with progress(quiet) as tell:
-        found = reproduced(table, repeats=repeats, progress=tell)
+        found = reproduced(table, repeats=repeats, image=image, progress=tell)
     if as_json:
-        print_json(found.to_dict())
+        known = {"tables": [about(entry) for entry in papers.published_items().values()]}
+        print_json(known if table is None else found.to_dict())
+    elif not quiet and table is None:
+        shown_studies.reproducible([about(entry) for entry in papers.published_items().values()])
     elif not quiet:
-        shown_studies.reproduction(found)
+        (shown_studies.page if isinstance(found, Page) else shown_studies.reproduction)(found)
 
 
 def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> None:

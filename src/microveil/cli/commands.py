@@ -124,11 +124,17 @@ def compare(source: Any, options: dict[str, Any], json: bool, quiet: bool) -> No
 @app.command()
 def reproduce(
     table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="A table or figure; without one they are listed.")
+        str | None,
+        typer.Argument(
+            metavar="[TABLE]", help="A table or figure, or `all` for one page; without one they are listed."
+        ),
     ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Releases behind each figure; 20, where anything is drawn at random."),
+    ] = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The picture that a table is about, if it is about one.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -140,7 +146,7 @@ def reproduce(
     """
     from microveil.cli import actions
 
-    actions.reproduce(table, repeats, as_json=json, quiet=quiet)
+    actions.reproduce(table, repeats, image, as_json=json, quiet=quiet)
 
 
 @command(app, declared.RecommendFile, {"source": SOURCE})

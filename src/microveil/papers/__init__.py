@@ -25,6 +25,7 @@ RUNS: dict[str, Callable[..., Found]] = {
     "joint_distribution": hsu_chen.joint_distribution,
     "leakage": hsu_chen.leakage,
     "correlation_biases": hsu_chen.correlation_biases,
+    "order_of_methods": hsu_chen.order_of_methods,
     "suppressed_cells": langsrud.suppressed_cells,
     "filled_cells": langsrud.filled_cells,
     "scaled_residuals": langsrud.scaled_residuals,

@@ -1,104 +1,126 @@
-"""D'Acquisto and Naldi: Table I and Fig. 4, of a picture that nobody may ship; ours are of other ones."""
+"""D'Acquisto and Naldi: Table I and Fig. 4, of a picture that may not be shipped, and of one that is drawn here."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
-from microveil.assess import assess
 from microveil.core.arrays import Array
-from microveil.papers.published import Found, NotRunError, Place, RunOptions
-from microveil.papers.runs import part_of, releases
+from microveil.core.errors import FileError
+from microveil.measures.utility.image import PEAK, windowed_similarity
+from microveil.measures.utility.spectrum import fit_decay
+from microveil.papers.published import TEXT, Found, NotRunError, Place, RunOptions
+from microveil.papers.runs import once, releases
+from microveil.storage.atomic import shown
 
-LENA = "the paper's picture (Lena) is not available"
+LENA, DRAWN = "Lena", "drawn picture"
+HOW = "the picture may not be shipped: give your copy of it, `microveil reproduce {} --image FILE` (grey, 512 x 512)"
 REMOVED = (1, 2, 5)
-PICTURES = ("camera", "chelsea", "rocket", "coins", "coffee")
-WINDOW = 7
-PEAK = 255.0
+FITTED = 5
+"""Eigenvalues that the sigmoid is fitted to: with five, b and R² are the printed ones."""
+
+SIDE = 160
 
 
 def picture_quality(options: RunOptions) -> Found:
     """Quality after the largest components were removed (Table I)."""
 
-    def figures(name: str, picture: Array, part: RunOptions) -> dict[Place, float]:
-        (whole,) = releases(picture, "pca", part)
+    def figures(name: str, picture: Array) -> dict[Place, float]:
         return {
             (f"{name}, {count} removed", word): value
             for count in REMOVED
-            for word, value in _quality(picture, without_largest(picture, whole.components.weights, count)).items()
+            for word, value in _quality(picture, without_largest(picture, _components(picture)[0], count)).items()
         }
 
-    def falls(values: Mapping[Place, Sequence[float]]) -> bool:
+    def falls(values: Mapping[Place, Sequence[float]], name: str) -> bool:
         return all(
             values[f"{name}, {few} removed", word][0] > values[f"{name}, {more} removed", word][0]
-            for name in PICTURES
             for few, more in pairwise(REMOVED)
             for word in ("SSIM", "PSNR")
         )
 
-    found = _of_pictures(figures, options, [f"Lena, {count} removed" for count in REMOVED])
-    return replace(found, claims=[falls(found.values)]) if found.values else found
+    rows = [f"{LENA}, {count} removed" for count in REMOVED]
+    found = _of_pictures(figures, options, "dacquisto-table1", [*rows, TEXT])
+    return found if options.image is None else replace(found, claims=[falls(found.values, LENA)])
 
 
 def picture_eigenvalues(options: RunOptions) -> Found:
     """The fall of the eigenvalues (Fig. 4)."""
 
-    def figures(name: str, picture: Array, part: RunOptions) -> dict[Place, float]:
-        part.progress(f"fitting the decay of {name}", 0.0)
-        decay = assess(picture, picture, measures=["eigen_decay"], rules=None, sanity=False)["eigen_decay"]
-        return {(name, "b"): decay.value, (name, "R²"): decay.parts["r2"]}
+    def figures(name: str, picture: Array) -> dict[Place, float]:
+        decay = fit_decay(_components(picture)[1][:FITTED])
+        return {(name, "b"): decay.b, (name, "R²"): decay.r2}
 
-    return _of_pictures(figures, options, ["Lena"])
+    return _of_pictures(figures, options, "dacquisto-fig4", [LENA])
 
 
 def _of_pictures(
-    figures: Callable[[str, Array, RunOptions], Mapping[Place, float]], options: RunOptions, lena: Sequence[str]
+    figures: Callable[[str, Array], Mapping[Place, float]], options: RunOptions, table: str, lena: Sequence[str]
 ) -> Found:
-    """The figures of all our pictures; `lena` has the rows of the one that is never there."""
-    absent = dict.fromkeys(lena, LENA)
-    values: dict[Place, list[float]] = {}
-    for number, name in enumerate(PICTURES):
-        try:
-            picture = _picture(name)
-        except NotRunError as reason:
-            return Found({}, absent, otherwise=str(reason))
-        part = part_of(options, number, len(PICTURES))
-        values |= {place: [value] for place, value in figures(name, picture, part).items()}
-    return Found(values, absent)
+    """The figures of the picture that was given, if one was, and of the drawn one.
+
+    `figures` makes them from a name and a picture; `table` is the item, and `lena` its rows of the paper's picture.
+    """
+    options.progress("removing components", 0.5)
+    values = dict(figures(DRAWN, drawn_picture()))
+    if options.image is not None:
+        values |= figures(LENA, read_picture(options.image))
+    absent = dict.fromkeys(lena, HOW.format(table)) if options.image is None else {}
+    return Found({place: [value] for place, value in values.items()}, absent)
 
 
-def _picture(name: str) -> Array:
-    """A picture in grey shades from 0 to 255, turned if it lies, so that there are more records than columns."""
+def read_picture(path: Path) -> Array:
+    """A picture in grey shades from 0 to 255, rows x columns; colours become grey."""
     try:
-        shades = getattr(importlib.import_module("skimage.data"), name)()
-        grey = importlib.import_module("skimage.color").rgb2gray(shades) * PEAK if shades.ndim == 3 else shades
+        from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise NotRunError("scikit-image is not installed; pip install scikit-image") from None
-    standing = grey.T if grey.shape[1] > grey.shape[0] else grey
-    return np.ascontiguousarray(standing, dtype=np.float64)
+        raise NotRunError("pillow reads pictures and is not installed; pip install pillow") from None
+    try:
+        with Image.open(path) as picture:
+            shades = np.asarray(picture.convert("L"), dtype=np.float64)
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
+        raise FileError(f"image: {shown(path)} cannot be read as a picture", "give a PNG, a TIFF or another") from None
+    if min(shades.shape) < 2 * FITTED or not np.ptp(shades):
+        raise FileError(f"image: {shown(path)} is too small or of one shade", "give the paper's picture")
+    return shades
+
+
+def drawn_picture() -> Array:
+    """A picture of our own in grey shades: a sky with discs over stripes, with some grain."""
+    y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
+    shades = 90 + 80 * y + 25 * np.sin(9 * x + 4 * y)
+    for across, down, size, shade in ((0.3, 0.35, 0.2, 200), (0.7, 0.6, 0.15, 40), (0.55, 0.2, 0.08, 230)):
+        shades = np.where(np.hypot(x - across, y - down) < size, shade, shades)
+    stripes = (x * 16).astype(int) % 2 * 60.0
+    shades = np.where(y > 0.8, 60 + stripes, shades)
+    grain = np.random.default_rng(1).normal(0, 4, shades.shape)
+    return np.clip(shades + grain, 0, PEAK)
+
+
+def _components(picture: Array) -> tuple[Array, Array]:
+    """Weights (columns x components) and variances of the transposed picture's components, centred and in one unit."""
+    (whole,) = releases(np.ascontiguousarray(picture.T), "pca", once(), standardise=False)
+    return whole.components.weights, whole.components.variance
 
 
 def without_largest(picture: Array, weights: Array, count: int) -> Array:
-    """The table without its largest components, as `component_removal` releases it: without measuring every step."""
-    mean, sd = picture.mean(axis=0), picture.std(axis=0)
-    standard = (picture - mean) / np.where(sd > 0, sd, 1.0)
-    left: Array = picture - standard @ weights[:, :count] @ weights[:, :count].T * sd
-    return left
+    """The picture without its largest components, as `component_removal` releases it, turned back.
+
+    `weights` are those of the components of the transposed picture.
+    """
+    turned = picture.T
+    centred = turned - turned.mean(axis=0)
+    left: Array = turned - centred @ weights[:, :count] @ weights[:, :count].T
+    return left.T
 
 
 def _quality(picture: Array, left: Array) -> dict[str, float]:
-    """Table I's indices; the mean over windows is scikit-image's, of shades that are cut off where a picture ends."""
-    windowed = importlib.import_module("skimage.metrics").structural_similarity
-    # A table's shades are stretched to each column's extremes. So the picture is one column here, and has one cell more
-    # of black and one of white; that moves PSNR in its fifth decimal.
-    pair = [np.concatenate([side.ravel(), [0.0, PEAK]]).reshape(-1, 1) for side in (picture, left)]
-    judged = assess(*pair, measures=["ssim", "psnr"], rules=None, sanity=False)
+    """Table I's indices, of shades as they come out: they are not cut off where a picture ends."""
     return {
-        "SSIM": float(windowed(picture, np.clip(left, 0, PEAK), win_size=WINDOW, data_range=PEAK)),
-        "SSIM of all cells": judged["ssim"].value,
-        "PSNR": judged["psnr"].value,
+        "SSIM": windowed_similarity(picture, left, "gaussian"),
+        "PSNR": float(10 * np.log10(PEAK**2 / np.square(picture - left).mean())),
     }

@@ -6,6 +6,7 @@ A file has a paper; `[tolerances]` and `[notes]`, which its items use by name; a
     id, title, place, needs, notes     texts
     run = "measured"                   the function that makes our figures, of those in `papers.RUNS`
     least_repeats = 2                  releases that it takes at least; 0 where nothing is drawn
+    takes_image = true                 it is about a picture that the user has to give
     claims = [...]                     what the text says of a picture; the run says of each whether ours shows it
 
     [item.parameters]                  of the run
@@ -43,15 +44,16 @@ ENDS = {"2.5 %": 2.5, "97.5 %": 97.5}
 class Tolerance:
     """How near ours has to come to what is printed, and why.
 
-    `absolute` is a difference; `releases` the number of releases behind our mean for which it is meant: with fewer, it
-    grows as a standard error does. `factor` allows a ratio instead. `one_draw`: the paper prints a single draw, so the
-    spread of our draws is allowed as well. `percentile_of`: it prints the 2.5th or 97.5th percentile of so many
-    releases, so the scatter of such percentiles is allowed.
+    `absolute` is a difference: what the printed digits leave open. `mean_of`: the paper prints a mean of so many
+    releases, so three standard errors of our mean are allowed as well (of as many releases as the paper's, if ours are
+    more). `factor` allows a ratio instead, and what is within it has the same size: that is no agreement. `one_draw`:
+    the paper prints a single draw, so the spread of our draws is allowed as well. `percentile_of`: it prints the 2.5th
+    or 97.5th percentile of so many releases, so the scatter of such percentiles is allowed.
     """
 
     reason: str
     absolute: float = 0.0
-    releases: int = 0
+    mean_of: int = 0
     factor: float = 1.0
     one_draw: bool = False
     percentile_of: int = 0
@@ -87,6 +89,8 @@ class RunOptions:
     seed: int | None
     workers: int | None
     progress: Progress
+    image: Path | None = None
+    """A picture that the user has."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ class PublishedItem:
     printed: Sequence[Printed]
     run: Callable[[RunOptions], Found]
     least_repeats: int = 1
+    takes_image: bool = False
     notes: Sequence[str] = ()
 
     @property
@@ -161,12 +166,16 @@ def interval_end(column: str) -> tuple[str, float | None]:
 
 
 def _tolerance(given: Mapping[str, Any]) -> Tolerance:
-    """As given; or the rounding of so many printed decimals, or the scatter of percentiles of so many releases."""
+    """As given; or what so many printed decimals leave open, also of a mean; or the scatter of percentiles."""
     if "reason" in given:
         return Tolerance(**given)
     if "decimals" in given:
-        decimals = given["decimals"]
-        return Tolerance(f"half a unit of the last printed decimal ({decimals})", 0.5000001 * 10.0**-decimals)
+        decimals, units, mean_of = given["decimals"], given.get("units", 1), given.get("mean_of", 0)
+        unit = "half a unit" if units == 1 else f"half of {units} units"
+        reason = f"{unit} of the last printed decimal ({decimals})"
+        if mean_of:
+            reason += f", and three standard errors of our mean; the paper's is of {mean_of:,} releases"
+        return Tolerance(reason, 0.5000001 * units * 10.0**-decimals, mean_of)
     of = given["percentile_of"]
     reason = f"what percentiles scatter by, ours of as many releases as asked for and the paper's of {of:,}, at 99.7 %"
     return Tolerance(f"{reason}, if releases were normal", 0.00005, percentile_of=of)

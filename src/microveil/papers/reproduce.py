@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, overload
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +17,18 @@ from microveil.papers import PublishedItem, published_items
 from microveil.papers.published import TEXT, Found, NotRunError, Printed, RunOptions, Tolerance, interval_end
 from microveil.studies.compare import Progress
 
+ALL = "all"
 REPEATS = 20
 SEED = 1
 """Nothing is protected here, and everybody ought to find the same: the seed is no secret."""
 
+ERRORS = 3.0
+"""Standard errors that a mean may be off."""
+
 TAIL = 0.00135
 """Left out on either side where a printed figure is one draw: three standard deviations of a normal one."""
 
-AGREES, DIFFERS, NOT_PRINTED = "agrees", "differs", "not printed"
+AGREES, SAME_SIZE, DIFFERS, NOT_PRINTED = "agrees", "same size", "differs", "not printed"
 MISPRINT, NOT_RUN = "misprint in the paper", "not run"
 
 
@@ -90,60 +95,83 @@ def about(entry: PublishedItem) -> dict[str, Any]:
     }
 
 
-@overload
-def reproduce(table: None = None) -> dict[str, str]: ...
-
-
-@overload
-def reproduce(
-    table: str,
-    *,
-    repeats: int | None = None,
-    seed: int | None = SEED,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Reproduction: ...
-
-
 def reproduce(
     table: str | None = None,
     *,
     repeats: int | None = None,
     seed: int | None = SEED,
     workers: int | None = None,
+    image: str | Path | None = None,
     progress: Progress | None = None,
-) -> Reproduction | dict[str, str]:
+) -> Any:
     """Make a table or figure of a paper again, and compare every figure with the printed one.
 
     Args:
-        table: its id; without one, the ids and titles of all are given back.
+        table: its id, or "all" for one page about all of them; without one, the ids and titles are given back.
         repeats: releases behind each figure, 20 by default; where nothing is drawn it is made once, with a note.
         seed: a whole number; by default always the same, so that everybody finds the same figures.
         workers: processes to work in; by default one for each core.
+        image: the file of the picture that a table is about, if it is about one.
         progress: called with the name of the step and the share done.
+
+    Returns:
+        A `Reproduction`; of "all" a `Page`; without a table a dict.
     """
+    known = published_items()
     if table is None:
-        if repeats is not None:
-            raise ParameterError("repeats: no table is named", "reproduce() alone lists them")
-        return {name: entry.title for name, entry in published_items().items()}
-    entry = published_items().get(table)
+        if repeats is not None or image is not None:
+            asked = "repeats" if repeats is not None else "image"
+            raise ParameterError(f"{asked}: no table is named", "reproduce() alone lists them")
+        return {name: entry.title for name, entry in known.items()}
+    options = RunOptions(
+        REPEATS if repeats is None else repeats,
+        seed,
+        workers,
+        progress or (lambda *_: None),
+        None if image is None else Path(image),
+    )
+    if table == ALL:
+        return _whole(options)
+    entry = known.get(table)
     if entry is None:
-        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, published_items()))
+        raise ParameterError(f"there is no table '{table}'", did_you_mean(table, [*known, ALL]))
+    if image is not None and not entry.takes_image:
+        raise ParameterError(f"image: {entry.id} is about no picture", "leave it out")
     least = entry.least_repeats
     if repeats is not None and entry.draws and repeats < least:
         why = ", whose spread it is judged by" if least > 1 else ""
         raise ParameterError(f"repeats: {repeats} asked, {entry.id} needs at least {least}{why}", "ask for more")
-    count = (REPEATS if repeats is None else repeats) if entry.draws else 1
-    options = RunOptions(count, seed, workers, progress or (lambda *_: None))
+    idle = repeats is not None and not entry.draws
+    return _made(entry, options, [f"nothing is drawn for {entry.id}: it was made once"] if idle else [])
+
+
+def _whole(options: RunOptions) -> Any:
+    """One page about every table and figure."""
+    from microveil.papers.page import page_of
+
+    known = list(published_items().values())
+    if options.repeats < max(entry.least_repeats for entry in known):
+        raise ParameterError(f"repeats: {options.repeats} asked, too few for some of the tables", "ask for more")
+    found = []
+    for number, entry in enumerate(known):
+
+        def tell(step: str, share: float, entry: PublishedItem = entry, number: int = number) -> None:
+            options.progress(f"{entry.id}: {step}", (number + share) / len(known))
+
+        found.append(_made(entry, replace(options, progress=tell)))
+    return page_of(found, f"With {options.repeats} releases behind each figure that is drawn, and seed {options.seed}.")
+
+
+def _made(entry: PublishedItem, options: RunOptions, notes: Sequence[str] = ()) -> Reproduction:
+    """An item, line by line."""
     try:
-        found = entry.run(options)
+        found = entry.run(replace(options, repeats=options.repeats if entry.draws else 1))
     except NotRunError as reason:
         found = Found({}, otherwise=str(reason))
     if found.claims:
         shown = {(TEXT, claim): [float(holds)] for claim, holds in zip(entry.claims, found.claims, strict=True)}
         found = replace(found, values={**found.values, **shown})
-    idle = [f"nothing is drawn for {entry.id}: it was made once"] if repeats is not None and not entry.draws else []
-    return Reproduction(entry, [_line(figure, found) for figure in entry.printed], [*entry.notes, *idle])
+    return Reproduction(entry, [_line(figure, found) for figure in entry.printed], [*entry.notes, *notes])
 
 
 def _line(printed: Printed, found: Found) -> FigureCheck:
@@ -177,12 +205,14 @@ def _verdict(printed: Printed, ours: float, allowed: float) -> str:
     near = right / factor <= ours <= right * factor if factor > 1 else abs(ours - right) <= allowed
     if printed.misprint and near:
         return f"{MISPRINT}: {printed.misprint}"
-    return AGREES if near else DIFFERS
+    return DIFFERS if not near else SAME_SIZE if factor > 1 else AGREES
 
 
 def _allowed(tolerance: Tolerance, spread: float, releases: int) -> float:
-    """The largest difference that is none. A mean of fewer releases scatters more; one of more, not less than print."""
-    allowed = tolerance.absolute * max(1.0, float(np.sqrt(tolerance.releases / releases)))
+    """The largest difference that is none, from the spread of our releases."""
+    allowed = tolerance.absolute
+    if tolerance.mean_of:
+        allowed += ERRORS * spread / float(np.sqrt(min(releases, tolerance.mean_of)))
     if tolerance.one_draw:
         from scipy.special import stdtrit
 

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from microveil.cli.show.console import better, digits, number, open_console
+from microveil.papers.page import Page
 from microveil.papers.reproduce import Reproduction
 from microveil.studies import FEWEST, Advice, Study, Summary
 
@@ -60,7 +61,7 @@ def reproducible(known: Sequence[Mapping[str, Any]]) -> None:
     for entry in known:
         console.print(f"[bold]{entry['id']}[/bold]  {escape(entry['title'])}")
         console.print(f"    {entry['paper']}, {entry['place']}; needs {entry['needs']}", style="dim", markup=False)
-    console.print("`microveil reproduce ID` makes one again.")
+    console.print("`microveil reproduce ID` makes one again, `microveil reproduce all` one page about all of them.")
 
 
 def reproduction(found: Reproduction) -> None:
@@ -80,6 +81,11 @@ def reproduction(found: Reproduction) -> None:
     console.print(f"[bold]{len(found.lines)} figures:[/bold] {said}")
     for note in found.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+
+
+def page(found: Page) -> None:
+    """Every table and figure of the papers."""
+    open_console().print(found.to_markdown(), markup=False, soft_wrap=True, highlight=False)
 
 
 def advice(found: Advice, command: str | None) -> None:

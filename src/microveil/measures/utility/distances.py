@@ -214,7 +214,7 @@ def selectivity(original: Matrix, released: Matrix, *, sensitive: Sequence[int] 
     on_disk="passes",
 )
 def sensitive_correlation(original: Matrix, released: Matrix, *, sensitive: Sequence[int] | None = None) -> Estimate:
-    """max |cor(x, x')| over the sensitive columns (by default all).
+    """Max |cor(x, x')| over the sensitive columns (by default all).
 
     A method that leaves a column as it is has the best figures of utility, and a good `selectivity` if most columns are
     public. So `compare` and `recommend` leave out of their rankings what is above .9 here. No sampling is involved.

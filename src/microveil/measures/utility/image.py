@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from microveil.core.arrays import Array
@@ -12,6 +14,10 @@ from microveil.measures.base import Estimate, gauge, standardised
 PEAK = 255.0
 C1 = (0.01 * PEAK) ** 2
 C2 = (0.03 * PEAK) ** 2
+
+GAUSSIAN_SD, GAUSSIAN_SIZE = 1.5, 11
+
+Window = int | Literal["gaussian"] | None
 
 
 def _shades(original: Matrix, released: Matrix) -> tuple[Array, Array, float]:
@@ -50,17 +56,18 @@ def psnr(original: Matrix, released: Matrix) -> Estimate:
     range=(-1, 1),
     paired=True,
 )
-def ssim(original: Matrix, released: Matrix, *, window: int | None = None) -> Estimate:
+def ssim(original: Matrix, released: Matrix, *, window: Window = None) -> Estimate:
     """SSIM = correlation x luminance x contrast (D'Acquisto and Naldi, eq. 11), over all cells; 1 for the same picture.
 
     The part "columns" is its mean over the columns. Both do not depend on the order of the records. With `window` (an
-    odd number, 7 as a rule) the figure is the mean over all windows of so many rows and columns, as in image processing
-    and, by its size, in the paper's Table I; it then depends on the order of the records, and records have none: that
-    is for pictures. It can be negative, unlike the paper says. No sampling is involved.
+    odd number) the figure is the mean over all windows of so many rows and columns, as in image processing; with
+    "gaussian" over windows of 11 x 11 that fade out, as in the paper's Table I. It then depends on the order of the
+    records, and records have none: that is for pictures. It can be negative, unlike the paper says. No sampling is
+    involved.
     """
     before, after, clipped = _shades(original, released)
     columns = [_similarity(old, new) for old, new in zip(before.T, after.T, strict=True)]
-    value = _similarity(before.ravel(), after.ravel()) if window is None else _windowed(before, after, window)
+    value = _similarity(before.ravel(), after.ravel()) if window is None else windowed_similarity(before, after, window)
     return Estimate(value, parts={"columns": float(np.mean(columns)), "clipped": clipped})
 
 
@@ -76,18 +83,32 @@ def _similarity(before: Array, after: Array) -> float:
     return float(luminance * (2 * covariance + C2) / (f.var() + g.var() + C2))
 
 
-def _windowed(before: Array, after: Array, window: int) -> float:
-    """The mean of eq. 11 over all windows inside the picture; a cell that is missing is black in both."""
-    from scipy.ndimage import uniform_filter
+def windowed_similarity(before: Array, after: Array, window: int | str) -> float:
+    """The mean of eq. 11 over all windows inside the picture; a cell that is missing is black in both.
 
-    if window % 2 == 0 or not 1 < window <= min(before.shape):
+    Args:
+        before: the picture, rows x columns, in shades up to 255.
+        after: another one of this shape.
+        window: rows and columns of a window, an odd number; or "gaussian" (Wang et al. 2004): 11, with weights.
+    """
+    from scipy.ndimage import gaussian_filter, uniform_filter
+
+    size = GAUSSIAN_SIZE if window == "gaussian" else window
+    if not isinstance(size, int) or size % 2 == 0 or not 1 < size <= min(before.shape):
         raise ParameterError(
-            f"window: must be an odd number from 3 to {min(before.shape)}, the shorter side of the table",
+            f"window: must be an odd number from 3 to {min(before.shape)}, the shorter side of the table, or "
+            f"'gaussian', which takes {GAUSSIAN_SIZE}",
             "leave it out to compare all cells at once",
         )
+    # Weights are cut off where the window ends: 5 cells from its middle.
+    mean = (
+        (lambda image: gaussian_filter(image, GAUSSIAN_SD, radius=GAUSSIAN_SIZE // 2))
+        if window == "gaussian"
+        else (lambda image: uniform_filter(image, size))
+    )
     f, g = np.nan_to_num(before), np.nan_to_num(after)
-    inside = tuple(slice(window // 2, side - window // 2) for side in f.shape)
-    mean_f, mean_g, ff, gg, fg = (uniform_filter(image, window)[inside] for image in (f, g, f * f, g * g, f * g))
+    inside = tuple(slice(size // 2, side - size // 2) for side in f.shape)
+    mean_f, mean_g, ff, gg, fg = (mean(image)[inside] for image in (f, g, f * f, g * g, f * g))
     luminance = (2 * mean_f * mean_g + C1) / (mean_f**2 + mean_g**2 + C1)
     rest = (2 * (fg - mean_f * mean_g) + C2) / (ff - mean_f**2 + gg - mean_g**2 + C2)
     return float((luminance * rest).mean())

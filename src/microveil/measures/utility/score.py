@@ -79,7 +79,7 @@ overall = Score(
 overall_sensitive = replace(
     overall,
     id="overall_sensitive",
-    summary="`overall` with linkage and interval disclosure of the sensitive columns alone, as all attacks are measured "
+    summary="`overall` with linkage and interval disclosure of the sensitive columns alone, as attacks are measured "
     "where such columns are named; not the papers' score",
     of_whole=False,
 )
