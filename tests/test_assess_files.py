@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import microveil as mv
 from microveil.assess import assess_files
-from microveil.assessment import measuring, pairing
+from microveil.assessment import figures, measuring, pairing
 from microveil.assessment.measuring import DiskLimits, figure_on_disk
 from microveil.core import sorted_columns as in_order
 from microveil.core import threads
@@ -285,7 +285,7 @@ def test_columns_that_must_be_held_need_the_memory() -> None:
 
 
 def test_measures_of_ranks_are_of_a_sample_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "RANK_ROWS", 400)
+    monkeypatch.setattr(figures, "RANK_ROWS", 400)
     before, after = table(), masked(table())
     found = assess_files(*written(tmp_path, before, after), measures=["rank_correlation_difference"], seed=1)
     figure = found["rank_correlation_difference"]

@@ -80,6 +80,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "components": {"sensitive": STRANGE[:2]},
     "sensitive": {"components": "sensitive", "select": "loads_on_sensitive"},
     "sensitive_share": {"components": "sensitive", "sensitive": STRANGE[:2]},
+    "sensitive_loading": {"components": "sensitive", "sensitive": STRANGE[:2]},
     "select": {"sensitive": STRANGE[:1]},
     "threshold": {"select": "loads_on_sensitive", "sensitive": STRANGE[:1]},
     "rotation": {"sensitive": STRANGE[:1]},

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
 from microveil.assessment.headline import headline
+from microveil.assessment.measure_options import checked_options
 from microveil.assessment.pairing import FileColumns, Pair, pair_up
 from microveil.assessment.policy import Policy
 from microveil.assessment.policy import read_policy as policy_from
@@ -84,7 +86,14 @@ def _request(asked: Assess) -> measuring.Request:
     policy = read_policy(asked.policy)
     ids = measuring.chosen(asked.measures, also=policy.measures if policy else ())
     streams = Streams.from_seed(checked_seed(asked.seed))
-    return measuring.Request(ids, streams, asked.sanity, policy, measuring.of_labels(asked.measures))
+    options = checked_options(asked.measure_options)
+    fixed = {} if policy is None else policy.options
+    both = next((name for name in options if name in fixed and options[name] != fixed[name]), None)
+    if both is not None:
+        raise ParameterError(f"measure_options: the policy has its own of {both}", "leave yours out")
+    return measuring.Request(
+        ids, streams, asked.sanity, policy, {**options, **fixed}, measuring.of_labels(asked.measures)
+    )
 
 
 def assess_release(
@@ -178,4 +187,7 @@ def _folder(released: Path) -> Path:
 
 def read_policy(source: Policy | Mapping[str, Any] | str | Path | None) -> Policy | None:
     """A policy from a TOML file, or from a dict of the same shape; `policy.check(assessment)` gives the verdict."""
-    return source if source is None or isinstance(source, Policy) else policy_from(source, measuring.entries())
+    if source is None or isinstance(source, Policy):
+        return source
+    policy = policy_from(source, measuring.entries())
+    return replace(policy, options=checked_options(policy.options, "policy: options"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from microveil.assessment import measuring
+from microveil.assessment.measure_options import options_of
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.intake.describe import Description, describe_table
 from microveil.io.frames.dataframes import open_frame
@@ -53,7 +54,9 @@ def measure_details(name: str) -> dict[str, Any]:
     known = measuring.entries()
     if name not in known:
         raise ParameterError(f"there is no measure '{name}'", did_you_mean(name, known))
-    return {field.name: plain(getattr(known[name], field.name)) for field in dataclasses.fields(MeasureInfo)}
+    found = {field.name: plain(getattr(known[name], field.name)) for field in dataclasses.fields(MeasureInfo)}
+    gauge = measuring.GAUGES.get(name)
+    return {**found, "options": {} if gauge is None else plain(options_of(gauge))}
 
 
 def example_file() -> Path:

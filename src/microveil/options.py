@@ -38,11 +38,12 @@ Kind = Literal[
     "place",
     "plain",
     "rules",
+    "settings",
     "tables",
 ]
 """How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; COLUMN=KIND,
 repeatable; ID=NUMBER, repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a
-database; as it is; a word or a file; `A,B`, repeatable."""
+database; as it is; a word or a file; ID.NAME=VALUE, repeatable; `A,B`, repeatable."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -288,6 +289,14 @@ class Assess(Options):
     """The options of `assess`."""
 
     measures: Any = option("default", "default, all, or ids; see `microveil measures`.", "ids", metavar="A,B")
+    measure_options: Any = option(
+        None,
+        "An option of a measure (ssim.window=7), or the weight of a part of a score (summary.dbrl=2).",
+        "settings",
+        metavar="ID.NAME=VALUE",
+        flag="--measure-option",
+        explained="A dict of dicts: {'ssim': {'window': 7}}.",
+    )
     confidential: Any = option(
         None, "Columns to compare; by default all but identifiers and free text.", "columns", metavar="A,B"
     )

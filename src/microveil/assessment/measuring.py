@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
+from microveil.assessment.figures import GAUGES, DiskLimits, figure_of, figure_on_disk, seed_of
+from microveil.assessment.measure_options import MeasureOptions, noted
 from microveil.assessment.pairing import Pair
 from microveil.assessment.policy import Policy
 from microveil.core.errors import DataError, ParameterError, did_you_mean
@@ -24,13 +26,11 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.io.frames.dataframes import Frame, table_like
-from microveil.measures.base import HELD_COLUMNS, IF_THERE, Measure, MeasureInfo, MeasureSpec, check_shapes, drawn_rows
+from microveil.measures.base import IF_THERE, Measure, MeasureInfo
 from microveil.measures.labels import LABEL_KINDS
 from microveil.measures.risk import MEASURES as RISKS
 from microveil.measures.risk.matches import OWN_ROW, records_at_risk
-from microveil.measures.utility import MEASURES as UTILITIES
 from microveil.measures.utility import SCORES
-from microveil.storage.disk_columns import BYTES
 
 SANITY_ROWS = 1_000
 """Original records the sanity lines are measured on; more would cost more than the figures themselves."""
@@ -59,11 +59,6 @@ BLIND = 1e-6
 REPORT_CELLS = 500_000
 """Cells up to which a report has the default set, which then takes about half a minute of CPU time."""
 
-RANK_ROWS = 200_000
-"""Rows, drawn at random, for measures of ranks of tables on a disk."""
-
-GAUGES: dict[str, MeasureSpec] = {**RISKS, **UTILITIES}
-
 NOT_IN_ALL = {name for name, gauge in GAUGES.items() if gauge.needs in IF_THERE}
 """Measures of columns that not every file has."""
 
@@ -75,14 +70,6 @@ DEFAULT = (
 """The attacks that have something to say about any file, and one measure for each thing that files are used for."""
 
 Tell = Callable[[str, float], None]
-
-
-@dataclass(frozen=True)
-class DiskLimits:
-    """How tables on a disk are measured: the bytes that may be held, and the originals that attacks are tried on."""
-
-    memory: int
-    sample: int
 
 
 def entries() -> dict[str, MeasureInfo]:
@@ -144,6 +131,9 @@ class Request:
     policy: Policy | None = None
     """What the figures are held against."""
 
+    options: MeasureOptions = field(default_factory=dict)
+    """Options of measures and weights of scores."""
+
     if_there: Sequence[str] = ()
     """Measures of labels and of columns in clear, which are taken where there are some."""
 
@@ -204,7 +194,7 @@ def assess_pair(
     risky = any(name in RISKS for name in parts_of(ids))
     if "clear" in available(pair) and CLEAR not in found and risky:
         found[CLEAR] = figure_of(CLEAR, pair.original, pair.released, streams, labels=pair.labels)
-    figures, skipped = take(pair, ids, streams, _part_of(tell, "", 0.0, share), limits, found)
+    figures, skipped = take(pair, ids, streams, _part_of(tell, "", 0.0, share), limits, found, request.options)
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")
@@ -213,7 +203,7 @@ def assess_pair(
         entries=entries(),
         columns=pair.compared or pair.names,
         rows=pair.rows,
-        sanity=_sanity(pair, list(figures), streams, tell) if request.sanity else None,
+        sanity=_sanity(pair, replace(request, ids=list(figures)), tell) if request.sanity else None,
         skipped=skipped,
         notes=[*filter(None, [pair.reordered]), *pair.notes, *notes(figures)],
         make_frame=partial(table_like, like),
@@ -233,8 +223,9 @@ def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
     return {name: cells[:most] for name, cells in found.items()}
 
 
-def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> Sanity:
-    """For the scale: the figures `ids` of some of the originals themselves and of a shuffle of them."""
+def _sanity(both: Pair, request: Request, tell: Tell) -> Sanity:
+    """For the scale: the figures of some of the originals themselves and of a shuffle of them."""
+    ids, streams, options = request.ids, request.streams, {"options": request.options}
     count, generator = both.rows[0], streams.stream("sanity rows").generator()
     # Numbers of all rows would take more room than anything else, were there many.
     many = count > MANY_ROWS
@@ -254,8 +245,8 @@ def _sanity(both: Pair, ids: Sequence[str], streams: Streams, tell: Tell) -> San
             replace(one, labels=replace(known.beside(codes, new), in_clear=(False,) * len(known.names)))
             for one, new in ((same, codes), (other, other_codes))
         )
-    identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share))
-    shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share))
+    identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share), **options)
+    shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share), **options)
     return Sanity(identity, shuffle, rows.size, count)
 
 
@@ -271,11 +262,12 @@ def take(
     tell: Tell,
     limits: DiskLimits | None = None,
     known: Mapping[str, Measure] = MappingProxyType({}),
+    options: MeasureOptions = MappingProxyType({}),
 ) -> tuple[dict[str, Measure], dict[str, str]]:
     """The figures of some measures, in their order; and those that these files do not allow, with the reason.
 
-    What is `known` is not measured again; `limits` are for tables on a disk. Measures number the columns of which they
-    speak; names take the place of the numbers.
+    What is `known` is not measured again; `limits` are for tables on a disk; `options` are those of measures. Measures
+    number the columns of which they speak; names take the place of the numbers.
     """
     hidden = _sensitive_alone(both)
     whole = [name for name in ids if name in SCORES and SCORES[name].of_whole and hidden is not both]
@@ -290,11 +282,15 @@ def take(
         try:
             if both.reordered and GAUGES[name].paired:
                 raise DataError(both.reordered)
-            found = known[name] if name in known and not of_whole else _figure(name, pair, both, streams, limits)
-            taken[of_whole][name] = replace(found, note=_with_names(found.note, pair.names))
+            if name in known and not of_whole and name not in options:
+                found = known[name]
+            else:
+                found = _figure(name, pair, both, streams, limits, options.get(name, {}))
+            note = noted(found, options.get(name))
+            taken[of_whole][name] = replace(found, note=_with_names(note, pair.names))
         except DataError as error:
             skipped[name] = _with_names(error.problem, pair.names)
-    return with_scores(ids, taken[0], skipped, taken[1])
+    return with_scores(ids, taken, skipped, options)
 
 
 def _by_column(name: str) -> bool:
@@ -302,10 +298,16 @@ def _by_column(name: str) -> bool:
     return GAUGES[name].takes("sensitive")
 
 
-def _figure(name: str, about: Pair, both: Pair, streams: Streams, limits: DiskLimits | None) -> Measure:
-    """One figure (`name`) of the columns it is `about`; `both` are all; `limits` are for tables on a disk."""
-    gauge = GAUGES[name]
-    options: dict[str, Any] = {"sensitive": both.sensitive} if gauge.takes("sensitive") else {}
+def _figure(
+    name: str, about: Pair, both: Pair, streams: Streams, limits: DiskLimits | None, given: Mapping[str, Any]
+) -> Measure:
+    """One figure (`name`) of the columns it is `about`, with options that were `given`.
+
+    `both` are all columns; `limits` are for tables on a disk.
+    """
+    gauge, options = GAUGES[name], dict(given)
+    if gauge.takes("sensitive"):
+        options["sensitive"] = both.sensitive
     if gauge.takes("sensitive") and both.sensitive == ():
         raise DataError("no column of numbers is sensitive")
     if about.holdout is not None and gauge.takes("control"):
@@ -361,20 +363,20 @@ def parts_of(ids: Iterable[str]) -> list[str]:
 
 
 def with_scores(
-    ids: Sequence[str],
-    taken: Mapping[str, Measure],
-    skipped: Mapping[str, str],
-    of_whole: Mapping[str, Measure],
+    ids: Sequence[str], taken: Sequence[Mapping[str, Measure]], skipped: Mapping[str, str], options: MeasureOptions
 ) -> tuple[dict[str, Measure], dict[str, str]]:
     """The figures asked for, scores among them, and the reasons for those that are not there.
 
-    `taken` and `skipped` have what was measured and why not, `of_whole` the risks of all columns, by id.
+    `taken` has what was measured, and risks that were measured of all columns; `skipped` why others were not; `options`
+    the weights of scores.
     """
-    figures, reasons = dict(taken), dict(skipped)
+    figures, reasons = dict(taken[0]), dict(skipped)
     for name in (name for name in ids if name in SCORES):
         lacking = next((part for part in SCORES[name].parts if part in skipped), None)
         if lacking is None:
-            figures[name] = SCORES[name]({**taken, **of_whole} if SCORES[name].of_whole else taken)
+            parts = {**taken[0], **(taken[1] if SCORES[name].of_whole else {})}
+            score = SCORES[name](parts, options.get(name))
+            figures[name] = replace(score, note=noted(score, options.get(name)))
         else:
             reasons[name] = f"it needs {lacking}: {skipped[lacking]}"
     if WORST in ids:
@@ -386,50 +388,6 @@ def with_scores(
 
 def _with_names(sentence: str, names: Sequence[str]) -> str:
     return re.sub(r"column (\d+) \(from 0\)", lambda found: f"column '{names[int(found[1])]}'", sentence)
-
-
-def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
-    """One figure (`name`) of tables in memory, with `options` of the measure."""
-    return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)), **options)
-
-
-def figure_on_disk(
-    name: str, original: Matrix, released: Matrix, streams: Streams, limits: DiskLimits, **options: Any
-) -> Measure:
-    """One figure (`name`) of tables on a disk, with `options` of the measure; a `DataError` says why there is none."""
-    gauge = GAUGES[name]
-    check_shapes(original, released, paired=gauge.paired)
-    if gauge.on_disk == "no":
-        raise DataError(
-            "it needs all records in memory; measure a random sample of the rows of both files with the engine 'memory'"
-        )
-    if gauge.on_disk == "sample":
-        return _of_sample(name, original, released, streams)
-    held = HELD_COLUMNS * BYTES * max(original.shape[0], released.shape[0])
-    if gauge.on_disk == "columns" and held > limits.memory:
-        raise DataError(f"it holds whole columns, {-(-held // 10**6)} MB of them: allow for so much memory")
-    if gauge.takes("sample"):
-        options["sample"] = limits.sample
-    return gauge.take(original, released, **gauge.seeded(seed_of(name, streams)), **options)
-
-
-def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams) -> Measure:
-    """A figure (`name`) of some rows: the same of both files, if they have as many."""
-    stream = streams.stream("sampled rows")
-    counts = original.shape[0], released.shape[0]
-    rows = [drawn_rows(count, RANK_ROWS, stream) for count in counts]
-    found = figure_of(name, original.take(rows[0]), released.take(rows[1]), streams)
-    if max(counts) <= RANK_ROWS:
-        return found
-    # Of a rank correlation where there is none: elsewhere it is less as a rule, though not always.
-    error = f"standard error of a correlation about {1 / np.sqrt(RANK_ROWS):.4f}"
-    sample = f"an estimate from {rows[0].size} and {rows[1].size} rows drawn at random, {error}"
-    return replace(found, note="; ".join(filter(None, [sample, found.note])))
-
-
-def seed_of(name: str, streams: Streams) -> int:
-    """The seed of one measure."""
-    return int(streams.stream("measure", name).generator().integers(2**63))
 
 
 def notes(figures: Mapping[str, Measure]) -> list[str]:

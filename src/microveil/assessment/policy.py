@@ -12,14 +12,20 @@ would notice.
     dbrl = {at_most = 0.02}
     subspace_linkage = {at_most = 0.02, use = "high"}
     pil = {at_most = 0.3}
+    summary = {at_most = 0.2}
+
+    [options]
+    summary = {dbrl = 2}
+    near_leakage = {eps = 0.05}
 
 `use` holds an end of the interval against the limit instead of the figure: "high", "low", or "value" (the default).
+`options` are those of measures, and the weights of the parts of scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,6 +116,8 @@ class Policy:
 
     name: str
     limits: tuple[Limit, ...]
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options of measures and weights of scores that it fixes."""
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -151,6 +159,7 @@ class _Limit(Strict):
 class _PolicyFile(Strict):
     policy: _PolicyHeader
     limits: dict[str, _Limit] = Field(min_length=1)
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, MeasureInfo]) -> Policy:
@@ -186,7 +195,7 @@ def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:
             raise ParameterError(f"policy: there is no measure '{name}'", did_you_mean(name, known))
         _check_limit(known[name], limit)
     limits = (Limit(name, limit.at_most, limit.at_least, limit.use) for name, limit in found.limits.items())
-    return Policy(found.policy.name, tuple(limits))
+    return Policy(found.policy.name, tuple(limits), found.options)
 
 
 def _check_limit(entry: MeasureInfo, limit: _Limit) -> None:

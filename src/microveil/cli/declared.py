@@ -27,6 +27,7 @@ TYPED_AS: Mapping[str, Any] = {
     "pairs": list[str] | None,
     "limits": list[str] | None,
     "kinds": list[str] | None,
+    "settings": list[str] | None,
     "tables": list[str] | None,
     "number": int | None,
     "place": Location | None,

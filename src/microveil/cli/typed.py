@@ -80,6 +80,20 @@ def kinds_in(texts: Sequence[str]) -> dict[str, str] | None:
     return found or None
 
 
+def measure_options_in(texts: Sequence[str]) -> dict[str, dict[str, Any]] | None:
+    """`ssim.window=7`: options by the id of a measure; None without any."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        name, dot, key = place.strip().partition(".")
+        if not (equals and name and dot and key):
+            raise ParameterError(f"--measure-option: '{text}' is not ID.NAME=VALUE", "write ssim.window=7")
+        if key in found.setdefault(name, {}):
+            raise ParameterError(f"--measure-option: '{name}.{key}' is set twice", "set it once")
+        found[name][key] = _value(value.strip())
+    return found or None
+
+
 def parameters(settings: Sequence[str]) -> dict[str, Any]:
     """`--set key=value` pairs; values are read as JSON where they are, as a list where they have commas."""
     found: dict[str, Any] = {}
@@ -116,6 +130,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "limits": limits_in,
     "kinds": kinds_in,
     "methods": methods_in,
+    "settings": measure_options_in,
     "tables": lambda texts: [names_in(text) for text in texts] or None,
 }
 """What reads an option of each kind; those of other kinds are taken as they are."""

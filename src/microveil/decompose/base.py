@@ -95,6 +95,9 @@ class Decomposition(Step):
     reports_near_returns: ClassVar[bool] = False
     """True when independent components are swapped for the sake of leakage, so that near-returns are reported."""
 
+    has_no_order: ClassVar[bool] = False
+    """True when no component comes before another, so that a triangular root is that of the columns."""
+
     most_columns: ClassVar[int | None] = None
     """Columns at most, where matrices of columns x columns are made; None where few rows stand for them."""
 

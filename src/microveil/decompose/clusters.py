@@ -78,6 +78,7 @@ class ClusterLayout:
     clusters: tuple[int | str, ...] = ()
     similar: int | None = None
     outlier_quantile: float | None = None
+    keeps_outliers: bool = False
     as_pieces: bool = False
     public_is_local: bool = False
     local: Regressors = ()
@@ -164,11 +165,16 @@ class OutlyingRecords(Clustered):
         lt=1,
         description="quantile of the chi-square distribution above which a squared robust distance is an outlier's",
     )
+    outliers: Literal["redraw", "keep"] = Field(
+        default="redraw",
+        description="what happens to outlying records: new residuals among themselves, or nothing, with a warning: "
+        "they are then released as they are, and everybody looks for outliers first",
+    )
 
     @property
     def layout(self) -> ClusterLayout:
         """Public columns are regressed on in both."""
-        return replace(super().layout, public_is_local=True)
+        return replace(super().layout, public_is_local=True, keeps_outliers=self.outliers == "keep")
 
 
 class Clusters(_GivenClusters):

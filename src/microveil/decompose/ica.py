@@ -40,6 +40,7 @@ class IndependentComponents(Decomposition):
 
     reference: ClassVar[str] = "Hsu and Chen (2008), Table 2; Hyvärinen (1999)"
     reports_near_returns: ClassVar[bool] = True
+    has_no_order: ClassVar[bool] = True
 
     sources: Annotated[Literal["all"] | Annotated[int, Field(ge=2)], number_or_word] = Field(
         default="all",

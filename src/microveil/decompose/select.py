@@ -121,20 +121,33 @@ class Components(Selection):
         le=1,
         description="share of each sensitive column's variance that must lie in the perturbed components",
     )
+    sensitive_loading: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="take the components on which a sensitive column has at least this absolute weight, in the place "
+        "of a share",
+        json_schema_extra={"allowed": "a number above 0 and below 1"},
+    )
 
     @model_validator(mode="after")
     def _share_needs_sensitive(self) -> Self:
-        if (
-            self.components != "sensitive"
-            and self.sensitive_share != type(self).model_fields["sensitive_share"].default
-        ):
-            raise ValueError("sensitive_share goes with components='sensitive' only")
+        share = self.sensitive_share != type(self).model_fields["sensitive_share"].default
+        for name, given in (("sensitive_share", share), ("sensitive_loading", self.sensitive_loading is not None)):
+            if given and self.components != "sensitive":
+                raise ValueError(f"{name} goes with components='sensitive' only")
+        if share and self.sensitive_loading is not None:
+            raise ValueError("sensitive_share and sensitive_loading are two ways to choose; give one")
         return self
 
     def choose(self, offer: Offer) -> list[int]:
         """As asked."""
         count = offer.axes.count
         if self.components == "sensitive":
+            if not offer.sensitive:
+                raise ParameterError("sensitive: no column named", "components='sensitive' needs sensitive=[...]")
+            if self.sensitive_loading is not None:
+                return self._loading(offer.axes.weights, offer.sensitive, self.sensitive_loading)
             return self._carrying(offer.shares, offer.sensitive)
         if offer.sensitive:
             raise ParameterError("sensitive: goes with components='sensitive' only", "set components='sensitive'")
@@ -144,8 +157,6 @@ class Components(Selection):
 
     def _carrying(self, shares: Array, sensitive: list[int]) -> list[int]:
         """The largest carriers of each sensitive column, until the share is reached."""
-        if not sensitive:
-            raise ParameterError("sensitive: no column named", "components='sensitive' needs sensitive=[...]")
         chosen: set[int] = set()
         for column in sensitive:
             largest_first = np.argsort(-shares[:, column], kind="stable")
@@ -153,6 +164,21 @@ class Components(Selection):
             needed = int(np.searchsorted(reached, self.sensitive_share * (1 - 1e-12))) + 1
             chosen.update(largest_first[:needed].tolist())
         return sorted(chosen)
+
+    @staticmethod
+    def _loading(weights: Array, sensitive: list[int], least: float) -> list[int]:
+        """The components whose `weights` (columns x components) on a sensitive column reach a threshold.
+
+        Calviño (2017), Fig. 1; Calviño, Aldeguer and Domingo-Ferrer (2017), §IV.1.
+        """
+        found = np.flatnonzero((np.abs(weights[sensitive]) >= least).any(axis=0)).tolist()
+        if not found:
+            largest = float(np.abs(weights[sensitive]).max())
+            raise ParameterError(
+                "sensitive_loading: no component has such a weight on a sensitive column",
+                f"use a lower one, below {largest:.2f}",
+            )
+        return found
 
 
 Criterion = Literal["all", "loads_on_sensitive", "not_on_public", "more_sensitive_than_public"]

@@ -28,6 +28,10 @@ NEEDED = 2
 """Dimensions a cluster must have left for its residuals: with one, its records come back as they are or mirrored."""
 
 
+OUTLYING = 1
+"""The number of the cluster of outlying records."""
+
+
 @dataclass(frozen=True, repr=False)
 class Layers:
     """The clusters of a table, and the regressions inside and across them."""
@@ -76,14 +80,22 @@ def clustered(context: RunContext, table: Microdata) -> tuple[list[Array], Spect
     else:
         new, released = None, own.fit
     spectrum = _spectrum(plan, table, own, context.stream("decompose"))
-    return list(np.ascontiguousarray((released + means).T)), replace(
+    columns = list(np.ascontiguousarray((released + means).T))
+    for column, original in zip(columns, table.confidential.columns, strict=True):
+        np.copyto(column, original, where=_left_alone(layout, layers))
+    return columns, replace(
         spectrum,
         leverage=high,
         clusters=layers.groups.numbers,
         pieces=layers.pieces,
         found=_found(layers, layout, new),
-        axes=replace(spectrum.axes, remark=_remark(layout, new)),
+        axes=replace(spectrum.axes, remark=_remark(layout, layers, new)),
     )
+
+
+def _left_alone(layout: ClusterLayout, layers: Layers) -> NDArray[np.bool_]:
+    """Which records are outlying and stay as they are."""
+    return (layers.groups.numbers == OUTLYING) & layout.keeps_outliers
 
 
 def _centred(columns: Array) -> tuple[Array, Array]:
@@ -168,6 +180,7 @@ def _check(layers: Layers, layout: ClusterLayout, own: Parts, table: Microdata, 
     if given:
         return 0
     small = [number for number, free in enumerate(layers.levels.free) if free < NEEDED]
+    small = [number for number in small if not (layout.keeps_outliers and number == OUTLYING)]
     if small:
         merge = "merge them" if layout.outlier_quantile is None else "use another outlier_quantile, or ipso"
         raise DataError(
@@ -175,7 +188,7 @@ def _check(layers: Layers, layout: ClusterLayout, own: Parts, table: Microdata, 
             "or mirrored",
             f"{merge}: each needs {NEEDED} records more than is regressed on in it, the constant included",
         )
-    leverage = layers.levels.leverage
+    leverage = np.where(_left_alone(layout, layers), 0.0, layers.levels.leverage)
     alone = int(np.count_nonzero(leverage > ALONE))
     if alone:
         raise DataError(
@@ -187,9 +200,10 @@ def _check(layers: Layers, layout: ClusterLayout, own: Parts, table: Microdata, 
 
 def _check_solved(layers: Layers, layout: ClusterLayout, new: NewResiduals) -> None:
     """Were there residuals with the covariances that are wanted, in every cluster?"""
-    if new.short:
+    short = [number for number in new.short if not (layout.keeps_outliers and number == OUTLYING)]
+    if short:
         raise DataError(
-            f"clusters: {len(new.short)}, {layers.sizes(new.short)}, have too few for their covariances",
+            f"clusters: {len(short)}, {layers.sizes(short)}, have too few for their covariances",
             "merge them, regress on fewer columns, or use no modification",
         )
     if new.alpha is None or layout.modification == "a":
@@ -203,7 +217,10 @@ def _check_solved(layers: Layers, layout: ClusterLayout, new: NewResiduals) -> N
         )
 
 
-def _remark(layout: ClusterLayout, new: NewResiduals | None) -> str:
+def _remark(layout: ClusterLayout, layers: Layers, new: NewResiduals | None) -> str:
+    alone = int(np.count_nonzero(_left_alone(layout, layers)))
+    if alone:
+        return f"{alone} outlying records are released as they are (outliers='keep'): whoever knows one finds it"
     if new is None or new.alpha is None or layout.alpha is not None or new.alpha in (0.0, 1.0):
         return ""
     return f"of what was drawn between clusters alpha = {new.alpha:.6g} was taken, as clusters have no room for more"

@@ -407,8 +407,12 @@ def _component(context: RunContext, attempt: int, task: ColumnTask, measured: Mo
 def _exact(context: RunContext, task: ColumnTask, scores: Scores, target: Moments) -> Correction:
     """The correction that gives the scores back their moments; all but the last are applied at once."""
     context.progress("restoring moments", 0.75)
+    plan, loadings = context.plan, task.axes.loadings[task.selected]
+    # Independent components have no order, but columns have: one is orthogonalised after the other, as in the paper.
+    in_columns = plan.decompose.has_no_order and loadings.shape[0] == loadings.shape[1]
     for _ in range(CORRECTIONS):
-        fix = correction(scores.moments(task), target, task.table.public, task.selected, context.plan.root)
+        now = scores.moments(task)
+        fix = correction(now, target, task.table.public, task.selected, plan.root, loadings if in_columns else None)
         if not WELL_CONDITIONED < fix.condition < np.inf:
             break
         scores.correct(task, fix)

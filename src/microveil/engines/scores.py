@@ -46,6 +46,7 @@ from microveil.perturb import (
     Labels,
     Mixed,
     Mixture,
+    OtherScores,
     check_draws,
 )
 from microveil.restore import Correction, correction
@@ -211,7 +212,10 @@ def other_task(context: RunContext, task: ColumnTask) -> ColumnTask:
     table = task.table
     if table.other is None:
         raise DataError("other: is needed", "give the columns as another masker released them")
-    other = table.with_confidential(table.other.columns)
+    columns, perturb = table.other.columns, context.plan.perturb
+    if isinstance(perturb, OtherScores) and perturb.own_share:
+        columns = perturb.combined(table.confidential.columns, columns)
+    other = table.with_confidential(columns)
     summary = moments(other.pieces, other.count, weights=other.weights)
     centre = refined(other, fit_centre(summary, other.public), summary)
     determined = set(centre.determined(summary))

@@ -135,6 +135,12 @@ class MeasureSpec(MeasureInfo):
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.function.__doc__)
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the function takes beside the two files, with the defaults."""
+        known = inspect.signature(self.function).parameters.values()
+        return {one.name: one.default for one in known if one.kind is one.KEYWORD_ONLY}
+
     def takes(self, option: str) -> bool:
         """Is there such an option?"""
         return option in inspect.signature(self.function).parameters

@@ -19,10 +19,12 @@ from microveil.decompose import (
 from microveil.methods.base import Kind, Method, Plan
 from microveil.methods.by_utility import WhileUseful
 
-ALL = {"components": "all", "sensitive": (), "sensitive_share": 0.8}
+ALL = {"components": "all", "sensitive": (), "sensitive_share": 0.8, "sensitive_loading": None}
 ALL_SWAPPED = {"perturb": "swap", **ALL}
 ON_AVERAGE = {"exact": False, "root": "symmetric"}
-EXACTLY = {"exact": True, "root": "symmetric"}
+DRAWN_SOURCES = ("swap", "bootstrap", "stratified")
+"""What Hsu and Chen (2008), §1 and §3.3, do with independent sources: shuffle them, resample them, or draw strata."""
+
 ORTHOGONALISED = {**ALL, "exact": True, "root": "triangular"}
 LANGSRUD = (
     "Langsrud, Ø. (2019), Information preserving regression-based tools for statistical disclosure control, Statistics "
@@ -89,19 +91,22 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             id="primp",
-            summary="Swap every independent component; the means are kept exactly, the covariances on average.",
+            summary="Swap every independent component, or draw it anew; covariances are kept on average, and means, "
+            "where they are swapped, exactly.",
             reference=f"{HSU_AND_CHEN}, Table 2",
             decompose=IndependentComponents,
             minimum_columns=2,
-            fixed={**ALL_SWAPPED, **ON_AVERAGE},
+            fixed={**ALL, **ON_AVERAGE},
+            perturb_by=DRAWN_SOURCES,
         ),
         Method(
             id="primp_cholesky",
-            summary="Swap every independent component, then restore the covariances exactly.",
-            reference=f"{HSU_AND_CHEN}, the hybrid of PRIMP and Cholesky",
+            summary="Swap every independent component, or draw it anew, then restore the covariances exactly.",
+            reference=f"{HSU_AND_CHEN}, the hybrid of PRIMP and Cholesky; Table 4 to the letter with root='triangular'",
             decompose=IndependentComponents,
             minimum_columns=2,
-            fixed={**ALL_SWAPPED, **EXACTLY},
+            fixed={**ALL, "exact": True},
+            perturb_by=DRAWN_SOURCES,
         ),
         Method(
             id="cholesky",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.errors import ParameterError, did_you_mean, one_of
 from microveil.core.parameters import Parameter, Step, built, parameters_of
 from microveil.decompose import Clustered, Components, Decomposition, Identity, Selection
 from microveil.options import Protect
@@ -155,11 +155,16 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that are usually otherwise; a user can change them."""
 
+    perturb_by: tuple[str, ...] = ()
+    """The perturbations that can be asked for, if not all."""
+
     @property
     def perturbations(self) -> Mapping[str, type[Perturbation]]:
         """The perturbation that the method fixes, or all that can be asked for."""
         fixed = self.fixed.get("perturb")
-        return PERTURBATIONS if fixed is None else {fixed: {**PERTURBATIONS, **RESERVED}[fixed]}
+        if fixed is not None:
+            return {fixed: {**PERTURBATIONS, **RESERVED}[fixed]}
+        return {name: PERTURBATIONS[name] for name in self.perturb_by or PERTURBATIONS}
 
     @property
     def labels_only(self) -> bool:
@@ -181,7 +186,8 @@ class Method:
         choice = built(PerturbChoice, given)
         if choice.perturb not in self.perturbations:
             problem = f"perturb: {self.id} cannot '{choice.perturb}'"
-            raise ParameterError(problem, "it goes with the method made of it only")
+            hint = one_of(self.perturb_by) if self.perturb_by else "it goes with the method made of it only"
+            raise ParameterError(problem, hint)
         step = self.perturbations[choice.perturb]
         declared = [parameter for kind in (*self.shared_steps, step) for parameter in parameters_of(kind)]
         self._explain_strays(given, [parameter.name for parameter in declared], choice.perturb)
@@ -230,6 +236,8 @@ class Method:
             free = [*(replace(p, allowed="true or rounded") for p in exact), *free]
         if self.fixed.get("exact") is True:
             free = [replace(p, allowed=NOT_ORIGINAL) if p.name == "marginals" else p for p in free]
+        if self.perturb_by:
+            free = [replace(p, allowed=", ".join(self.perturb_by)) if p.name == "perturb" else p for p in free]
         return [replace(parameter, default=self.defaults.get(parameter.name, parameter.default)) for parameter in free]
 
     def _fixed_with(self, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from microveil.perturb.redraw import (
     Redraw,
     Rotate,
     SmoothedBootstrap,
+    Stratified,
     Uniform,
     VanDerWaerden,
 )
@@ -45,6 +46,7 @@ PERTURBATIONS: dict[str, type[Perturbation]] = {
     "rotate": Rotate,
     "bootstrap": Bootstrap,
     "smoothed_bootstrap": SmoothedBootstrap,
+    "stratified": Stratified,
     "uniform": Uniform,
     "van_der_waerden": VanDerWaerden,
 }

@@ -29,6 +29,17 @@ def _given(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
+def _shares(value: Any) -> Any:
+    """Shares from 0 to below 1; lists become tuples."""
+    found = tuple(value) if isinstance(value, list | np.ndarray) else value
+    for share in found if isinstance(found, tuple) else (found,):
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+            raise ValueError("must be from 0 to below 1")
+    return found
+
+
+whole_or_each = BeforeValidator(_shares)
+
 OtherTable = Annotated[
     Any,
     BeforeValidator(_given),
@@ -230,10 +241,25 @@ class OtherScores(Perturbation):
     columns; with svd it need not, as components with nearly equal variances change places easily.
     """
 
-    reference: ClassVar[str] = "Langsrud (2019), eq. 11-12"
+    reference: ClassVar[str] = "Langsrud (2019), eq. 11-13"
     mixes: ClassVar[bool] = True
     from_other: ClassVar[bool] = True
     random: ClassVar[bool] = False
     retention_varies: ClassVar[bool] = True  # with the other masker
 
     other: OtherTable
+    own_share: Annotated[float | tuple[float, ...], whole_or_each] = Field(
+        default=0.0,
+        description="share of the original in what is corrected, for all columns or for each in their order (eq. 13): "
+        "near 1 the release is near the original",
+        json_schema_extra={"allowed": "a number from 0 to below 1, or one for each column"},
+    )
+
+    def combined(self, own: Sequence[Array], other: Sequence[Array]) -> list[Array]:
+        """Y_g = Y D + Y_s (I - D), columns by columns (eq. 13), Y_s being the other masker's output."""
+        shares = self.own_share if isinstance(self.own_share, tuple) else (self.own_share,) * len(own)
+        if len(shares) != len(own):
+            raise ParameterError(
+                f"own_share: {len(shares)} given, but {len(own)} columns are protected", "give one number, or one each"
+            )
+        return [share * mine + (1 - share) * theirs for share, mine, theirs in zip(shares, own, other, strict=True)]

@@ -136,6 +136,23 @@ class Normal(NormalPerturbation):
         return column.mean + column.sd * self.deviates(column)
 
 
+class Stratified(CarryingPerturbation):
+    """Draw one value from each n-th of the component's distribution, in random order (Latin hypercube sampling).
+
+    Between neighbouring values the distribution is a straight line. Hsu and Chen (2008), §1, name it beside resampling
+    as a way to draw independent sources. With survey weights it is the weighted distribution.
+    """
+
+    reference: ClassVar[str] = "Hsu and Chen (2008), §1; McKay, Beckman and Conover (1979)"
+    replaces: ClassVar[bool] = True
+
+    def apply(self, column: Column) -> Array:
+        """A quantile within each n-th, shuffled."""
+        n = column.values.size
+        places = (np.arange(n) + column.stream.child("places").uniform(n)) / n
+        return shuffled(column.quantiles(places), column.stream)
+
+
 class Uniform(ColumnPerturbation):
     """Draw from the uniform distribution with the component's mean and variance.
 

@@ -59,14 +59,20 @@ class Correction:
 
 
 def correction(
-    now: Moments, target: Moments, public: int, perturbed: list[int], root: Root = "symmetric"
+    now: Moments,
+    target: Moments,
+    public: int,
+    perturbed: list[int],
+    root: Root = "symmetric",
+    loadings: Array | None = None,
 ) -> Correction:
     """The map that gives the perturbed scores the moments they had.
 
     Both summaries are of the `public` first columns followed by the scores: as they are `now`, and as they were.
     `perturbed` numbers the scores that change. What the perturbed scores share with the others is replaced by what they
-    shared before (nearly nothing), and the rest is stretched to the covariance it had. An infinite condition number
-    means that the perturbed scores are collinear.
+    shared before (nearly nothing), and the rest is stretched to the covariance it had. With the `loadings` of the
+    perturbed scores (scores x columns) a triangular root is that of the columns. An infinite condition number means
+    that the perturbed scores are collinear.
     """
     width = now.mean.size
     moved = np.array([public + j for j in perturbed], dtype=np.intp)
@@ -75,7 +81,8 @@ def correction(
     old_slopes, old_left = _residual(target.covariance, fixed, moved)
     scale = np.sqrt(np.diagonal(target.covariance)[moved])
     units = np.outer(scale, scale)
-    between, condition = _map_between(left / units, old_left / units, root)
+    basis = None if loadings is None else loadings * scale[:, None]
+    between, condition = _map_between(left / units, old_left / units, root, basis)
     stretch = between / scale[:, None] * scale
 
     new = moved - public
@@ -89,15 +96,20 @@ def correction(
     return Correction(constant, matrix, condition)
 
 
-def _map_between(now: Array, then: Array, root: Root) -> tuple[Array, float]:
+def _map_between(now: Array, then: Array, root: Root, basis: Array | None) -> tuple[Array, float]:
     """T with T' now T = then, and the condition number of `now`.
 
     With any roots N and M of the two, N^-1 Q M is such a map for every rotation Q. With symmetric roots and the Q that
     makes it symmetric too, it is the one that moves the scores least; with triangular roots and no Q, Gram-Schmidt.
+    With a `basis` B of columns (scores x columns, of full rank) the roots are those of the covariances of columns, and
+    the map of scores is B T B^-1.
     """
     shrink, condition = inverse_square_root(now)
     if not np.isfinite(condition):
         return shrink, condition
+    if root == "triangular" and basis is not None:
+        in_columns = [triangular_root(basis.T @ matrix @ basis) for matrix in (now, then)]
+        return np.asarray(basis @ np.linalg.solve(*in_columns) @ np.linalg.inv(basis), dtype=np.float64), condition
     if root == "triangular":
         return np.asarray(np.linalg.solve(triangular_root(now), triangular_root(then)), dtype=np.float64), condition
     goal = square_root(then)

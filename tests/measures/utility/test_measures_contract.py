@@ -23,7 +23,7 @@ ALL = {name: entry for name, entry in {**UTILITIES, **RISKS}.items() if entry.ne
 # What doing nothing gives; and where an independent shuffle of the columns must lie.
 DOING_NOTHING = dict.fromkeys(UTILITIES, 0.0) | dict.fromkeys(RISKS, 1.0)
 DOING_NOTHING |= {"vector_correlation": 1.0, "ssim": 1.0, "psnr": np.inf, "classifier_auc": 0.5}
-DOING_NOTHING |= {"ci_overlap": 1.0, "selectivity": 1.0, "dcr_ratio": 0.0}
+DOING_NOTHING |= {"ci_overlap": 1.0, "selectivity": 1.0, "sensitive_correlation": 1.0, "dcr_ratio": 0.0}
 
 KEPT_BY_A_SHUFFLE = {"mean_bias", "variance_bias", "skewness_bias", "kurtosis_bias", "ks", "marginal_distance"}
 SHUFFLED = dict.fromkeys(KEPT_BY_A_SHUFFLE, (0.0, 0.0)) | {
@@ -73,6 +73,7 @@ SHUFFLED = dict.fromkeys(KEPT_BY_A_SHUFFLE, (0.0, 0.0)) | {
     "ci_overlap": (0.0, 0.4),
     "regression_fit": (2.0, 50.0),
     "selectivity": (0.0, 0.15),
+    "sensitive_correlation": (0.0, 0.3),
     "train_on_release": (0.1, 1.0),
 }
 # Luck alone gives nothing in a table of a few hundred records without equal values.

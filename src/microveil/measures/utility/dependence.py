@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from microveil.measures.utility.moments import (
 
 MOST_BY_KENDALL = 400
 """Columns whose pairs are all compared by Kendall's tau at most: each pair is sorted."""
+
+Ties = Literal["shared", "as_printed"]
 
 cookbook = partial(gauge, better="neither", on_disk="passes")
 """Declares an input of the cookbook of Calviño, Aldeguer and Domingo-Ferrer (2017), which is neither good nor bad."""
@@ -64,8 +67,11 @@ def _rank_correlation(columns: Sequence[Array]) -> Array:
 
 def kendall(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Kendall's tau-b of all pairs of columns, which allows for ties; in O(n log n)."""
-    from scipy.stats import kendalltau
+    return _of_pairs(original, released, _tau_b)
 
+
+def _of_pairs(original: Matrix, released: Matrix, of: Callable[[Array, Array], float]) -> tuple[Array, Array]:
+    """A coefficient of all pairs of columns of both files, over the records that have both; 0 where it is none."""
     matrices = []
     for side in standardised(original, released):
         width = side.shape[1]
@@ -73,10 +79,36 @@ def kendall(original: Matrix, released: Matrix) -> tuple[Array, Array]:
         matrix = np.eye(width)
         for i, j in zip(*np.triu_indices(width, 1), strict=True):
             there = ~np.isnan(side[:, i]) & ~np.isnan(side[:, j])
-            tau = kendalltau(side[there, i], side[there, j]).statistic if there.sum() > 1 else np.nan
-            matrix[i, j] = matrix[j, i] = 0.0 if np.isnan(tau) else tau
+            found = of(side[there, i], side[there, j]) if there.sum() > 1 else np.nan
+            matrix[i, j] = matrix[j, i] = 0.0 if np.isnan(found) else found
         matrices.append(matrix)
     return matrices[0], matrices[1]
+
+
+def _tau_b(x: Array, y: Array) -> float:
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(x, y).statistic)
+
+
+def _kendall_as_printed(x: Array, y: Array) -> float:
+    """Eq. 8: concordant less discordant pairs, and the sign of 0 is 1, so that tied pairs count as concordant."""
+    pairs = x.size * (x.size - 1) / 2
+    tied_x, tied_y, tied = (_tied_pairs(of) for of in (x, y, np.column_stack([x, y])))
+    tau = _tau_b(x, y)
+    apart = 0.0 if np.isnan(tau) else tau * np.sqrt((pairs - tied_x) * (pairs - tied_y))
+    return float((apart + tied_x + tied_y - tied) / pairs)
+
+
+def _tied_pairs(values: Array) -> float:
+    """Pairs of records with equal values."""
+    counts = np.unique(values, axis=0, return_counts=True)[1]
+    return float((counts * (counts - 1)).sum() / 2)
+
+
+def _spearman_as_printed(x: Array, y: Array) -> float:
+    """Eq. 7, with mean ranks for equal values."""
+    return float(1 - 6 * np.square(mid_ranks(x) - mid_ranks(y)).sum() / (x.size * (x.size**2 - 1)))
 
 
 def _matrix_bias(before: Array, after: Array) -> Estimate:
@@ -96,14 +128,26 @@ def correlation_bias(original: Matrix, released: Matrix) -> Estimate:
 
 
 @distance("relative change of Spearman's rank correlations, mean over the pairs of columns", on_disk="sample")
-def rank_correlation_bias(original: Matrix, released: Matrix) -> Estimate:
-    """As `correlation_bias`, for Spearman's rank correlations (mean ranks for equal values)."""
+def rank_correlation_bias(original: Matrix, released: Matrix, *, ties: Ties = "shared") -> Estimate:
+    """As `correlation_bias`, for Spearman's rank correlations (mean ranks for equal values).
+
+    With `ties="as_printed"` by the paper's eq. 7, 1 - 6 Σ d² / (n (n² - 1)), which is not a correlation where values
+    are equal.
+    """
+    if ties == "as_printed":
+        return _matrix_bias(*_of_pairs(original, released, _spearman_as_printed))
     return _matrix_bias(*spearman(original, released))
 
 
 @distance("relative change of Kendall's tau, mean over the pairs of columns", cost="slow", on_disk="sample")
-def kendall_bias(original: Matrix, released: Matrix) -> Estimate:
-    """As `correlation_bias`, for Kendall's tau-b."""
+def kendall_bias(original: Matrix, released: Matrix, *, ties: Ties = "shared") -> Estimate:
+    """As `correlation_bias`, for Kendall's tau-b.
+
+    With `ties="as_printed"` by the paper's eq. 8, in which a pair that is tied counts like one in the same order, so
+    that two columns with many ties look alike.
+    """
+    if ties == "as_printed":
+        return _matrix_bias(*_of_pairs(original, released, _kendall_as_printed))
     return _matrix_bias(*kendall(original, released))
 
 

@@ -27,13 +27,17 @@ class Score(MeasureInfo):
     of_whole: bool = False
     """Are its risks those of all columns, also where only some are sensitive?"""
 
+    @property
+    def own_weights(self) -> dict[str, float]:
+        """The paper's weights, by part; equal ones, if it has none."""
+        return dict(zip(self.parts, self.weights or (1.0,) * len(self.parts), strict=True))
+
     def __call__(self, measured: Mapping[str, Measure], weights: Mapping[str, float] | None = None) -> Measure:
         """The score of these figures; with the paper's weights (equal ones, if it has none) unless others are given."""
         missing = [part for part in self.parts if part not in measured]
         if missing:
             raise ParameterError(f"{self.id}: needs {', '.join(missing)}", "measure them too")
-        if weights is None:
-            weights = dict(zip(self.parts, self.weights or (1.0,) * len(self.parts), strict=True))
+        weights = self.own_weights if weights is None else weights
         if set(weights) != set(self.parts) or min(weights.values()) < 0 or not sum(weights.values()) > 0:
             raise ParameterError(f"{self.id}: weights must be for {', '.join(self.parts)}, none negative")
 
