@@ -24,7 +24,6 @@ from microveil.engines.out_of_core import check_eligible
 from microveil.io.files import csv as csv_blocks
 from microveil.io.tables import read_table, write_table
 from microveil.methods import METHODS
-from microveil.perturb import PERTURBATIONS
 from microveil.workflow.protecting import protect_file as protect_new_file
 
 protect_file = partial(protect_new_file, overwrite=True, engine="stream")
@@ -39,7 +38,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 OPEN = [name for name, method in METHODS.items() if "perturb" not in method.fixed]
 CASES = [(name, NEEDED.get(name, {})) for name in METHODS] + [
-    (name, {"perturb": other}) for name in OPEN for other in PERTURBATIONS
+    (name, {"perturb": other}) for name in OPEN for other in METHODS[name].perturbations
 ]
 
 

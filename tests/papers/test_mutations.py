@@ -15,7 +15,8 @@ from reference import census_12, tarragona
 from microveil.papers import calvino_factor, hsu_chen, langsrud, published_items
 from microveil.papers.page import page_of
 from microveil.papers.published import TEXT, Found, Printed, interval_end
-from microveil.papers.reproduce import Reproduction, reproduce
+from microveil.papers.reproduce import reproduce
+from microveil.papers.verdicts import Reproduction
 
 ENTRIES = published_items()
 Grid = dict[tuple[str, str], float]

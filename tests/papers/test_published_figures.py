@@ -16,6 +16,7 @@ from reference import tarragona
 import microveil as mv
 from microveil.core.errors import FileError, ParameterError
 from microveil.core.table import Matrix
+from microveil.io.pictures import read_picture
 from microveil.measures.utility import selectivity
 from microveil.papers import (
     calvino_factor,
@@ -386,7 +387,7 @@ def test_what_is_no_picture_is_refused_in_words(tmp_path: Path) -> None:
 
 def test_a_colour_picture_becomes_grey(tmp_path: Path) -> None:
     shades = np.repeat(dacquisto.drawn_picture()[:, :, None], 3, axis=2)
-    assert dacquisto.read_picture(saved(tmp_path, shades)).shape == (dacquisto.SIDE, dacquisto.SIDE)
+    assert read_picture(saved(tmp_path, shades)).shape == (dacquisto.SIDE, dacquisto.SIDE)
 
 
 @pytest.mark.parametrize(

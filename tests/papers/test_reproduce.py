@@ -18,9 +18,10 @@ from microveil.core.errors import ParameterError
 from microveil.papers import published_items, sources
 from microveil.papers.calvino_factor import CORRELATIONS, claims_by_correlation
 from microveil.papers.published import Found, Printed, PublishedItem, RunOptions, Tolerance, _tolerance
-from microveil.papers.reproduce import Reproduction, reproduce
+from microveil.papers.reproduce import reproduce
 from microveil.papers.runs import measured
 from microveil.papers.sources import ten_record_orders, ten_records
+from microveil.papers.verdicts import Reproduction
 
 ENTRIES = published_items()
 

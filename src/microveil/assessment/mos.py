@@ -13,17 +13,22 @@ Here opinions meet files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from microveil.assessment.pairing import Pair, pair_up
+from microveil.core.errors import DataError
+from microveil.core.table import Matrix
 from microveil.intake.intake import Rules
 from microveil.intake.roles import Choice
 from microveil.io.config_files import checked, toml_text
 from microveil.io.frames.dataframes import open_frame
+from microveil.io.pictures import PICTURES, read_picture
 from microveil.io.tables import read_table
 from microveil.measures.base import Measure
 from microveil.measures.utility.image import psnr, ssim
+from microveil.opinion.library import Library, Member, library_of, member, read_library
 from microveil.opinion.link import Link, fit_link, predicted_mos, read_link
 from microveil.opinion.ratings import Ratings, ratings_from
 from microveil.opinion.score import Opinion, OpinionScores, score, screen
@@ -32,6 +37,7 @@ from microveil.options import Assess
 from microveil.storage.atomic import atomic_target
 
 __all__ = [
+    "Library",
     "Link",
     "Opinion",
     "OpinionScores",
@@ -39,9 +45,11 @@ __all__ = [
     "Session",
     "Stimulus",
     "fit_link",
+    "library",
     "make_session",
     "predict",
     "predicted_mos",
+    "read_library",
     "read_link",
     "read_ratings",
     "read_session",
@@ -86,6 +94,32 @@ def predict(
     return predicted_mos(curve)(both.original, both.released)
 
 
+def library(
+    files: Sequence[str | Path], link: Link | str | Path, limit: float, *, classes: int = 3
+) -> tuple[Library, list[Member]]:
+    """Classes of alike spectra made of tables and pictures, and how many components each can spare; and the files.
+
+    Args:
+        files: tables, of which the numeric columns are taken, and pictures, whose rows are records.
+        link: what predicts opinions, or its file.
+        limit: the opinion (0 to 100) that must be left, as the link predicts it.
+        classes: how many classes of equal size there are, by the share of the dominant eigenvalue.
+    """
+    curve = link if isinstance(link, Link) else read_link(link)
+    members = [member(Path(path).name, _shades_or_numbers(Path(path)), curve, limit) for path in files]
+    return library_of(members, curve, limit, classes), members
+
+
+def _shades_or_numbers(path: Path) -> Matrix:
+    if path.suffix.lower() in PICTURES:
+        return Matrix.from_array(read_picture(path))
+    frame = open_frame(read_table(path)[0])
+    columns = [frame.numbers(name) for name in frame.names if frame.is_numeric(name)]
+    if not columns:
+        raise DataError(f"{path.name}: it has no columns of numbers", "give tables with numbers, or pictures")
+    return Matrix(columns)
+
+
 def read_stimuli(path: str | Path) -> list[dict[str, Any]]:
     """Stimuli for `make_session` from a table with the columns id, source, removed, ssim and psnr."""
     columns = _columns(Path(path), texts=("id", "source"))
@@ -102,8 +136,8 @@ def read_ratings(path: str | Path, session: Session | str | Path) -> Ratings:
     return ratings_from(_columns(Path(path), texts=("observer", "stimulus")), known)
 
 
-def write(content: Session | Link, path: str | Path) -> None:
-    """A session or a link as a TOML file, whole or not at all."""
+def write(content: Session | Link | Library, path: str | Path) -> None:
+    """A session, a link or a library as a TOML file, whole or not at all."""
     with atomic_target(Path(path)) as temporary:
         temporary.write_text(toml_text(content.to_dict()), encoding="utf-8")
 

@@ -33,8 +33,8 @@ from microveil.options import (
     Settings,
 )
 from microveil.papers.page import Page
-from microveil.papers.reproduce import about
 from microveil.papers.reproduce import reproduce as reproduced
+from microveil.papers.verdicts import about
 from microveil.report import study_texts, twin, write_texts
 from microveil.report.command_line import protect_words
 from microveil.storage.atomic import atomic_targets, check_new, check_place, shown

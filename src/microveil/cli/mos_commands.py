@@ -1,7 +1,8 @@
-"""`microveil mos session | score | fit | predict`."""
+"""`microveil mos session | score | fit | predict | library`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -132,3 +133,29 @@ def predict(
         print_json({"measures": {found.id: found.to_dict()}})
     else:
         show.predicted(found)
+
+
+@app.command()
+def library(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Tables and pictures, nine or more.", show_default=False)
+    ],
+    link: Annotated[Path, typer.Option(metavar="FILE.toml", help="What `mos fit` wrote.", show_default=False)],
+    limit: Annotated[
+        float, typer.Option(metavar="N", help="Opinion (0 to 100) that must be left.", show_default=False)
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.toml", help="Where the library goes.", show_default=False)
+    ],
+    classes: Annotated[int, typer.Option(metavar="N", min=1, help="Classes of alike spectra.")] = 3,
+    json: Json = False,
+) -> None:
+    """Say for classes of spectra how many components can go before the predicted opinion falls below a limit."""
+    check_place(output, [link, *files])
+    found, members = mos.library(files, link, limit, classes=classes)
+    with atomic_targets([output], point_of_no_return()) as (temporary,):
+        mos.write(found, temporary)
+    if json:
+        print_json({**found.to_dict(), "members": [asdict(one) for one in members]})
+    else:
+        show.library(found, output)

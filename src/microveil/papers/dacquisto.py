@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
 from microveil.core.arrays import Array
-from microveil.core.errors import FileError
+from microveil.io.pictures import read_picture
 from microveil.measures.utility.image import PEAK, windowed_similarity
 from microveil.measures.utility.spectrum import fit_decay
-from microveil.papers.published import TEXT, Found, NotRunError, Place, RunOptions
+from microveil.papers.published import TEXT, Found, Place, RunOptions
 from microveil.papers.runs import once, releases
-from microveil.storage.atomic import shown
 
 LENA, DRAWN = "Lena", "drawn picture"
 HOW = "the picture may not be shipped: give your copy of it, `microveil reproduce {} --image FILE` (grey, 512 x 512)"
@@ -71,22 +69,6 @@ def _of_pictures(
         values |= figures(LENA, read_picture(options.image))
     absent = dict.fromkeys(lena, HOW.format(table)) if options.image is None else {}
     return Found({place: [value] for place, value in values.items()}, absent)
-
-
-def read_picture(path: Path) -> Array:
-    """A picture in grey shades from 0 to 255, rows x columns; colours become grey."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise NotRunError("pillow reads pictures and is not installed; pip install pillow") from None
-    try:
-        with Image.open(path) as picture:
-            shades = np.asarray(picture.convert("L"), dtype=np.float64)
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
-        raise FileError(f"image: {shown(path)} cannot be read as a picture", "give a PNG, a TIFF or another") from None
-    if min(shades.shape) < 2 * FITTED or not np.ptp(shades):
-        raise FileError(f"image: {shown(path)} is too small or of one shade", "give the paper's picture")
-    return shades
 
 
 def drawn_picture() -> Array:

@@ -11,9 +11,9 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.measures.risk.closest import leakage_distribution
-from microveil.papers.published import Found, NotRunError, Place, RunOptions
+from microveil.papers.published import Found, NotRunError, Place, RunOptions, printed_values
 from microveil.papers.runs import collect, measured, part_of, releases
-from microveil.papers.sources import boston, census, keel, printed_values
+from microveil.papers.sources import PRINTED, boston, census, keel
 from microveil.studies.compare import Methods
 
 # --- Tables 6 to 10: relative biases of correlations of twelve sets, as far as packages carry them
@@ -85,7 +85,7 @@ def order_of_methods(options: RunOptions, *, methods: Methods, printed: Mapping[
     """
     found, absent = _of_sets(methods, options)
     means = {place: float(np.mean(of)) for place, of in found.items()}
-    tables = {label: printed_values(table) for label, table in printed.items()}
+    tables = {label: printed_values(PRINTED / "hsu_chen.toml", table) for label, table in printed.items()}
     rows = [row for row in SETS if row not in absent]
     values: dict[Place, list[float]] = {}
     for row in rows:

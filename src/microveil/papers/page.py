@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from microveil.papers.published import Tolerance
-from microveil.papers.reproduce import AGREES, DIFFERS, MISPRINT, NOT_PRINTED, NOT_RUN, SAME_SIZE, Reproduction
 from microveil.papers.sources import PRINTED
+from microveil.papers.verdicts import AGREES, DIFFERS, MISPRINT, NOT_PRINTED, NOT_RUN, SAME_SIZE, Reproduction
 
 PROVEN, CANNOT, NOTHING = "misprint (proven)", "cannot be run", "nothing to compare"
 

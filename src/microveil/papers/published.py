@@ -159,6 +159,18 @@ def read_items(path: Path, runs: Mapping[str, Callable[..., Found]]) -> Iterator
         yield PublishedItem(paper=content["paper"], printed=list(figures.values()), run=run, notes=notes, **item)
 
 
+def printed_values(path: Path, table: str) -> dict[Place, float]:
+    """What an item of a file prints, by row and column; for runs that hold other items' figures beside ours."""
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    (blocks,) = (item["figures"] for item in content["item"] if item["id"] == table)
+    return {
+        (row, column): value
+        for block in blocks
+        for row, values in block["rows"].items()
+        for column, value in zip(block["columns"], values, strict=True)
+    }
+
+
 def interval_end(column: str) -> tuple[str, float | None]:
     """The figure whose releases a column is taken from, and the percentile of them if it is an end of an interval."""
     figure, _, word = column.rpartition(", ")

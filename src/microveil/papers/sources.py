@@ -35,13 +35,6 @@ def reference_table(name: str) -> tuple[list[str], Array]:
     raise NotRunError(f"file {name} not found, set {VARIABLE} to its folder")
 
 
-def printed_values(table: str) -> dict[tuple[str, str], float]:
-    """What a table prints, by row and column."""
-    from microveil.papers import published_items  # which names the runs, and they this
-
-    return {(one.row, one.figure): one.value for one in published_items()[table].printed if one.value is not None}
-
-
 def tarragona() -> Array:
     """The 832 distinct records (of 834) that Calviño (2017) uses, in their order; 13 columns."""
     _, values = reference_table("Tarragona.csv")

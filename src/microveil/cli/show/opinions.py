@@ -67,3 +67,22 @@ def predicted(found: Measure) -> None:
     console.print(f"[bold]{found.id}[/bold] {number(found.value)} [{number(found.low)}, {number(found.high)}]")
     console.print(f"  {better(found.better)}: {escape(found.meaning)}")
     console.print(f"[yellow]Note:[/yellow] {escape(found.note)}")
+
+
+def library(found: mos.Library, written: Path) -> None:
+    """Classes of spectra with what they can spare, and how far such answers are off."""
+    console = open_console()
+    table = Table(title=f"Components that can go while the predicted opinion is {found.limit:g} or more")
+    for heading in ("share of the dominant eigenvalue", "files", "components", "fewest", "most"):
+        table.add_column(heading, justify="right")
+    for one in found.classes:
+        counts = (one.members, one.components, one.fewest, one.most)
+        table.add_row(f"{one.low:.3f} to {one.high:.3f}", *map(str, counts))
+    console.print(table)
+    console.print(
+        f"Of a file that was left out, the answer of its class is off by {found.error:.2f} components on average; one "
+        f"answer for all files, by {found.error_without_classes:.2f}."
+    )
+    for note in (*found.notes, *([] if found.helps else ["the classes tell no more than one answer for all"])):
+        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+    console.print(f"Wrote {escape(str(written))}")

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from microveil.cli.show.console import better, digits, number, open_console
 from microveil.papers.page import Page
-from microveil.papers.reproduce import Reproduction
+from microveil.papers.verdicts import Reproduction
 from microveil.studies import FEWEST, Advice, Study, Summary
 
 
