@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow studies fuzz lint types bench bench-scale study attacks docs clean
+.PHONY: help demo test slow studies fuzz lint types bench bench-scale study attacks reproduce docs clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -62,6 +62,9 @@ study: $(VENV)/.installed-dev ## compare veil with other methods over 20 seeds, 
 
 attacks: $(VENV)/.installed-dev ## try every attack on every method, into docs/attacks.md
 	$(BIN)/python bench/attacks.py
+
+reproduce: $(VENV)/.installed-dev ## make the papers' tables and figures again (an hour), into docs/reproduced.md; IMAGE=FILE for Lena
+	$(BIN)/python scripts/reproduce.py
 
 docs: $(VENV)/.installed-dev ## write the generated pages anew
 	$(BIN)/python scripts/make_docs.py

@@ -134,7 +134,9 @@ def _sentence(text: str) -> str:
 
 def _story(entry: dict[str, Any]) -> str:
     parts = ", ".join(f"`{part}`" for part in entry["parts"])
-    return entry["story"] or f"Made of {parts}."
+    story = entry["story"] or f"Made of {parts}, whose weights are its options."
+    options = ", ".join(f"`{name}` ({default})" for name, default in entry["options"].items())
+    return f"{story}\n\nOptions, with their defaults: {options}." if options else story
 
 
 def benchmarks_page() -> str:
