@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import microveil as mv
 from microveil.assess import assess_files
 from microveil.assessment import figures, measuring, pairing
-from microveil.assessment.measuring import DiskLimits, figure_on_disk
+from microveil.assessment.figures import DiskLimits, figure_on_disk
 from microveil.core import sorted_columns as in_order
 from microveil.core import threads
 from microveil.core.rng import Streams
@@ -172,7 +172,7 @@ def test_a_sample_of_originals_is_linked_as_it_is_in_memory(tmp_path: Path) -> N
     before, after = table(), masked(table(), 0.5)
     paths = written(tmp_path, before, after)
     found = assess_files(*paths, measures=["dbrl", "interval_disclosure_own"], seed=8, sample=60, sanity=False)
-    seed = measuring.seed_of("dbrl", Streams.from_seed(8))
+    seed = figures.seed_of("dbrl", Streams.from_seed(8))
     tried = sampled_rows(len(before), seed, sample=60)
     unit = before.std(axis=0)
     links = link(before[tried] / unit, after / unit, tried)

@@ -11,6 +11,7 @@ from typing import Any
 
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
+from microveil.assessment.figures import GAUGES, DiskLimits
 from microveil.assessment.headline import headline
 from microveil.assessment.measure_options import checked_options
 from microveil.assessment.pairing import FileColumns, Pair, pair_up
@@ -118,7 +119,7 @@ def _known_in_clear(release: Release) -> dict[str, Measure]:
     """Of a file too large to be held, rows that are alone in clear were counted among all; a sample would mislead."""
     if release.sample is None or not release.in_clear:
         return {}
-    entry, share = measuring.GAUGES[measuring.CLEAR], release.unique_in_clear
+    entry, share = GAUGES[measuring.CLEAR], release.unique_in_clear
     note = f"in clear: {', '.join(release.in_clear)}"
     return {entry.id: Measure(entry.id, share, share, share, 0.0, entry.better, entry.range, entry.summary, note)}
 
@@ -163,7 +164,7 @@ def assess_files(
     if isinstance(sample, bool) or not isinstance(sample, int) or sample < 1:
         raise ParameterError("sample: must be a whole number of records, at least 1", f"leave it out for {TRIED}")
     request = _request(asked)
-    limits, tell = measuring.DiskLimits(memory_in_bytes(asked.memory), sample), progress or (lambda *_: None)
+    limits, tell = DiskLimits(memory_in_bytes(asked.memory), sample), progress or (lambda *_: None)
     with (
         single_threaded_blas(),
         closing(open_blocks(Path(original), reading)) as before,

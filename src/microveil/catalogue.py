@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from microveil.assessment import measuring
+from microveil.assessment.figures import GAUGES
 from microveil.assessment.measure_options import options_of
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.intake.describe import Description, describe_table
@@ -55,7 +56,7 @@ def measure_details(name: str) -> dict[str, Any]:
     if name not in known:
         raise ParameterError(f"there is no measure '{name}'", did_you_mean(name, known))
     found = {field.name: plain(getattr(known[name], field.name)) for field in dataclasses.fields(MeasureInfo)}
-    gauge = measuring.GAUGES.get(name)
+    gauge = GAUGES.get(name)
     return {**found, "options": {} if gauge is None else plain(options_of(gauge))}
 
 

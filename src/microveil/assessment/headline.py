@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from microveil.assessment.assessment import gain_of
-from microveil.assessment.measuring import CLEAR, GAUGES, MIXED, NUMBERS, available
+from microveil.assessment.figures import GAUGES
+from microveil.assessment.measuring import CLEAR, MIXED, NUMBERS, available
 from microveil.assessment.pairing import Pair
 from microveil.measures.base import Measure
 from microveil.measures.risk.proportions import PAIRS

@@ -225,7 +225,7 @@ def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
 
 def _sanity(both: Pair, request: Request, tell: Tell) -> Sanity:
     """For the scale: the figures of some of the originals themselves and of a shuffle of them."""
-    ids, streams, options = request.ids, request.streams, {"options": request.options}
+    ids, streams, options = request.ids, request.streams, request.options
     count, generator = both.rows[0], streams.stream("sanity rows").generator()
     # Numbers of all rows would take more room than anything else, were there many.
     many = count > MANY_ROWS
@@ -245,8 +245,8 @@ def _sanity(both: Pair, request: Request, tell: Tell) -> Sanity:
             replace(one, labels=replace(known.beside(codes, new), in_clear=(False,) * len(known.names)))
             for one, new in ((same, codes), (other, other_codes))
         )
-    identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share), **options)
-    shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share), **options)
+    identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share), options=options)
+    shuffle, _ = take(other, ids, streams, _part_of(tell, " of a shuffle", start + share, share), options=options)
     return Sanity(identity, shuffle, rows.size, count)
 
 

@@ -95,7 +95,7 @@ def clustered(context: RunContext, table: Microdata) -> tuple[list[Array], Spect
 
 def _left_alone(layout: ClusterLayout, layers: Layers) -> NDArray[np.bool_]:
     """Which records are outlying and stay as they are."""
-    return (layers.groups.numbers == OUTLYING) & layout.keeps_outliers
+    return np.asarray((layers.groups.numbers == OUTLYING) & layout.keeps_outliers)
 
 
 def _centred(columns: Array) -> tuple[Array, Array]:

@@ -92,8 +92,8 @@ class Library(Strict):
 
     def components_for(self, table: Any) -> tuple[int, SpectralClass]:
         """How many components a table (records x columns) can spare by its spectrum, and the class that says so."""
-        rows = np.asarray(table, dtype=np.float64)
-        scores, _ = standardised(*[Matrix.from_array(rows)] * 2)
+        rows = Matrix.from_array(np.asarray(table, dtype=np.float64))
+        scores, _ = standardised(rows, rows)
         values = sorted_eigen(scores.T @ scores / len(scores))[0]
         found = self.class_of(float(values[0] / values.sum()))
         return min(found.components, scores.shape[1] - 1), found

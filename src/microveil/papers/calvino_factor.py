@@ -206,7 +206,7 @@ class Scored(NamedTuple):
 def _released(task: ScoredConfiguration, release: Release) -> Array:
     """The released table. Of microaggregation only the sensitive column is taken, also where groups are of all."""
     if task.method != GROUPS:
-        return release.data
+        return np.asarray(release.data)
     released = task.data.copy()
     released[:, task.column] = release.data[:, task.column]
     return released
@@ -219,7 +219,13 @@ def _scored(task: ScoredConfiguration) -> Scored:
         made = [_released(task, one) for one in releases(task.data, task.method, options, **task.parameters)]
     except MicroveilError:
         made = [task.data]
-    asked = {"measures": ["overall", KEPT], "sensitive": [task.column], "rules": None, "seed": 0, "sanity": False}
+    asked: dict[str, Any] = {
+        "measures": ["overall", KEPT],
+        "sensitive": [task.column],
+        "rules": None,
+        "seed": 0,
+        "sanity": False,
+    }
     judged = [assess(task.data, one, **asked) for one in made]
     return Scored(*([one[name].value for one in judged] for name in ("overall", KEPT)))
 

@@ -80,7 +80,7 @@ def drawn_picture() -> Array:
     stripes = (x * 16).astype(int) % 2 * 60.0
     shades = np.where(y > 0.8, 60 + stripes, shades)
     grain = np.random.default_rng(1).normal(0, 4, shades.shape)
-    return np.clip(shades + grain, 0, PEAK)
+    return np.asarray(np.clip(shades + grain, 0, PEAK), dtype=np.float64)
 
 
 def _components(picture: Array) -> tuple[Array, Array]:

@@ -217,7 +217,7 @@ def _places(released: Array) -> float:
 def _in_square(sources: Array) -> float:
     """The misplaced share of sources of unit variance: the cells are 5 x 5 in their square, equally likely."""
     edges = np.linspace(-HALF, HALF, CELLS + 1)
-    counts = np.histogram2d(*sources.T, bins=[edges, edges])[0]
+    counts = np.histogram2d(sources[:, 0], sources[:, 1], bins=[edges, edges])[0]
     return float(_misplaced(counts.ravel() / len(sources)))
 
 

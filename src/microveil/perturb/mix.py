@@ -29,7 +29,7 @@ def _given(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _shares(value: Any) -> Any:
+def _own_shares(value: Any) -> Any:
     """Shares from 0 to below 1; lists become tuples."""
     found = tuple(value) if isinstance(value, list | np.ndarray) else value
     for share in found if isinstance(found, tuple) else (found,):
@@ -38,7 +38,7 @@ def _shares(value: Any) -> Any:
     return found
 
 
-whole_or_each = BeforeValidator(_shares)
+whole_or_each = BeforeValidator(_own_shares)
 
 OtherTable = Annotated[
     Any,

@@ -100,12 +100,13 @@ def windowed_similarity(before: Array, after: Array, window: int | str) -> float
             f"'gaussian', which takes {GAUSSIAN_SIZE}",
             "leave it out to compare all cells at once",
         )
-    # Weights are cut off where the window ends: 5 cells from its middle.
-    mean = (
-        (lambda image: gaussian_filter(image, GAUSSIAN_SD, radius=GAUSSIAN_SIZE // 2))
-        if window == "gaussian"
-        else (lambda image: uniform_filter(image, size))
-    )
+
+    def mean(image: Array) -> Array:
+        """The means of all windows; Gaussian weights are cut off where a window ends, 5 cells from its middle."""
+        smooth = window == "gaussian"
+        found = gaussian_filter(image, GAUSSIAN_SD, radius=size // 2) if smooth else uniform_filter(image, size)
+        return np.asarray(found, dtype=np.float64)
+
     f, g = np.nan_to_num(before), np.nan_to_num(after)
     inside = tuple(slice(size // 2, side - size // 2) for side in f.shape)
     mean_f, mean_g, ff, gg, fg = (mean(image)[inside] for image in (f, g, f * f, g * g, f * g))
