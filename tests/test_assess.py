@@ -520,7 +520,7 @@ def test_options_of_measures_are_used_and_noted() -> None:
     given["interval_disclosure_sd"] = {"widths": [0.5]}
     found = mv.assess(data, released, measures=ids, rules=None, seed=1, sanity=True, measure_options=given)
     for name, options in given.items():
-        assert found[name].value != plain[name].value
+        assert (found[name].value, found[name].parts) != (plain[name].value, plain[name].parts)
         assert all(f"{key} = " in found[name].note for key in options)
     assert found.sanity is not None
     assert found.sanity.identity["ssim"].note.startswith("with window")
@@ -556,6 +556,7 @@ def test_weights_of_a_score_are_used_and_noted() -> None:
             "all weights are 0",
         ),
         (["ssim.window=7"], "by the id of a measure"),
+        ({"near_leakage": {"eps": 0.2}}, "near_leakage is not measured"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(given: Any, problem: str) -> None:

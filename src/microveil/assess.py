@@ -92,6 +92,9 @@ def _request(asked: Assess) -> measuring.Request:
     both = next((name for name in options if name in fixed and options[name] != fixed[name]), None)
     if both is not None:
         raise ParameterError(f"measure_options: the policy has its own of {both}", "leave yours out")
+    idle = next((name for name in {**options, **fixed} if name not in (*ids, *measuring.parts_of(ids))), None)
+    if idle is not None:
+        raise ParameterError(f"measure_options: {idle} is not measured", "add it to the measures, or leave them out")
     return measuring.Request(
         ids, streams, asked.sanity, policy, {**options, **fixed}, measuring.of_labels(asked.measures)
     )

@@ -60,6 +60,47 @@ def test_attacks_on_some_columns(files: tuple[Path, Path], capsys: pytest.Captur
     assert json.loads(printed)["notes"][0].startswith("risk is that of a, c d alone")
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_options_of_measures_and_weights_of_scores(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    released = files[1].with_suffix(".csv")
+    pl.read_parquet(files[1]).write_csv(released)
+    asked = ["--measures", "kl_ridge,summary", "--engine", engine, "--json", "--seed", 5]
+    given = ["--measure-option", "kl_ridge.ridge=0.5", "--measure-option", "summary.dbrl=2"]
+    code, printed, _ = run(capsys, "assess", files[0], released, *asked, *given)
+    assert code == 0
+    told = json.loads(printed)["measures"]
+    options = {"kl_ridge": {"ridge": 0.5}, "summary": {"dbrl": 2}}
+    frames = pl.read_csv(files[0]), pl.read_csv(released)
+    expected = mv.assess(*frames, measures=["kl_ridge", "summary"], seed=5, measure_options=options)
+    for name, figure in told.items():
+        assert figure["value"] == pytest.approx(expected[name].value, rel=1e-9)
+        assert figure["note"].startswith("with ")
+    for wrong, problem in (("ridge=1", "ID.NAME=VALUE"), ("kl_ridge.ridg=1", "did you mean 'ridge'")):
+        code, printed, err = run(capsys, "assess", *files, "--measures", "kl_ridge", "--measure-option", wrong)
+        assert (code, printed) == (2, "")
+        assert problem in err
+
+
+def test_a_comparison_names_what_does_not_protect(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [
+        "--methods",
+        "noise noise_sd_ratio=0.01, ipso",
+        "--sensitive",
+        "a",
+        "--measures",
+        "dbrl,pil",
+        "--repeats",
+        2,
+    ]
+    code, printed, _ = run(capsys, "compare", files[0], *asked, "--seed", 1, "--limit", "dbrl=1")
+    assert code == 0
+    told = " ".join(printed.split())
+    assert "Not protected, in no ranking: noise noise_sd_ratio=0.01 (a sensitive column keeps a correlation" in told
+    assert "Least loss within dbrl 1: ipso" in told
+
+
 def test_a_table_for_people(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     code, printed, err = run(capsys, "assess", *files, "--measures", FEW, "--seed", 5)
     assert (code, err) == (0, "")

@@ -83,6 +83,7 @@ BAD_OWN = [
     ("swap", "dominated", "drop"),
     ("redraw", "dominated", "drop"),
     ("bootstrap", "dominated", True),
+    ("stratified", "dominated", True),
     ("redraw", "bandwidth_ratio", -1),
     ("redraw", "bandwidth_ratio", 11),
     ("redraw", "bandwidth_ratio", float("nan")),
