@@ -59,7 +59,7 @@ class Tolerance:
     percentile_of: int = 0
 
 
-SAYS = Tolerance("the text says so (1), and ours show it (1) or not (0)")
+SAYS = Tolerance("the text says so (1), and ours show it (1) or not (0); what shows it is in the notes of the table")
 SHOWN = Tolerance("the figure has no numbers")
 
 

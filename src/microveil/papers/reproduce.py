@@ -82,7 +82,9 @@ def _whole(options: RunOptions) -> Page:
             options.progress(f"{entry.id}: {step}", (number + share) / len(known))
 
         found.append(_made(entry, replace(options, progress=tell)))
-    return page_of(found, f"With {options.repeats} releases behind each figure that is drawn, and seed {options.seed}.")
+    picture = "" if options.image is None else ", and with the picture that some are about"
+    said = f"With {options.repeats} releases behind each figure that is drawn, from seed {options.seed}{picture}."
+    return page_of(found, said)
 
 
 def _made(entry: PublishedItem, options: RunOptions, notes: Sequence[str] = ()) -> Reproduction:
