@@ -37,6 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A twentieth of the passes in which `veil` arranges values: for tests that do not look at how near they come."""
+    monkeypatch.setattr(import_module("microveil.restore.arrange"), "MOST_PASSES", 20)
+
+
+@pytest.fixture
 def few_descriptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fifth of the descriptions that `singling_out` tries: as good for tests of what all measures have in common."""
     monkeypatch.setattr(import_module("microveil.measures.risk.singling_out"), "DESCRIPTIONS", 200)

@@ -32,6 +32,8 @@ from microveil.options import Settings
 from microveil.perturb import PERTURBATIONS
 from microveil.release import recipe as recipes
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 SEED = 918_273_645_546_372_819_918_273_645_546_372_819
 STRANGE = ['net "income"', "Größe in m², €", "a = b # c", "[out\\put]", "  spaces ", "x.y"]
 FOUND_BY_CHANCE = {"outlier_split"}

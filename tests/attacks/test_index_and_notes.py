@@ -22,6 +22,8 @@ from pyarrow import parquet
 import microveil as mv
 from microveil.errors import ParameterError
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 ROWS = 60
 SECRET = "Mr Smith of Mill Lane"
 

@@ -23,6 +23,8 @@ from microveil.errors import FileError, MicroveilError
 from microveil.release import recipe
 from microveil.release.secret import secret_key
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 CANDIDATES = np.arange(20_000.0, 20_300.0, 10.0)
 TRUTH = float(CANDIDATES[17])
 

@@ -18,6 +18,8 @@ from command import run
 import microveil as mv
 from microveil.errors import FileError
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 Said = pytest.CaptureFixture[str]
 
 

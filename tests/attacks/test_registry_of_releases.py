@@ -22,6 +22,8 @@ import microveil as mv
 from microveil.core.arrays import Array
 from microveil.errors import FileError
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 
 def firms(count: int = 1_000, seed: int = 1) -> pl.DataFrame:
     rng = np.random.default_rng(seed)

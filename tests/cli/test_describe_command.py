@@ -14,6 +14,8 @@ from command import run
 
 import microveil as mv
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:

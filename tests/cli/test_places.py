@@ -13,6 +13,8 @@ import pyreadstat
 import pytest
 from command import run
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 PASSWORD = "Tr0ub4dor"
 
 

@@ -15,6 +15,8 @@ from microveil.errors import DataError, ParameterError, ReleasedAsIs
 from microveil.intake.kinds import find_kinds
 from microveil.io.frames.dataframes import open_frame
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 ROWS = 400
 
 

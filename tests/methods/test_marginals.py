@@ -78,7 +78,7 @@ def same_values(before: pd.DataFrame, after: pd.DataFrame) -> bool:
 # --- original
 
 
-@pytest.mark.quick("plain-*", "*-veil")
+@pytest.mark.quick("plain-pca", "plain-noise", "plain-rank_swap", "plain-microaggregate", "*-veil")
 @every_method
 @every_kind
 def test_every_column_has_exactly_its_own_values_in_another_order(method: str, kind: str) -> None:
@@ -124,6 +124,7 @@ def test_exact_is_off_by_itself_where_values_are_asked_for() -> None:
     assert mv.protect(firms(), "pca", seed=1).settings["parameters"]["exact"] is True
 
 
+@pytest.mark.quick("True-veil", "False-pca", "False-rank_swap")
 @pytest.mark.parametrize("method", ["veil", "pca", "rank_swap"])
 @pytest.mark.parametrize("declared", [False, True])
 def test_a_sum_comes_before_the_values_of_the_total(method: str, declared: bool) -> None:

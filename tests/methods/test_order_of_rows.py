@@ -14,6 +14,8 @@ import microveil as mv
 from microveil.io.frames.reorder import source_format_with_rows
 from microveil.io.tables import read_table
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 
 def table(rows: int = 300) -> pl.DataFrame:
     rng = np.random.default_rng(4)

@@ -26,6 +26,8 @@ from microveil.errors import DataError, ParameterError
 from microveil.methods import METHODS
 from microveil.perturb import Perturbation
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 Array = NDArray[np.float64]
 FIXED = [
     name for name, method in METHODS.items() if method.fixed and method.select is Components and not method.labels_only
@@ -76,7 +78,7 @@ def test_the_same_kind_comes_back_and_the_input_stays(method: str, kind: str) ->
     assert np.array_equal(after, mv.protect(values, method, seed=3, **also).data)
 
 
-@pytest.mark.quick("noise", "primp", "romm", "veil", "rank_swap", "microaggregate")
+@pytest.mark.quick("noise", "primp", "romm", "rank_swap", "microaggregate")
 @every_preset
 def test_seeds_repeat_and_differ(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = skewed()

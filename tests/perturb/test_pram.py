@@ -40,7 +40,8 @@ def test_an_invariant_matrix_keeps_expected_frequencies(frequencies_: list[int])
     assert (made >= 0).all()
 
 
-@pytest.mark.parametrize("given", [{}, {"matrix": SEX}, {"retention": 0.3}])
+@pytest.mark.quick("matrix")
+@pytest.mark.parametrize("given", [{}, {"matrix": SEX}, {"retention": 0.3}], ids=["default", "matrix", "retention"])
 def test_frequencies_come_back_on_average(given: dict[str, Any]) -> None:
     table = people()
     found = [
