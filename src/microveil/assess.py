@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from microveil.assessment import measuring
-from microveil.assessment.assessment import Assessment
+from microveil.assessment.assessment import Assessment, gain_of
 from microveil.assessment.figures import GAUGES, DiskLimits
-from microveil.assessment.headline import headline
 from microveil.assessment.measure_options import checked_options
+from microveil.assessment.measuring import CLEAR, MIXED, NUMBERS
 from microveil.assessment.pairing import FileColumns, Pair, pair_up
 from microveil.assessment.policy import Policy
 from microveil.assessment.policy import read_policy as policy_from
@@ -26,6 +26,7 @@ from microveil.io.files.formats import ReadOptions
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.tables import open_blocks
 from microveil.measures.base import Measure
+from microveil.measures.risk.proportions import PAIRS
 from microveil.options import Assess, AssessFiles, declared_by
 from microveil.protection.checks import checked_seed
 from microveil.protection.in_memory import READING
@@ -122,17 +123,32 @@ def _known_in_clear(release: Release) -> dict[str, Measure]:
     """Of a file too large to be held, rows that are alone in clear were counted among all; a sample would mislead."""
     if release.sample is None or not release.in_clear:
         return {}
-    entry, share = GAUGES[measuring.CLEAR], release.unique_in_clear
+    entry, share = GAUGES[CLEAR], release.unique_in_clear
     note = f"in clear: {', '.join(release.in_clear)}"
     return {entry.id: Measure(entry.id, share, share, share, 0.0, entry.better, entry.range, entry.summary, note)}
 
 
 def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure, Measure]:
-    """The risk of the original file and that of the release: the first risk figure anyone asks for, of all columns.
+    """The first risk figure that every face shows, of the originals themselves and of the release: that of the whole
+    file.
 
-    `known` are figures by id that were measured before.
+    It is the share of records that are linked by all columns, or of those that are alone with what is in clear,
+    whichever is more. Of many records a sample is tried; `known` are figures by id that are not measured again.
     """
-    return headline(pair_of(release)[0], release.seed, {**_known_in_clear(release), **known})
+    both, known = pair_of(release)[0], {**_known_in_clear(release), **known}
+    there, columns = measuring.available(both), (both.original, both.released)
+    found = []
+    if CLEAR in known and "clear" not in there:  # counted among all rows, of which these are a sample
+        found.append((known[CLEAR], known[CLEAR]))
+    for name in [MIXED if "others" in there else NUMBERS, *([CLEAR] if "clear" in there else [])]:
+        options: dict[str, Any] = {} if name == CLEAR else {"seed": release.seed, "pairs": PAIRS}
+        before, after = dict(options), dict(options)
+        if both.labels is not None and name != NUMBERS:
+            labels = both.labels
+            before["labels"], after["labels"] = labels.beside(labels.original, labels.original), labels
+        released = known.get(name) or GAUGES[name](*columns, **after)
+        found.append((GAUGES[name](columns[0], columns[0], **before), released))
+    return max(found, key=lambda pair: gain_of(pair[1]))
 
 
 def held_rows(release: Release) -> int:

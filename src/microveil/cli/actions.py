@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from microveil import catalogue, papers, studies
 from microveil.assess import assess as assess_tables
 from microveil.assess import assess_files, read_policy
 from microveil.cli.endings import Stopped, point_of_no_return
-from microveil.cli.shared import end, print_json, progress, read
+from microveil.cli.shared import answer, end, print_json, progress, read
 from microveil.cli.show import catalogues, releases
 from microveil.cli.show import studies as shown_studies
 from microveil.cli.show.console import print_written
@@ -68,10 +69,7 @@ def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_j
             if asked.holdout is not None:
                 given["holdout"] = read(asked.holdout, quiet, reading)[0]
             judged = assess_tables(*frames, **given, progress=tell)
-    if as_json:
-        print_json(judged.to_dict())
-    elif not quiet:
-        releases.assessment(judged)
+    answer(judged.to_dict, partial(releases.assessment, judged), as_json=as_json, quiet=quiet)
     end(judged)
 
 
@@ -125,10 +123,8 @@ def recommend(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet
     with _noted_in(asked.store), progress(quiet) as tell:
         advice = studies.recommend(frame, **asked.only(Recommend), progress=tell)
     command = None if advice.method is None else _typed(source, asked, advice.method, advice.params)
-    if as_json:
-        print_json({**advice.to_dict(), "command": command})
-    elif not quiet:
-        shown_studies.advice(advice, command)
+    content, show = lambda: {**advice.to_dict(), "command": command}, partial(shown_studies.advice, advice, command)
+    answer(content, show, as_json=as_json, quiet=quiet)
 
 
 def _typed(source: Place, asked: Options, method: str, given: Mapping[str, Any]) -> str:
@@ -145,13 +141,12 @@ def reproduce(table: str | None, repeats: int | None, image: Path | None, *, as_
     """Make a table of a paper again, or all, or list those there are."""
     with progress(quiet) as tell:
         found = reproduced(table, repeats=repeats, image=image, progress=tell)
-    if as_json:
-        known = {"tables": [about(entry) for entry in papers.published_items().values()]}
-        print_json(known if table is None else found.to_dict())
-    elif not quiet and table is None:
-        shown_studies.reproducible([about(entry) for entry in papers.published_items().values()])
-    elif not quiet:
-        (shown_studies.page if isinstance(found, Page) else shown_studies.reproduction)(found)
+    if table is None:
+        known = [about(entry) for entry in papers.published_items().values()]
+        answer(lambda: {"tables": known}, partial(shown_studies.reproducible, known), as_json=as_json, quiet=quiet)
+        return
+    show = shown_studies.page if isinstance(found, Page) else shown_studies.reproduction
+    answer(found.to_dict, partial(show, found), as_json=as_json, quiet=quiet)
 
 
 def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> None:
@@ -170,10 +165,9 @@ def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> Non
         text = f"{json.dumps(content, indent=2)}\n" if save.suffix.lower() == ".json" else toml_text(content)
         with atomic_targets([save], point_of_no_return()) as (temporary,):
             temporary.write_text(text, encoding="utf-8")
-    if as_json:
-        print_json({**description.to_dict(), "read_as": file_format.description})
-    else:
-        catalogues.description(description, save)
+    read_as = file_format.description
+    show = partial(catalogues.description, description, save)
+    answer(lambda: {**description.to_dict(), "read_as": read_as}, show, as_json=as_json)
 
 
 def methods(name: str | None, *, as_json: bool) -> None:
@@ -184,20 +178,12 @@ def methods(name: str | None, *, as_json: bool) -> None:
         found = catalogue.method_details(name)
         for group in found["parameters"]:
             group["parameters"] = [parameter for parameter in group["parameters"] if not parameter["for_tests"]]
-    if as_json:
-        print_json(found)
-    elif name is None:
-        catalogues.methods(found)
-    else:
-        catalogues.method(found)
+    show = catalogues.methods if name is None else catalogues.method
+    answer(lambda: found, lambda: show(found), as_json=as_json)
 
 
 def measures(name: str | None, *, as_json: bool) -> None:
     """List measures, or tell all about one."""
     found = catalogue.measures() if name is None else catalogue.measure_details(name)
-    if as_json:
-        print_json(found)
-    elif name is None:
-        catalogues.measures(found)
-    else:
-        catalogues.measure(found)
+    show = catalogues.measures if name is None else catalogues.measure
+    answer(lambda: found, lambda: show(found), as_json=as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from microveil.assessment import mos
 from microveil.cli.declared import Json
 from microveil.cli.endings import point_of_no_return
-from microveil.cli.shared import print_json, read
+from microveil.cli.shared import answer, read
 from microveil.cli.show import opinions as show
 from microveil.cli.typed import names_in
 from microveil.measures.base import plain
@@ -66,10 +67,7 @@ def session(
     session = mos.make_session(mos.read_stimuli(stimuli), people, seed=seed, name=name, simulated=simulated)
     with atomic_targets([output], point_of_no_return()) as (temporary,):
         mos.write(session, temporary)
-    if json:
-        print_json(plain(session.to_dict()))
-    else:
-        show.session(session, output)
+    answer(lambda: plain(session.to_dict()), partial(show.session, session, output), as_json=json)
 
 
 @app.command()
@@ -82,10 +80,7 @@ def score(
 ) -> None:
     """Screen the observers, and print the mean opinion score of every stimulus."""
     scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=not no_screening)
-    if json:
-        print_json(scores.to_dict())
-    else:
-        show.opinion_scores(scores)
+    answer(scores.to_dict, partial(show.opinion_scores, scores), as_json=json)
 
 
 @app.command()
@@ -106,10 +101,8 @@ def fit(
     link = mos.fit_link(scores, predictor)
     with atomic_targets([output], point_of_no_return()) as (temporary,):
         mos.write(link, temporary)
-    if json:
-        print_json({**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()})
-    else:
-        show.link(link, scores, output)
+    content = {**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()}
+    answer(lambda: content, partial(show.link, link, scores, output), as_json=json)
 
 
 @app.command()
@@ -129,10 +122,7 @@ def predict(
     curve = mos.read_link(link)
     before, after = (read(path, quiet=json)[0] for path in (original, released))
     found = mos.predict(before, after, curve, confidential=None if confidential is None else names_in(confidential))
-    if json:
-        print_json({"measures": {found.id: found.to_dict()}})
-    else:
-        show.predicted(found)
+    answer(lambda: {"measures": {found.id: found.to_dict()}}, partial(show.predicted, found), as_json=json)
 
 
 @app.command()
@@ -155,7 +145,5 @@ def library(
     found, members = mos.library(files, link, limit, classes=classes)
     with atomic_targets([output], point_of_no_return()) as (temporary,):
         mos.write(found, temporary)
-    if json:
-        print_json({**found.to_dict(), "members": [asdict(one) for one in members]})
-    else:
-        show.library(found, output)
+    everything = {**found.to_dict(), "members": [asdict(one) for one in members]}
+    answer(lambda: everything, partial(show.library, found, output), as_json=json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,14 @@ LONG = 500_000
 def print_json(content: Any) -> None:
     """One object on standard output."""
     print(json.dumps(content, indent=2, allow_nan=False))
+
+
+def answer(content: Callable[[], Any], show: Callable[[], None], *, as_json: bool, quiet: bool = False) -> None:
+    """The answer of a command: one object on standard output, or what people read of it, or nothing."""
+    if as_json:
+        print_json(content())
+    elif not quiet:
+        show()
 
 
 @contextmanager

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import typer
 
 from microveil.cli.declared import command
 from microveil.cli.endings import NotMet, point_of_no_return
-from microveil.cli.shared import print_json, progress
+from microveil.cli.shared import answer, progress
 from microveil.cli.show import releases as show
 from microveil.measures.base import plain
 from microveil.tables import workflow
@@ -57,9 +58,8 @@ def _run(job: Callable[..., workflow.TableResult], options: workflow.TableOption
     size = options.source.stat().st_size if options.source.is_file() else 0
     with progress(quiet or as_json, size, LARGE) as tell:
         result = job(options, tell, point_of_no_return())
-    if as_json:
-        print_json(plain({**result.figures, "written": [str(path) for path in result.written]}))
-    elif not quiet:
-        show.suppressed_table(result.figures, result.written)
+    content = {**result.figures, "written": [str(path) for path in result.written]}
+    shown = partial(show.suppressed_table, result.figures, result.written)
+    answer(lambda: plain(content), shown, as_json=as_json, quiet=quiet)
     if result.failure:
         raise NotMet(result.failure)

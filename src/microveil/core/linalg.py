@@ -81,19 +81,24 @@ def fast_ica(white: Array, start: Array, iterations: int, tolerance: float = 1e-
         iterations: steps at most.
         tolerance: found is a rotation of which no axis turns by more.
     """
-    from scipy.linalg import eigh
+    from scipy.linalg.lapack import dsyevr, dsyevr_lwork
+
+    # What `scipy.linalg.eigh` calls: many steps are taken with small matrices, and its checks would be most of them.
+    room = dict(zip(("lwork", "liwork"), map(int, dsyevr_lwork(n=len(start), lower=True)), strict=False))
 
     def decorrelated(axes: Array) -> Array:
-        squares, vectors = eigh(axes @ axes.T)
-        roots = 1.0 / np.sqrt(np.clip(squares, np.finfo(float).tiny, None))
-        found: Array = np.linalg.multi_dot([vectors * roots, vectors.T, axes])
+        squares, vectors, _, _, failed = dsyevr(a=axes @ axes.T, lower=True, compute_v=True, **room)
+        if failed:
+            raise np.linalg.LinAlgError("eigenvalues were not found")
+        roots = 1.0 / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+        found: Array = np.dot(vectors * roots, np.dot(vectors.T, axes))
         return found
 
     columns, axes, converged = white.T, decorrelated(start), False
     for _ in range(iterations):
         bent = axes @ columns
         np.tanh(bent, out=bent)
-        slopes = np.array([(1 - row**2).mean() for row in bent])
+        slopes = (1 - bent**2).mean(axis=1)
         before, axes = axes, decorrelated(bent @ columns.T / len(white) - slopes[:, None] * axes)
         converged = bool(np.abs(np.abs(np.einsum("ij,ij->i", axes, before)) - 1).max() < tolerance)
         if converged:

@@ -21,8 +21,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.clusters import clustered
-from microveil.engines.labels import masked
-from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, joined_spectrum, protected
+from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, joined_spectrum, labels_of, protected
 from microveil.engines.restoring import Restored, restored
 from microveil.engines.row_limits import close_orders, limited
 from microveil.engines.rows import Progress, RunContext, check_holes, gridding
@@ -221,7 +220,7 @@ def _run_stratum(
     if holes is not None:
         for column, hole in zip(released, holes.T, strict=True):
             column[hole] = np.nan
-    labels, _, spectrum = masked(context, table, spectrum) if mapping is None else (mapping.labels, {}, spectrum)
+    labels, _, spectrum = _masked(context, table, spectrum) if mapping is None else (mapping.labels, {}, spectrum)
     return Outcome(
         columns=released,
         perturbed=chosen,
@@ -246,7 +245,7 @@ def _among(orders: Sequence[OrderRule], place: Mapping[int, int]) -> list[OrderR
 
 def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules: list[LinearRule]) -> Outcome:
     """The outcome where no column of numbers varies: nothing is decomposed, and labels are exchanged or masked."""
-    labels, levels, spectrum = masked(context, table, NO_COMPONENTS)
+    labels, levels, spectrum = _masked(context, table, NO_COMPONENTS)
     arranged = None
     if context.plan.maps_values:
         found = arrange([], [], table.keep([]), None, context.stream("marginals").child("arrange"))
@@ -262,6 +261,24 @@ def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules:
         labels=labels,
         levels=levels,
     )
+
+
+def _masked(
+    context: RunContext, table: Microdata, spectrum: Spectrum
+) -> tuple[Sequence[NDArray[np.intp]], Mapping[str, Sequence[Any]], Spectrum]:
+    """The labels as the method masks them, if it does: with the numbers, as the components know, or by themselves.
+
+    Codes of each column, the levels of those that have others than before, and components with remarks on labels.
+    """
+    own, plan = table.labels, context.plan
+    if not own.names or not (plan.masks_labels or plan.labels_only):
+        return own.codes, {}, spectrum
+    if spectrum.masked_labels is not None:
+        return own.without_blanks(spectrum.masked_labels), {}, spectrum
+    labels = labels_of(context, table)
+    codes = own.without_blanks(plan.perturb.mask_labels(labels))
+    said = replace(spectrum.with_remark("; ".join(labels.notes)), found={**spectrum.found, **labels.found})
+    return codes, labels.new_levels, said
 
 
 def _variance(table: Microdata, profile: Profile) -> Array:

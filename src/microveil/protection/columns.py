@@ -72,17 +72,12 @@ def roles_of(numeric: Mapping[str, bool], options: Protect, plan: Plan, treatmen
 def dates_and_numbers(
     names: Sequence[str], options: Protect, treatment: Treatment
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The dates that are protected, and the columns that nobody named, which may follow from them."""
-    dates = [name for name in treatment.times if name in names]
-    if options.rules != "infer" or keeps_rest(options.keep) or not dates:
-        return (), ()
+    """The dates that are protected, and the columns of numbers, without doubt, that nobody named."""
     by_name = {*named(dict.fromkeys(names, True), "confidential", options.confidential), *treatment.named}
-    found = {name: of for name, of in treatment.kinds.items() if name in names and name not in by_name}
-    free = [name for name, of in found.items() if of.kind in NUMBERS and not of.doubtful]
-    dates = [name for name in dates if name not in treatment.named]
-    if options.confidential is not None:
-        dates = [name for name in dates if name in by_name]
-    return tuple(dates), tuple(free)
+    found = {name: treatment.kinds[name] for name in names if name not in by_name}
+    free = tuple(name for name, of in found.items() if of.kind in NUMBERS and not of.doubtful)
+    dates = (name for name in treatment.times if name in names and name not in treatment.named)
+    return tuple(name for name in dates if options.confidential is None or name in by_name), free
 
 
 def columns_in_clear(names: Sequence[str], roles: Roles, treatment: Treatment) -> tuple[str, ...]:
@@ -146,7 +141,7 @@ def remote_columns(
     forms = {n: f for n in treatment.times if n in names and (f := frame.time_column(n)) is not None}
     dates, free = dates_and_numbers(names, options, treatment)
     candidates = []
-    if dates and free:
+    if dates and free and options.rules == "infer" and not keeps_rest(options.keep):
         rows = frame.rows_all_over(dates)
         candidates = [rule for column in free if column in rows.names for rule in date_rules_of(rows, column)]
     found: dict[str, DateRule] = {}

@@ -42,7 +42,7 @@ from microveil.protection.building import (
     settings_of,
     with_computed_columns,
 )
-from microveil.protection.columns import columns_in_clear, numeric_columns, roles_of, treatment_of
+from microveil.protection.columns import columns_in_clear, dates_and_numbers, numeric_columns, roles_of, treatment_of
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
 from microveil.release.registry import NewRelease
@@ -201,18 +201,15 @@ def _computed(
     if (not inferred and not dictionary.computed) or keeps_rest(options.keep):
         return []
     known = dict.fromkeys(frame.names, True)
+    dates, free = dates_and_numbers(frame.names, options, treatment)
     by_name = {*named(known, "confidential", options.confidential), *treatment.named}
-    numeric = [
-        name for name in frame.names if treatment.kinds[name].kind in NUMBERS and not treatment.kinds[name].doubtful
-    ]
-    numeric = [name for name in numeric if frame.is_numeric(name)]
-    free = [name for name in numeric if name not in by_name]
+    numeric = [name for name, of in treatment.kinds.items() if of.kind in NUMBERS and not of.doubtful]
+    numeric = [name for name in frame.names if name in numeric and frame.is_numeric(name)]
     hidden = [n for n in frame.names if n not in treatment.named]
     if options.confidential is not None:
         hidden = [n for n in hidden if n in by_name or n in free]
-    dates = [name for name in frame.times if name in hidden and (options.confidential is None or name in by_name)]
     found: list[DateRule | UnitRule | ValueRule] = []
-    wanted = free if inferred else [name for name in free if name in dictionary.computed]
+    wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
     found += find_date_rules(frame.with_times(dates), wanted) if dates else []
     unit = treatment.unit_of(named(known, "unit", options.unit))
     if unit is not None and not frame.missing(unit):

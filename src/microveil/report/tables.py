@@ -76,15 +76,8 @@ def _grid(table: ReportedTable) -> dict[str, Any]:
 
 
 def _shown(cell: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "sign": SIGNS[cell["state"]],
-        "state": cell["state"],
-        "value": cell["value"],
-        "filled": cell.get("filled"),
-        "low": cell.get("low"),
-        "high": cell.get("high"),
-        "verdict": cell.get("verdict", ""),
-    }
+    figures = {name: cell.get(name) for name in ("state", "value", "filled", "low", "high")}
+    return {"sign": SIGNS[cell["state"]], **figures, "verdict": cell.get("verdict", "")}
 
 
 def _intervals(table: ReportedTable) -> dict[str, Any]:
@@ -103,11 +96,6 @@ def _intervals(table: ReportedTable) -> dict[str, Any]:
 
 
 def _interval(cell: Mapping[str, Any]) -> Row:
-    return {
-        "cell": " / ".join(cell["codes"]),
-        "low": cell["low"],
-        "high": cell["high"],
-        "value": cell["value"],
-        "filled": cell.get("filled"),
-        "verdict": cell["verdict"],
+    return {"cell": " / ".join(cell["codes"])} | {
+        name: cell.get(name) for name in ("low", "high", "value", "filled", "verdict")
     }

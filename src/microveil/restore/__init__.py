@@ -8,32 +8,3 @@ from microveil.restore.limits import Arrangement, Limits, within_limits
 from microveil.restore.marginals import Marginal, Marginals
 from microveil.restore.missing import Sums, completed, outnumbered, recalibrated, with_means
 from microveil.restore.rules import Enforcement, cost_of, enforced, ordered
-
-__all__ = [
-    "Arranged",
-    "Arrangement",
-    "Correction",
-    "Enforcement",
-    "ExactMoments",
-    "Limits",
-    "Marginal",
-    "Marginals",
-    "NewResiduals",
-    "Root",
-    "Settled",
-    "Sums",
-    "arrange",
-    "calibrate",
-    "completed",
-    "correction",
-    "cost_of",
-    "enforced",
-    "mapped",
-    "new_residuals",
-    "on_grid",
-    "ordered",
-    "outnumbered",
-    "recalibrated",
-    "with_means",
-    "within_limits",
-]
