@@ -350,7 +350,8 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     writer = reporter_of(done, original)
     release = build_release(done, proof, data, settings=settings, seed=seed, writer=writer, rounded=rounded)
     own = table.confidential.columns
-    seen = giveaways([own[j] for j in outcome.perturbed], [stored[j] for j in outcome.perturbed], exact=plan.exact and not plan.rounded)
+    before, after = ([columns[j] for j in outcome.perturbed] for columns in (own, stored))
+    seen = giveaways(before, after, exact=plan.exact and not plan.rounded)
     return dataclasses.replace(
         release, warnings=[*release.warnings, *about_decimals(frame, names, open_frame(data)), *seen]
     )
