@@ -17,10 +17,10 @@ STREAM = Streams.from_seed(1).stream("arrange")
 SLOPES = np.array([1.0, -1.0, 0.0])
 
 
-def table(data: Array, labels: LabelColumns | None = None, public: int = 0) -> Microdata:
+def table(data: Array, labels: LabelColumns | None = None) -> Microdata:
     columns = Matrix([np.ascontiguousarray(column) for column in data.T])
     names = tuple(f"c{j}" for j in range(data.shape[1]))
-    return Microdata(columns, names, public, labels=labels or LabelColumns())
+    return Microdata(columns, names, 0, labels=labels or LabelColumns())
 
 
 def clustered(seed: int, rows: int = 900) -> tuple[Array, NDArray[np.intp]]:
@@ -90,10 +90,10 @@ def test_no_record_stays_in_the_row_of_its_cluster() -> None:
     assert np.mean(own == group) == pytest.approx(1 / 3, abs=0.06)
 
 
-def test_labels_and_public_columns_keep_their_relations() -> None:
+def test_labels_keep_their_relations() -> None:
     data, group = clustered(4)
     labels = LabelColumns(("group",), (group.astype(np.intp),))
-    original = table(data, labels, public=1)
+    original = table(data, labels)
     rng = np.random.default_rng(0)
     columns = [rng.permutation(column) for column in original.confidential.columns]
     marginals = [Marginal(np.sort(column)) for column in columns]
@@ -101,7 +101,7 @@ def test_labels_and_public_columns_keep_their_relations() -> None:
     (codes,) = found.labels
     assert np.array_equal(np.bincount(codes), np.bincount(group))
     for number in range(3):
-        for before, after in zip(data.T, [data[:, 0], *found.columns], strict=True):
+        for before, after in zip(data.T, found.columns, strict=True):
             assert after[codes == number].mean() == pytest.approx(
                 before[group == number].mean(), abs=0.05 * before.std()
             )

@@ -37,6 +37,9 @@ def pooled(groups: NDArray[np.intp], least: int = FEWEST_RECORDS) -> tuple[NDArr
 MOST_LEVERAGE, TIMES_AVERAGE = 0.2, 4
 """Share of a record in its own fitted value, at most; in small files, so many times the average share."""
 
+LEFT_OUT = 1.5
+"""How much more than one of the fewest records a record may have of a fit that leaves records out."""
+
 PULLS = 100
 """Rounds of pulling in; each pull makes others stand out a little more."""
 
@@ -64,6 +67,24 @@ def pulled_in(columns: list[Array], weights: Array | None) -> tuple[list[Array],
     if not moved.any():
         return columns, 0
     return [np.ascontiguousarray(column) for column in (x + middle).T], int(np.count_nonzero(moved))
+
+
+def standing_out(features: Array, weights: Array) -> NDArray[np.bool_]:
+    """Which records a fit to the features (records x features, 0 in the middle) would follow, by their leverage.
+
+    Who is left out makes others stand out more, so that these are looked for again.
+    """
+    x, out = features.copy(), np.zeros(len(features), dtype=bool)
+    if x.shape[1] == 0:
+        return out
+    limit = max(LEFT_OUT / FEWEST_RECORDS, TIMES_AVERAGE * x.shape[1] / len(x))
+    for _ in range(PULLS):
+        inverse = regression_slopes((x.T * weights) @ x, np.eye(x.shape[1]))
+        far = weights * np.einsum("ij,ij->i", x @ inverse, x) > limit
+        if not far.any():
+            break
+        x[far], out[far] = 0.0, True
+    return out
 
 
 def _leverage(x: Array, weight: Array) -> Array:

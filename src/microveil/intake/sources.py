@@ -126,8 +126,8 @@ class BatchedSource(ABC, Generic[Opened]):
 class FrameSource(BatchedSource[Frame]):
     """A frame in memory.
 
-    With `pull_in`, records far out in public columns are pulled in: a method that keeps moments exactly promises those
-    with the columns as they are. `with_levels` reads what labels are called, too.
+    With `pull_in`, records far out in public columns or weights are pulled in: a method that keeps moments exactly
+    promises those with the columns as they are. `with_levels` reads what labels are called, too.
     """
 
     pull_in: bool = False
@@ -146,6 +146,10 @@ class FrameSource(BatchedSource[Frame]):
             check_held(name, frame.is_held(name))
         weights = None if roles.weight is None else scaled_weights(roles.weight, frame.numbers(roles.weight))
         rare: dict[str, int] = {}
+        if weights is not None and self.pull_in:
+            (weights,), heavy = pulled_in([weights], None)
+            weights /= weights.mean()
+            rare |= {"heavy": heavy} if heavy else {}
         strata = None
         if roles.strata:
             strata, few = pooled(group_numbers(frame, roles.strata))

@@ -145,8 +145,13 @@ def _about_rare(rare: Mapping[str, int]) -> list[str]:
         f"{few} of the groups by {role} have too few records (about {FEWEST_RECORDS} are needed): they are pooled, "
         "and what is special about them is not kept"
         for role, few in rare.items()
-        if role != "far"
+        if role not in ("far", "heavy")
     ]
+    if "heavy" in rare:
+        said.append(
+            f"{rare['heavy']} records have a weight so unlike all others that weighted sums would tell their values: "
+            "where values are arranged, they count with a weight that is nearer to the others'"
+        )
     if "far" in rare:
         said.append(
             f"{rare['far']} records stand so far out in the public columns that a regression would follow them: their "

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.core.fewest_records import FEWEST_RECORDS, standing_out
 from microveil.core.moments import is_wide, moments
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
@@ -124,7 +124,8 @@ def arrange(
     width = len(original.names) + len(labels)
     if width * ROWS_PER_COLUMN > original.count:
         return Arranged(mapped(columns, marginals), labels, None)
-    if present is None and stay is None:
+    # Beside public columns or weights, which stay where they are, values would tell the cluster of each record.
+    if present is None and original.public == 0 and original.weights is None:
         clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
         if clusters is not None:
             return _arranged_in_clusters(clusters, marginals, original, stream)
@@ -156,7 +157,7 @@ def _arranged_in_clusters(
     """The values of the marginals, arranged inside each cluster from a random order on, then all together.
 
     A cluster gets the values that its records' ranks stand for, and exchanges cross no border of clusters. Which record
-    is in which cluster is then forgotten, unless public columns or weights go with the records.
+    is in which cluster is then forgotten.
     """
     order = np.argsort(clusters, kind="stable")
     ends = np.cumsum(np.bincount(clusters)).tolist()
@@ -174,9 +175,7 @@ def _arranged_in_clusters(
     columns = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
     labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
     found = ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
-    places = np.argsort(order)
-    if not original.public and original.weights is None:
-        places = stream.child("places").generator().permutation(places)
+    places = stream.child("places").generator().permutation(original.count)
     return Arranged([c[places] for c in found.columns], [c[places] for c in found.labels], found.settled)
 
 
@@ -242,7 +241,9 @@ class ExchangeSearch:
         self.anchors = self._anchors(original.weights is not None)
         self.fixed = len(self.anchors) + len(self.stay)
         self.blocks = feature_blocks(len(self.anchors) + len(original.names), labels, self.fixed)
+        self.left_out: list[NDArray[np.intp]] = []
         features = self.features(list(original.values.columns), labels)
+        self._leave_out(features)
         self.target = self._second_moments(features)
         self.fitted = self._fitted(features)
         del features
@@ -275,6 +276,21 @@ class ExchangeSearch:
             gaps = self.present[:, np.minimum(there, self.count - there) >= FEWEST_RECORDS]
             anchors += [np.asarray(standardised(column.astype(np.float64))) for column in gaps.T]
         return anchors
+
+    def _leave_out(self, features: NDArray[np.float32]) -> None:
+        """Note which records stand out in what stays, layer by layer: there, moments with it would be theirs alone.
+
+        Two gaps or labels that go together but for one record are such a case: their difference is that record.
+        """
+        for own in self.blocks.layers:
+            staying = features[:, own][:, : self.fixed].astype(np.float64)
+            self.left_out.append(np.flatnonzero(standing_out(staying, self.weights)))
+        self._without_left_out(features)
+
+    def _without_left_out(self, features: NDArray[np.float32]) -> None:
+        """Zeros where records that stand out have what stays, so that they add nothing to moments with it."""
+        for layer, rows in enumerate(self.left_out):
+            features[rows, layer * self.blocks.values : layer * self.blocks.values + self.fixed] = 0.0
 
     def _fitted(self, features: NDArray[np.float32]) -> Mask:
         """Between which features moments are fitted to.
@@ -342,6 +358,7 @@ class ExchangeSearch:
         for layer in range(LAYERS):  # a column of ones has no variance, and is needed as it is
             for place, anchor in enumerate(self.anchors):
                 found[:, layer * self.blocks.values + place] = anchor
+        self._without_left_out(found)
         return found
 
     def run(self, features: NDArray[np.float32], stream: Stream) -> Settled:
