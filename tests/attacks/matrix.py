@@ -23,6 +23,9 @@ from microveil.errors import MicroveilError
 
 Array = NDArray[np.float64]
 
+TAILS = 12
+"""Largest values that an attack on them is judged by, at least."""
+
 CONTROL = "veil"
 """The method whose warnings do not count."""
 
@@ -111,8 +114,7 @@ def giant(method: str, data: Array, seed: int) -> Tried:
     rng = np.random.default_rng(seed)
     huge = 1000 * np.abs(data).mean(axis=0) * rng.lognormal(0, 0.3, data.shape[1])
     data = np.vstack([data, huge])
-    # Without rules: one value of a million looks like a code, which nobody would protect.
-    release = protect(method, data, seed, rules=None)
+    release = protect(method, data, seed)
     close = np.abs(np.asarray(release.data) - huge) <= 0.1 * huge
     return Tried(float(close.mean(axis=1).max()), 0.6, data, release)
 
@@ -125,14 +127,20 @@ def member(method: str, data: Array, seed: int) -> Tried:
 
 
 def largest(method: str, data: Array, seed: int) -> Tried:
-    """Can the second largest of each column tell the largest within a tenth, by the released sum of two?"""
+    """Can the second largest of each column tell the largest within a tenth, by the released sum of two?
+
+    Of two or three columns, most are told by accident now and then: so of few columns there are several releases.
+    """
     release = protect(method, data, seed)
-    told = []
-    for old, new in zip(np.sort(data, axis=0)[::-1].T, np.sort(np.asarray(release.data), axis=0)[::-1].T, strict=True):
-        if (old == old[0]).sum() < 5 and old[4] < 0.8 * old[0]:  # else everybody knows it within a tenth
-            told.append(abs(new[0] + new[1] - old[1] - old[0]) <= 0.1 * abs(old[0]))
-    # Of two or three columns, most are told by accident now and then.
-    return Tried(float(np.mean(told)) if len(told) > 3 else 0.0, 0.5, data, release)
+    ordered = np.sort(data, axis=0)[::-1]
+    # Else everybody knows it within a tenth.
+    worth = ((ordered == ordered[0]).sum(axis=0) < 5) & (ordered[4] < 0.8 * ordered[0])
+    told: list[float] = []
+    for number in range(-(-TAILS // max(int(worth.sum()), 1)) if worth.any() else 0):
+        again = protect(method, data, seed + 1000 * number) if number else release
+        top = np.sort(np.asarray(again.data), axis=0)[::-1]
+        told += (np.abs(top[:2].sum(axis=0) - ordered[:2].sum(axis=0)) <= 0.1 * np.abs(ordered[0]))[worth].tolist()
+    return Tried(float(np.mean(told)) if told else 0.0, 0.5, data, release)
 
 
 def link(method: str, data: Array, seed: int) -> Tried:
@@ -158,7 +166,9 @@ ATTACKS: dict[str, Attack] = {
     "rare label": Attack("a public label of three records brings them back", rare_label, LINKED),
     "giant": Attack("one record dominates, and comes back in some row", giant, (*LINKED, "extreme_disclosure")),
     "member": Attack("gaps to released values tell who is in the file", member, ("membership",)),
-    "largest": Attack("the second largest tells the largest by a sum", largest, ("extreme_disclosure", "membership")),
+    "largest": Attack(
+        "the second largest tells the largest by a sum", largest, ("extreme_disclosure", "membership", *LINKED)
+    ),
     "link": Attack("the nearest released record is one's own", link, LINKED),
     "small file": Attack("ten records, one of which comes back", small_file, ("exact_matches", *LINKED)),
 }

@@ -36,7 +36,11 @@ def marked(mark: str, alone: int, seed: int) -> tuple[pl.DataFrame, NDArray[np.i
     own = np.isin(np.arange(300), rows)
     if mark == "gaps":
         holes = {"c0": common | own, "c1": common}
-        return frame.with_columns(pl.when(~pl.Series(of)).then(name).alias(name) for name, of in holes.items()), rows, {}
+        return (
+            frame.with_columns(pl.when(~pl.Series(of)).then(name).alias(name) for name, of in holes.items()),
+            rows,
+            {},
+        )
     if mark == "public labels":
         public = {"home": common, "work": common | own}
         frame = frame.with_columns(pl.Series(name, np.where(of, "a", "b")) for name, of in public.items())
