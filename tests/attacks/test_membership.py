@@ -153,3 +153,19 @@ def test_without_a_holdout_the_figure_is_near_that_with_one_on_reference_data(na
     known, alone = measured(members, released, others), measured(members, released)
     assert known.parts["gaps"] == pytest.approx(alone.parts["gaps"], abs=0.06)
     assert alone.low > alone.chance
+
+
+def test_sums_that_are_kept_tell_members_of_a_wide_file() -> None:
+    """Nobody's values are there, and none is near: but a few records have a part in every covariance."""
+    rng = np.random.default_rng(13)
+    data = rng.normal(size=(600, 30)) @ rng.normal(size=(30, 30))
+    members, others = halves(data, 1)
+    few, strangers = members[:100], others
+    found = measured(few, mv.protect(few, "ipso", seed=1).data, strangers)
+    assert found.parts["moments"] > 0.75
+    assert max(found.parts[way] for way in ("nearest", "density", "margin", "gaps")) < 0.65
+    assert "best by moments" in found.note
+    assert found.low > found.chance
+    alone = measured(few, mv.protect(members[100:200], "ipso", seed=1).data, strangers)
+    assert alone.low <= alone.chance
+    assert alone.parts["moments"] == pytest.approx(0.5, abs=0.1)

@@ -78,6 +78,9 @@ LAYERED_PER_ROW, SINGLE_PER_ROW, MANY_ROWS = 1.25, 0.5, 4_000
 are more than the records can hide. Bends are many, and the strongest of them owe most to chance: a table needs so many
 rows for each of them that is fitted to per record."""
 
+FEW_ADD_UP = 3.0
+"""Records whose like contributions would make up the mean of a group, below which it is left to chance."""
+
 WEAK = 2.0
 """Moments below so many standard errors are left to chance."""
 
@@ -308,6 +311,9 @@ class ExchangeSearch:
             there = np.ones((self.count, values + len(self.blocks.labels)))
             there[:, self.fixed : values] = self.present
             enough &= (there.T @ there >= least)[owner[:, None], owner]
+        own, levels = self.blocks.layers[0], slice(LAYERS * values, None)
+        enough[own, levels] &= _many_add_up(features[:, own], features[:, levels])
+        enough[levels, own] = enough[own, levels].T
         return enough & self._within_budget()
 
     def _within_budget(self) -> Mask:
@@ -434,6 +440,19 @@ class ExchangeSearch:
             piece = features[start : start + BLOCK].astype(np.float64).T
             total += (piece * self.weights[start : start + BLOCK]) @ piece.T
         return total
+
+
+def _many_add_up(values: NDArray[np.float32], levels: NDArray[np.float32]) -> Mask:
+    """Between which values and levels (rows x features each) no few records dominate the moment: values x levels.
+
+    The mean of a group with a giant is the giant's, and would tell its labels.
+    """
+    total, squares = np.zeros((2, values.shape[1], levels.shape[1]))
+    for start in range(0, len(values), BLOCK):
+        x, y = (np.abs(part[start : start + BLOCK].astype(np.float64)) for part in (values, levels))
+        total += x.T @ y
+        squares += np.square(x).T @ np.square(y)
+    return np.square(total) >= FEW_ADD_UP * squares
 
 
 def _marks(present: Mask, labels: int) -> NDArray[np.uint8]:
