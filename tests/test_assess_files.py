@@ -267,8 +267,7 @@ def test_files_of_different_lengths_are_compared_as_distributions(tmp_path: Path
 def test_what_needs_all_records_is_skipped_with_the_reason(tmp_path: Path) -> None:
     paths = written(tmp_path, table(), masked(table()))
     found = assess_files(*paths, measures="default", seed=1)
-    unpaired = {"membership", "near_matches", "exact_matches"}
-    assert set(found.skipped) == {"rank_linkage", "subspace_linkage", "known_columns_linkage", *unpaired}
+    assert set(found.skipped) == {"rank_linkage", "subspace_linkage", "known_columns_linkage"}
     assert "random sample of the rows" in found.skipped["rank_linkage"]
     assert {*found, *found.skipped} == set(measuring.DEFAULT)
     policy = mv.read_policy({"policy": {"name": "any", "version": 1}, "limits": {"dbrl": {"at_most": 1.0}}})
@@ -294,6 +293,26 @@ def test_measures_of_ranks_are_of_a_sample_that_is_told(tmp_path: Path, monkeypa
     whole = mv.assess(*frames(before, after), measures=["rank_correlation_difference"], sanity=False)
     # The same rows of both files, so most of the error of one is in the other: the largest of 15 within 4 errors.
     assert figure.value == pytest.approx(whole["rank_correlation_difference"].value, abs=4 / np.sqrt(400))
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_attacks_in_any_row_are_tried_on_a_sample_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: bool
+) -> None:
+    """A file of many rows is not called safe because nobody has looked."""
+    ids = ["near_matches", "membership", "exact_matches", "max_record_risk"]
+    before = table()
+    rng = np.random.default_rng(5)
+    strangers = rng.permuted(before, axis=0) + before.std(axis=0) * rng.normal(size=before.shape)
+    after = before.copy() if shown else strangers
+    whole = assess_files(*written(tmp_path, before, after), measures=ids, seed=1, sanity=False)
+    check_same(whole, mv.assess(*frames(before, after), measures=ids, seed=1, sanity=False))
+    monkeypatch.setattr(measuring, "RANK_ROWS", 400)
+    found = assess_files(*written(tmp_path, before, after), measures=ids, seed=1, sanity=False)
+    assert not found.skipped
+    for name in ids:
+        assert "an estimate from 400 and 400 rows drawn at random, matches with other rows" in found[name].note
+        assert (found[name].value > 0.9) == shown or name == "max_record_risk"
 
 
 def test_the_seed_decides_and_no_other_measure(tmp_path: Path) -> None:

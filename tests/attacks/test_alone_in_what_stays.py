@@ -96,3 +96,19 @@ def test_values_do_not_stay_in_the_cluster_of_their_record(beside: str) -> None:
     released = mv.protect(frame, confidential=NAMES[:4], seed=1, **roles).data.select(NAMES[:4]).to_numpy()
     near = np.argmin(np.square(3 * np.log(released)[:, None] - centres).sum(axis=-1), axis=1)
     assert np.mean(near == group) == pytest.approx(np.sum(np.square(np.bincount(group) / 600)), abs=0.08)
+
+
+@pytest.mark.slow
+def test_the_giant_does_not_keep_its_labels() -> None:
+    """The mean of a group with a giant in it is the giant's: matched in every column of labels, it tells them all."""
+    kept = []
+    for seed in range(1, 9):
+        rng = np.random.default_rng(seed)
+        cells, giant = np.exp(rng.normal(size=(500, 4))), int(rng.integers(500))
+        cells[giant] = cells.max(axis=0) * rng.uniform(20, 30, 4)
+        labels = {f"l{k}": rng.choice(list("abcdefgh"), 500) for k in range(6)}
+        frame = pl.DataFrame({**dict(zip(NAMES, cells.T, strict=False)), **labels})
+        released = mv.protect(frame, seed=seed).data
+        largest = int(released["c0"].arg_max() or 0)
+        kept += [released[name][largest] == labels[name][giant] for name in labels]
+    assert np.mean(kept) <= 1 / 8 + 3 * np.sqrt(7 / 64 / len(kept))

@@ -118,6 +118,22 @@ def test_no_alarm_for_another_sample_of_the_population(kind: str) -> None:
     assert np.mean(gains) == pytest.approx(0, abs=0.03)
 
 
+@pytest.mark.quick("4-0.95")
+@pytest.mark.parametrize("zeros", [0.8, 0.9, 0.95])
+@pytest.mark.parametrize("columns", [4, 8])
+def test_no_alarm_where_most_cells_are_zero(columns: int, zeros: float) -> None:
+    """Who has but one amount stands on a line, between two others that are one rank away each."""
+
+    def mostly_zero(seed: int) -> Array:
+        return np.where(np.random.default_rng(seed).random((300, columns)) < zeros, 0.0, firms(seed, 300, columns))
+
+    for seed in range(4):
+        found = measured(mostly_zero(seed), mostly_zero(100 + seed), measures=["near_matches"])
+        assert found["near_matches"].low <= found["near_matches"].chance
+    found = measured(mostly_zero(1), shuffled(noisy(mostly_zero(1), 0.001, 1), 2), measures=["near_matches"])
+    assert found["near_matches"].low > found["near_matches"].chance
+
+
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_no_alarm_in_few_columns(columns: int) -> None:
     for seed in range(5):

@@ -84,3 +84,30 @@ def test_who_is_at_risk_is_told_to_the_owner_alone(tmp_path) -> None:  # type: i
     assert "Records at highest risk" in (tmp_path / "internal.html").read_text()
     assert "records" not in told["public"]
     assert "highest risk" not in (tmp_path / "public.html").read_text()
+
+
+def test_labels_give_a_record_away_that_numbers_alone_do_not() -> None:
+    """Two numbers that come near somebody mean little; with eight rare answers of the same person they mean much."""
+    rng = np.random.default_rng(6)
+
+    def people(seed: int) -> pl.DataFrame:
+        own = np.random.default_rng(seed)
+        numbers = {f"n{j}": own.uniform(1, 2, size=400) for j in range(2)}
+        return pl.DataFrame({**numbers, **{f"l{j}": own.choice(list("abcde"), 400) for j in range(8)}})
+
+    data, released = people(1), people(2)
+    row, place = 123, 321
+    near = [
+        value * rng.uniform(0.98, 1.02) if name.startswith("n") else value
+        for name, value in zip(data.columns, data.row(row), strict=True)
+    ]
+    released = pl.concat(
+        [released[:place], pl.DataFrame([near], schema=released.schema, orient="row"), released[place + 1 :]]
+    )
+    found = mv.assess(data, released, measures=["max_record_risk"], seed=1, sanity=False)
+    assert found["max_record_risk"].value > 0.99
+    assert found.records["row"][0] == row
+    numbers = mv.assess(data[:, :2], released[:, :2], measures=["max_record_risk"], seed=1, sanity=False)
+    assert numbers["max_record_risk"].value < 0.99
+    alike = [mv.assess(data, people(s), measures=["max_record_risk"], seed=1, sanity=False) for s in range(3, 9)]
+    assert sum(one["max_record_risk"].value > 0.99 for one in alike) <= 1

@@ -45,7 +45,7 @@ def figure_on_disk(
             "it needs all records in memory; measure a random sample of the rows of both files with the engine 'memory'"
         )
     if gauge.on_disk == "sample":
-        return _of_sample(name, original, released, streams)
+        return _of_sample(name, original, released, streams, **options)
     held = HELD_COLUMNS * BYTES * max(original.shape[0], released.shape[0])
     if gauge.on_disk == "columns" and held > limits.memory:
         raise DataError(f"it holds whole columns, {-(-held // 10**6)} MB of them: allow for so much memory")
@@ -54,16 +54,19 @@ def figure_on_disk(
     return gauge.take(original, released, **gauge.seeded(seed_of(name, streams)), **options)
 
 
-def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams) -> Measure:
+def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
     """A figure (`name`) of some rows: the same of both files, if they have as many."""
     stream = streams.stream("sampled rows")
     counts = original.shape[0], released.shape[0]
     rows = [drawn_rows(count, RANK_ROWS, stream) for count in counts]
-    found = figure_of(name, original.take(rows[0]), released.take(rows[1]), streams)
+    if "control" in options:
+        options["control"] = options["control"].take(drawn_rows(options["control"].shape[0], RANK_ROWS, stream))
+    found = figure_of(name, original.take(rows[0]), released.take(rows[1]), streams, **options)
     if max(counts) <= RANK_ROWS:
         return found
     # Of a rank correlation where there is none: elsewhere it is less as a rule, though not always.
     error = f"standard error of a correlation about {1 / np.sqrt(RANK_ROWS):.4f}"
+    error = "matches with other rows are not seen" if name in RISKS else error
     sample = f"an estimate from {rows[0].size} and {rows[1].size} rows drawn at random, {error}"
     return replace(found, note="; ".join(filter(None, [sample, found.note])))
 

@@ -219,7 +219,8 @@ def assess_pair(
 def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
     """The records at highest risk of those columns that attacks are about."""
     about = _sensitive_alone(both)
-    found = records_at_risk(about.original, _known_of(about, "max_record_risk"), seed)
+    known = _known_of(about, "max_record_risk")
+    found = records_at_risk(about.original, known, seed, both.labels if known is not about.union else None)
     return {name: cells[:most] for name, cells in found.items()}
 
 

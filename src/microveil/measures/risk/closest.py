@@ -66,7 +66,10 @@ def dcr_ratio(original: Matrix, released: Matrix, *, seed: int | None = None) ->
 
 
 @attack(
-    "share of records that came back whole: some released record is the same in all columns", cost="fast", default=True
+    "share of records that came back whole: some released record is the same in all columns",
+    cost="fast",
+    default=True,
+    on_disk="sample",
 )
 def exact_matches(original: Matrix, released: Matrix) -> Estimate:
     """Records that came back, to the resolution of the data.

@@ -18,6 +18,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, scales
+from microveil.measures.labels import LabelPair, indicator_columns
 from microveil.measures.nearest.distances import Index, distances, reach
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
@@ -48,6 +49,9 @@ OWN_ROW = "of them, in their own row"
 TAIL = 0.1
 """Share of the strangers that stand out most, from which it is told how rare it is to stand out still more."""
 
+MOST_TERMS = 50
+"""Labels that stand beside the numbers, the most frequent."""
+
 CROWD = 50
 """Strangers without which it cannot be told what is usual."""
 
@@ -55,12 +59,14 @@ REASONS = {
     "margin": "a released record stands out as the nearest to it{own}, {by}",
     "nearly copied": "nearly copied: a released record is far nearer than any other original{own}, {by}",
 }
-BY = {"dbrl": "by values", "mahalanobis_linkage": "allowing for correlations", "rank_linkage": "by ranks"}
+BY_RANKS = "rank_linkage"
+BY = {"dbrl": "by values", "mahalanobis_linkage": "allowing for correlations", BY_RANKS: "by ranks"}
 
 
 @attack(
     "share of records that stand out from strangers by how near some released record, in any row, comes to them",
     default=True,
+    on_disk="sample",
 )
 def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Near matches, whatever the order of rows.
@@ -172,6 +178,11 @@ def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> 
     if len(view.after) == len(view.before):  # else there is no own row
         own = distances(records, view.after, np.arange(tried.size), tried) <= reach(near[:, 0])
     margins = np.where(first, _ratio(near.T, floor), 1.0), np.where(second, _ratio(others.T, floor), 1.0)
+    if name == BY_RANKS:
+        # A record that has but one value of its own, all others being zero, say, stands between two others that are
+        # a rank away each; released ones never are so even.
+        even = (others[:, 0] > LINKAGE_TIE) & (others[:, 1] <= reach(others[:, 0]))
+        margins = np.where(even, 1.0, margins[0]), margins[1]
     beside = near[:, 0], others[:, 0]
     copies = np.where(first, _ratio(beside, floor), 1.0), np.where(second, _ratio(beside[::-1], floor), 1.0)
     # Who is far from everybody in both files: chosen alike for record and stranger, so that neither has an advantage.
@@ -207,9 +218,12 @@ def _ratio(distances: Sequence[Array] | Array, floor: float) -> Array:
 
 
 @attack(
-    "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so"
+    "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so",
+    on_disk="sample",
 )
-def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
+def max_record_risk(
+    original: Matrix, released: Matrix, *, labels: LabelPair | None = None, seed: int | None = None
+) -> Estimate:
     """The record at highest risk, as `assessment.records` has them.
 
     Averages hide persons: a release in which one of a thousand is given away has a linkage of .001, which is luck. So
@@ -221,9 +235,9 @@ def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = No
 
     If nobody can be found the largest risk is anywhere between 0 and 1, so that chance is one half, and a limit of .95
     is exceeded by luck in about one release of twenty, .99 in one of a hundred. It is no share, and so no part of
-    `worst_attack`. In few columns of few whole numbers it is rather too high.
+    `worst_attack`. In few columns of few whole numbers it is rather too high. Labels count as columns of 0 and 1.
     """
-    found = records_at_risk(original, released, seed)
+    found = records_at_risk(original, released, seed, labels)
     if not found["row"]:
         return Estimate(0.0, chance=0.0, note="there are too few records to tell what is usual")
     sample, risks = sample_note(len(found["row"]), original.shape[0]), found["risk"]
@@ -231,13 +245,22 @@ def max_record_risk(original: Matrix, released: Matrix, *, seed: int | None = No
     return Estimate(max(risks), chance=0.5, note=sample, parts=parts)
 
 
-def records_at_risk(original: Matrix, released: Matrix, seed: int | None = None) -> dict[str, list[Any]]:
+def records_at_risk(
+    original: Matrix, released: Matrix, seed: int | None = None, labels: LabelPair | None = None
+) -> dict[str, list[Any]]:
     """Every record (of many a sample), the one at highest risk first; see `max_record_risk`.
 
-    Columns by name: `row`, a number from 0, the `risk`, and the `reason` in words, without a value.
+    Columns by name: `row`, a number from 0, the `risk`, and the `reason` in words, without a value. The `labels` of the
+    same records, if there are any, stand beside the numbers.
     """
     steps = [(step_of(original.columns[j]) or 0.0) / sd for j, (_, sd) in scales(original, needed=True).items()]
     floor = max(float(np.sqrt(np.square(steps).sum())), LINKAGE_TIE)  # rounded data agree by luck
+    if labels is not None:
+        hidden = labels if labels.sensitive is None else labels.select(labels.sensitive)
+        terms = indicator_columns(hidden.of_labels, MOST_TERMS, fewest=FEWEST)[:2]
+        original, released = (
+            Matrix([*table.columns, *of.T]) for table, of in zip((original, released), terms, strict=True)
+        )
     found = search_matches(original, released, seed, PAIRS, floor)
     if found is None or found.rows.size < CROWD:
         return {"row": [], "risk": [], "reason": []}

@@ -47,6 +47,7 @@ Scores = dict[str, Array]
     range=(0.5, 1),
     cost="slow",
     default=True,
+    on_disk="sample",
     needs="any",
 )
 def membership(

@@ -241,8 +241,9 @@ def label_regressions(original: Matrix, released: Matrix, *, labels: LabelPair) 
 
     Each label that enough records have is a term of its own (at most 300, the most frequent; the others are what these
     are compared with), as an analyst would regress wages on sex, union and schooling. Terms that follow from others are
-    left out, missing numbers are set to the mean, and so are columns that do not vary. The parts have the largest, and
-    that of the labels' own coefficients. Chance is the mean for two independent samples, sqrt(2/π (1 + n/m)).
+    left out, missing numbers are set to the mean, and so are columns that do not vary. Weights count, where they are
+    known. The parts have the largest, and that of the labels' own coefficients. Chance is the mean for two independent
+    samples, sqrt(2/π (1 + n/m)).
     """
     found = scales(original, needed=True)
     numbers = [
@@ -251,12 +252,16 @@ def label_regressions(original: Matrix, released: Matrix, *, labels: LabelPair) 
     ]
     terms = indicator_columns(labels.of_labels, MOST_TERMS, fewest=FEWEST_RECORDS)
     old, new = (np.hstack([side, of]) for side, of in zip(numbers, terms, strict=False))
-    moments = [np.cov(side, rowvar=False, ddof=0).reshape(side.shape[1], -1) for side in (old, new)]
+    moments = [
+        np.cov(side, rowvar=False, ddof=0, aweights=weights).reshape(side.shape[1], -1)
+        for side, weights in zip((old, new), weights_of(labels), strict=True)
+    ]
+    counts = _sizes_of(labels)
     chosen = np.array(independent_columns(moments[0]), dtype=np.intp)
     targets = [place for place, j in enumerate(chosen) if j < len(found)]
     if not targets or chosen.size < 2:
         raise DataError("a regression needs two columns that vary on their own", "there is nothing to regress on")
-    freedom = max(len(old) - chosen.size, 1)
+    freedom = max(counts[0] - chosen.size, 1.0)
     gaps, own = [], []
     for place in targets:
         others = np.delete(chosen, place)
@@ -267,7 +272,7 @@ def label_regressions(original: Matrix, released: Matrix, *, labels: LabelPair) 
     every = np.concatenate(gaps)
     of_labels = np.concatenate(own)
     parts = {"largest": float(every.max()), "of labels": float(of_labels.mean()) if of_labels.size else 0.0}
-    return Estimate(float(every.mean()), chance=float(MEAN_GAP * np.sqrt(1 + len(old) / len(new))), parts=parts)
+    return Estimate(float(every.mean()), chance=float(MEAN_GAP * np.sqrt(1 + counts[0] / counts[1])), parts=parts)
 
 
 def _slopes(moments: list[Array], others: NDArray[np.intp], target: int, freedom: float) -> tuple[Array, Array]:
