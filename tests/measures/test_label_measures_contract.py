@@ -169,3 +169,27 @@ def test_weights_count() -> None:
     figure = UTILITIES["two_way_tables"]
     assert figure(Matrix([]), Matrix([]), labels=plain).value == pytest.approx(1 / 40)
     assert figure(Matrix([]), Matrix([]), labels=weighted).value == pytest.approx(20 / 59)
+
+
+def test_regressions_count_weights_as_records() -> None:
+    rng = np.random.default_rng(3)
+    codes, weights = rng.choice(3, 300, p=[0.6, 0.3, 0.1]), rng.integers(1, 4, 300)
+    numbers = rng.normal(size=(300, 2)) + (codes == 0)[:, None] * weights[:, None]
+    after = np.column_stack([rng.permutation(numbers[:, 0]), numbers[:, 1]])
+
+    def measured(rows: NDArray[np.intp], heavy: NDArray[np.float64] | None) -> float:
+        label = codes[rows, None]
+        labels = LabelPair(
+            ("l",), ("category",), (3,), label, label, (False,), (0,), weights=heavy, released_weights=heavy
+        )
+        sides = (Matrix(list(table[rows].T)) for table in (numbers, after))
+        found: float = UTILITIES["label_regressions"](*sides, labels=labels).value
+        return found
+
+    every = np.arange(300)
+    weighted, counted = measured(every, weights.astype(float)), measured(np.repeat(every, weights), None)
+    assert measured(every, None) != pytest.approx(weighted, rel=0.01)
+    # Nearly the same coefficients (numbers are in standard deviations that nobody weights), and exactly so if these are
+    # the same; standard errors are those of so many records of equal weight.
+    alike = weights.sum() ** 2 / np.square(weights).sum()
+    assert weighted / counted == pytest.approx(np.sqrt((alike - 4) / (weights.sum() - 4)), rel=1e-3)
