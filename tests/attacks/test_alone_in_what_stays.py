@@ -63,7 +63,7 @@ def rank_errors(before: pl.DataFrame, after: pl.DataFrame) -> Array:
 
 
 @pytest.mark.quick("gaps-1")
-@pytest.mark.parametrize("alone", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("alone", [1, 2, 3, 4, 5, 10])
 @pytest.mark.parametrize("mark", ["gaps", "public labels", "public numbers", "weight"])
 def test_who_is_alone_comes_back_as_little_as_others(mark: str, alone: int) -> None:
     own, all_ = [], []

@@ -37,8 +37,9 @@ def pooled(groups: NDArray[np.intp], least: int = FEWEST_RECORDS) -> tuple[NDArr
 MOST_LEVERAGE, TIMES_AVERAGE = 0.2, 4
 """Share of a record in its own fitted value, at most; in small files, so many times the average share."""
 
-LEFT_OUT = 1.5
-"""How much more than one of the fewest records a record may have of a fit that leaves records out."""
+LEFT_OUT = 3.0
+"""How much more than one of the fewest records a record may have of a fit that leaves records out: those that are pulled
+in stay."""
 
 PULLS = 100
 """Rounds of pulling in; each pull makes others stand out a little more."""
