@@ -100,7 +100,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     seeds = parser.parse_args().seeds
     page = HEAD.format(files=", ".join(FILES), seeds=f"1 to {seeds}") + matrix(seeds)
-    rows = dial(2 * seeds)
+    rows = dial(2 * seeds + 1)
     if rows:
         plot(rows)
         page += "\n## The dial of `veil`\n\nTarragona, means over the seeds; [more](veil.md).\n\n"

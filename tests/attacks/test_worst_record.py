@@ -51,6 +51,14 @@ def test_one_record_that_came_back_is_first(row: int) -> None:
     assert not any(letter.isdigit() for reason in records["reason"] for letter in reason)
 
 
+def test_the_default_set_shows_it() -> None:
+    data, released = with_one_back(2, 321)
+    found = mv.assess(data, released, seed=1, sanity=False)
+    assert found["worst_attack"].value - (found["worst_attack"].chance or 0.0) < 0.05  # on average nobody is found
+    assert found["max_record_risk"].value > 0.99
+    assert found["max_record_risk"].parts["records above 0.99"] == 1
+
+
 def test_nobody_is_at_risk_in_another_sample() -> None:
     kinds = [
         lambda seed: firms(seed),

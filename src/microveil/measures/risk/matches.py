@@ -219,6 +219,7 @@ def _ratio(distances: Sequence[Array] | Array, floor: float) -> Array:
 
 @attack(
     "how sure an intruder can be of the record at highest risk: one less the probability that a stranger stands out so",
+    default=True,
     on_disk="sample",
 )
 def max_record_risk(
