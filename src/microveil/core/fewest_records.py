@@ -38,8 +38,8 @@ MOST_LEVERAGE, TIMES_AVERAGE = 0.2, 4
 """Share of a record in its own fitted value, at most; in small files, so many times the average share."""
 
 LEFT_OUT = 3.0
-"""How many of the fewest records' shares in a fit a record may have before it is left out: more than those have that are
-pulled in. Alone, two or three together are beyond it; four and more come back as little as others do."""
+"""How many of the fewest records' shares in a fit a record may have before it is left out: more than those have that
+are pulled in. Alone, two or three together are beyond it; four and more come back as little as others do."""
 
 PULLS = 100
 """Rounds of pulling in; each pull makes others stand out a little more."""
