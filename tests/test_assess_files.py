@@ -307,7 +307,7 @@ def test_attacks_in_any_row_are_tried_on_a_sample_of_the_rows(
     after = before.copy() if shown else strangers
     whole = assess_files(*written(tmp_path, before, after), measures=ids, seed=1, sanity=False)
     check_same(whole, mv.assess(*frames(before, after), measures=ids, seed=1, sanity=False))
-    monkeypatch.setattr(measuring, "RANK_ROWS", 400)
+    monkeypatch.setattr(figures, "RANK_ROWS", 400)
     found = assess_files(*written(tmp_path, before, after), measures=ids, seed=1, sanity=False)
     assert not found.skipped
     for name in ids:
