@@ -387,7 +387,8 @@ def test_an_odd_column_comes_through_and_does_not_harm_the_others(name: str) -> 
     assert max(correlation_error(before[:, :8], after[:, :8])) <= 0.03
     assert (before[:, 8].min() <= after[:, 8]).all()
     assert (after[:, 8] <= before[:, 8].max()).all()
-    assert np.unique(after[:, 8]).size > 1
+    if name not in ("one that is not zero", "nearly constant"):  # an amount that one record has is not released
+        assert np.unique(after[:, 8]).size > 1
     if name not in ("a rare flag", "one that is not zero", "one enormous value", "nearly constant"):
         centred = [np.column_stack([side[:, :8], side[:, 8] - before[0, 8]]) for side in (before, after)]
         assert max(correlation_error(*centred)) <= 0.05

@@ -287,10 +287,13 @@ def test_a_column_of_two_values_has_no_bends_of_its_own() -> None:
 
 
 def test_levels_of_few_records_share_a_feature_or_have_none() -> None:
+    """Nor has the rarest of the others then: the features of all others are one less that of the few."""
     codes = np.repeat(np.arange(6), [40, 40, 6, 6, 4, 4]).astype(np.intp)
     flags = np.repeat([0, 1], [95, 5]).astype(np.intp)
     blocks = feature_blocks(0, [codes, flags], 0)
-    assert [block.levels.tolist() for block in blocks.labels] == [[0, 1, 2, 2, 2, 2], [0, -1]]
+    assert [block.levels.tolist() for block in blocks.labels] == [[0, 1, 2, 2, 2, 2], [-1, -1]]
+    three = np.repeat([0, 1, 2], [60, 35, 5]).astype(np.intp)
+    assert feature_blocks(0, [three], 0).labels[0].levels.tolist() == [0, -1, -1]
     features = blocks.features([], [codes, flags], None)
     assert features[:, :3].mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-6)
 

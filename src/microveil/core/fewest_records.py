@@ -18,6 +18,49 @@ FEWEST_RECORDS = 10
 """Sets of up to five records came back as a set where they were fitted to; of ten, records are as far off as others."""
 
 
+A_HANDFUL = 5.0
+"""Records that have most of the variance of a column, so that its covariances tell them."""
+
+ONE = 2.0
+"""Below so many, it is one record that has it."""
+
+
+def few_decide(column: Array, few: float = A_HANDFUL) -> bool:
+    """Have fewer records than these most of the variance of a column? Squares, summed and squared, over fourths."""
+    off = column - column.mean()
+    squares = np.square(off / (np.abs(off).max(initial=0.0) or 1.0))
+    return bool(np.square(squares.sum()) < few * np.square(squares).sum())
+
+
+Limits = tuple[float, float]
+
+A_LITTLE = 1e-3
+"""How far beyond the limits values come, as a share of the distance between them: so that their order is seen."""
+
+
+def limits_to_fit(column: Array) -> Limits | None:
+    """How far out the values of a column may be for a release to be fitted to it; None for as far as they are.
+
+    Where one record has most of the variance, or all but a few have the same value, it is where enough records are: in
+    the second case both limits are that value, and the column takes no part.
+    """
+    enough = min(FEWEST_RECORDS - 1, column.size // 4)
+    low, high = np.partition(column, (enough, column.size - 1 - enough))[[enough, column.size - 1 - enough]].tolist()
+    return (low, high) if low == high or few_decide(column, ONE) else None
+
+
+def within(column: Array, limits: Limits | None) -> Array:
+    """A column with the values that are beyond the limits next to these, in their order; constant if they are equal."""
+    if limits is None:
+        return column
+    low, high = limits
+    inside = column.clip(low, high)
+    if low < high:
+        beyond = column - inside
+        inside += A_LITTLE * (high - low) * beyond / (np.abs(beyond) + (high - low))
+    return inside
+
+
 def pooled(groups: NDArray[np.intp], least: int = FEWEST_RECORDS) -> tuple[NDArray[np.intp], int]:
     """Groups (numbered from 0, none empty) with the small ones as one, and how many were small.
 

@@ -343,7 +343,8 @@ def _with_moments(
 def _calibrated(core: Microdata, columns: list[Array]) -> list[Array]:
     """Exact moments by a linear map, twice: the second takes away what the round-off of the first has left."""
     for _ in range(2):
-        if not calibrate(columns, core):
+        constant = any(column.min() == column.max() for column in columns)
+        if constant or not calibrate(columns, core):
             raise DataError("exact moments cannot be reached: the columns are collinear", "use exact=False")
     return columns
 

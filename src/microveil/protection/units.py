@@ -92,7 +92,7 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
         table = table_like(frame, {name: data[:, j].tolist() for j, name in enumerate(frame.names)})
     others = [column for column in frame.names if column not in (*of_units, *roles.shown)]
     unit_table = without_columns(with_rows(table, units.first), others)
-    size = [units.sizes.astype(float)] if rows.arranged and np.ptp(units.sizes) > 0 else []
+    size = _shared([units.sizes]) if rows.arranged else []
     first = protect_columns(unit_table, of_units, Beside(size, size))
     second, order = None, None
     if of_rows:
@@ -143,29 +143,44 @@ def _beside(rows: RowsInUnits, of_units: Sequence[str], released: Frame) -> Besi
     for name in of_units:
         new: NDArray[Any]
         if name in rows.roles.confidential:
-            old, new = frame.numbers(name), released.numbers(name)[units.of_rows]
+            old, new = frame.numbers(name)[units.first], released.numbers(name)
             holes = np.isnan(old)
-            if min(units.first.size - holes[units.first].sum(), holes[units.first].sum()) >= FEWEST_RECORDS:
+            if min(old.size - holes.sum(), holes.sum()) >= FEWEST_RECORDS:
                 before.append(holes.astype(float))
                 after.append(holes.astype(float))
             before.append(np.where(holes, np.nanmean(old), old))
             after.append(np.where(holes, np.nanmean(new), new))
             continue
-        old_levels, new_levels = frame.labels(name), released.labels(name)[units.of_rows]
-        counts = np.bincount(old_levels[units.first])
+        old_levels, new_levels = frame.labels(name)[units.first], released.labels(name)
+        counts = np.bincount(old_levels)
         common = np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, int((counts >= FEWEST_RECORDS).sum()))]
         if old_levels.max() != new_levels.max():
             continue
         for level in common[1:].tolist():
             before.append((old_levels == level).astype(float))
             after.append((new_levels == level).astype(float))
-    stay = [units.sizes[units.of_rows].astype(float)]
+    stay = _shared([units.sizes])
+    # A unit is one record, however many rows it has: all of them together must not pull the others along.
+    parts = (pulled_in([*columns, *stay], units.sizes.astype(float))[0] for columns in (before, after))
+    before, after = ([column[units.of_rows] for column in part] for part in parts)
+    places: list[Array] = []
     if rows.place is not None:
         place = frame.numbers(rows.place)
-        stay += [place, *((place == level).astype(float) for level in np.unique(place)[:3])]
-    varying = [column for column in stay if np.ptp(column) > 0]
-    before, after = (pulled_in([*(column for column in columns), *varying], None)[0] for columns in (before, after))
-    return Beside(before, after)
+        places = _shared([place, *((place == level).astype(float) for level in np.unique(place)[:3])])
+    return Beside([*before, *places], [*after, *places])
+
+
+def _shared(columns: Sequence[NDArray[Any]]) -> list[Array]:
+    """Columns that are known to everybody, with what fewer than enough records reach as what enough of them reach.
+
+    The largest household of all is found by its size: arranged beside that, its rows would tell of themselves.
+    """
+    found = []
+    for column in columns:
+        ascending = np.sort(column)
+        enough = min(FEWEST_RECORDS, ascending.size) - 1
+        found.append(np.clip(column, ascending[enough], ascending[-1 - enough]).astype(float))
+    return [column for column in found if np.ptp(column) > 0]
 
 
 def _by_date(rows: RowsInUnits, second: Release) -> NDArray[np.intp] | None:

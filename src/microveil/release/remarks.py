@@ -163,6 +163,11 @@ def _about_rare(rare: Mapping[str, int]) -> list[str]:
 def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     names = intake.table.confidential_names
     said = [f"column '{names[j]}' is constant and passes through as it is" for j in outcome.constant]
+    said += [
+        f"column '{names[j]}' has one value in the release: too few records have another one to release these"
+        for j in outcome.perturbed
+        if outcome.restored is not None and outcome.odd is None and np.ptp(outcome.columns[j]) == 0
+    ]
     if outcome.leverage:
         said.append(
             f"{outcome.leverage} records stand so far out in the public columns that these all but tell their values"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.fewest_records import few_decide
 from microveil.measures.nearest.neighbours import link, nearest
 
 SAME = 1e-7
@@ -29,9 +30,6 @@ UNAVOIDABLE = 3.0
 
 NEAR_ENOUGH, FAR_FROM_ALL = 0.1, 0.8
 """Share of the largest value within which a guess tells it; and share of it that the fifth largest stays below."""
-
-A_HANDFUL = 5
-"""Records that have most of the variance of a column, so that its covariances tell them."""
 
 FEW_COLUMNS, FEW_ROWS, TRIED, COPIES, NEXT_TO_OWN, HALF = 2, 30, 200, 0.05, 0.6, 0.5
 """Columns and rows from which on giveaways are looked for, records that are tried, the share of near copies that is no
@@ -107,7 +105,8 @@ def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bo
     warnings = [f"{back} records that nobody else has stand in the release as they are"] if back else []
     if len(original) < FEW_COLUMNS or not FEW_ROWS <= original[0].size <= MOST_ROWS:
         return warnings
-    few = few_decide(original) if exact else 0
+    there = [column[~np.isnan(column)] for column in original] if exact else []
+    few = sum(few_decide(column) for column in there if column.size > FEW_ROWS)
     if few:
         warnings.append(
             f"in {few} columns a handful of records have most of the variance: covariances that are exact tell them"
@@ -142,18 +141,6 @@ def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bo
             "values sees whether it is in the file"
         )
     return warnings
-
-
-def few_decide(columns: Sequence[Array]) -> int:
-    """The number of columns of which a handful of records have most of the variance."""
-    found = 0
-    for column in columns:
-        off = column[~np.isnan(column)]
-        off = off - off.mean()
-        squares = np.square(off / (np.abs(off).max(initial=0.0) or 1.0))
-        if squares.size > FEW_ROWS and np.square(squares.sum()) < A_HANDFUL * np.square(squares).sum():
-            found += 1
-    return found
 
 
 def _largest_guessed(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int]:

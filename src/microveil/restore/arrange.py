@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.fewest_records import FEWEST_RECORDS, standing_out
+from microveil.core.fewest_records import FEWEST_RECORDS, few_decide, limits_to_fit, standing_out, within
 from microveil.core.moments import is_wide, moments
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
@@ -188,6 +188,8 @@ def calibrated(
     """The values of the marginals in the order of the columns, in their place, brought near the moments column by
     column; `stay` as for `calibrate`.
     """
+    own = original.confidential.columns
+    original = original.with_confidential([within(column, limits_to_fit(column)) for column in own])
     for number in range(ROUNDS + 1 if columns else 0):
         if number and not calibrate(columns, original, stay):
             break
@@ -198,14 +200,17 @@ def calibrated(
 def calibrate(columns: Sequence[Array], original: Microdata, stay: Sequence[Array] | None = None) -> bool:
     """Give the columns the moments of the original by a linear map, in place; False if they have become collinear.
 
-    The columns that `stay` are the public ones as they are released, where that is not as they were.
+    The columns that `stay` are the public ones as they are released, where that is not as they were. What is constant
+    in one of the two has nothing to do with the others, and stays, too.
     """
     public, weights, count = original.public, original.weights, original.count
-    if is_wide(count, len(columns)) or any(column.min() == column.max() for column in columns):
-        return False  # more columns than dimensions are collinear, and so are constant ones
+    pairs = zip(columns, original.confidential.columns, strict=True)
+    varying = [j for j, both in enumerate(pairs) if all(column.min() < column.max() for column in both)]
+    if is_wide(count, len(columns)) or not varying:
+        return False  # more columns than dimensions are collinear
     now = Matrix([*(original.regressors.columns if stay is None else stay), *columns])
     target = moments(original.pieces, count, weights=weights)
-    fix = correction(moments(now.piece, count, weights=weights), target, public, list(range(len(columns))))
+    fix = correction(moments(now.piece, count, weights=weights), target, public, varying)
     if not np.isfinite(fix.condition):
         return False
     for piece in (piece for pieces in segments(count, len(now.columns)) for piece in pieces):
@@ -235,6 +240,9 @@ class ExchangeSearch:
         self.starts = np.union1d(np.arange(0, original.count, BLOCK), [*borders, original.count]).astype(np.int64)
         self.emphasis = EMPHASIS
         self.count, self.stay = original.count, original.regressors.columns if stay is None else stay
+        moving = original.confidential.columns
+        self.limits = [limits_to_fit(column) for column in moving]
+        self.decided = [j for j, column in enumerate(moving) if few_decide(column, FEWEST_RECORDS)]
         weights = np.ones(original.count) if original.weights is None else original.weights
         self.weights = weights / weights.sum()
         self.present = present
@@ -300,13 +308,15 @@ class ExchangeSearch:
 
         Those with enough complete pairs, and of columns that more than a few records have another value in: the
         moments of a rare flag are the records that have it. Sums of squares, squared, over those of fourth powers
-        are the number of such records, as the ranks have it.
+        are the number of such records, as the ranks have it. Nor are means of groups fitted to, where few decide.
         """
         least = min(FEWEST_RECORDS, self.count)
         values, owner, ranks = self.blocks.values, self.blocks.owner, self.blocks.layers[1]
         squares, fourths = (np.einsum("ij->j", features[:, ranks].astype(np.float64) ** power) for power in (2, 4))
         many = np.append(np.square(squares) >= 0.9 * least * fourths, np.ones(len(self.blocks.labels), dtype=bool))
         enough: Mask = np.outer(many, many)[owner[:, None], owner]
+        by_few = np.array([self.fixed + j for j in self.decided], np.intp)
+        enough[by_few, LAYERS * values :] = enough[LAYERS * values :, by_few] = False
         if self.present is not None:
             there = np.ones((self.count, values + len(self.blocks.labels)))
             there[:, self.fixed : values] = self.present
@@ -357,7 +367,12 @@ class ExchangeSearch:
         return Arranged(self.values(features, marginals), self.labels(features, labels), settled)
 
     def features(self, columns: list[Array], labels: Sequence[NDArray[np.intp]]) -> NDArray[np.float32]:
-        """Rows x features of public and confidential columns, which are used up, and of labels."""
+        """Rows x features of public and confidential columns, which are used up, and of labels.
+
+        No handful of records decides over the moments of a column.
+        """
+        for j, limits in enumerate(self.limits, len(self.stay)):
+            columns[j] = within(columns[j], limits)
         every = [*self.anchors, *columns]
         columns.clear()
         found = self.blocks.features(every, labels, self.present)

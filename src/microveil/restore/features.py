@@ -125,7 +125,8 @@ class FeatureBlocks:
 def feature_blocks(values: int, labels: Sequence[NDArray[np.intp]], fixed: int) -> FeatureBlocks:
     """The blocks of so many columns of numbers, of which the first `fixed` stay, and of labels.
 
-    Levels that few records have share a feature, if together they are enough.
+    Levels that few records have share a feature, if together they are enough. If not, the rarest of the others has
+    none, too: the features of all others tell what the rest is, which must not be a few records.
     """
     place, blocks = LAYERS * values, []
     for codes in labels:
@@ -136,11 +137,14 @@ def feature_blocks(values: int, labels: Sequence[NDArray[np.intp]], fixed: int) 
 
 
 def _levels(codes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The feature of each level: those of few records share the last one, or have none."""
+    """The feature of each level: those of few records share the last one, or have none, with another."""
     counts = np.bincount(codes)
     common = counts >= FEWEST_RECORDS
+    rest = counts[~common].sum()
+    if 0 < rest < FEWEST_RECORDS and common.any():
+        common[np.argmin(np.where(common, counts, codes.size))] = False
     levels = np.where(common, np.cumsum(common) - 1, -1)
-    if counts[~common].sum() >= FEWEST_RECORDS:
+    if rest >= FEWEST_RECORDS:
         levels[~common & (counts > 0)] = int(np.count_nonzero(common))
     return levels.astype(np.intp)
 

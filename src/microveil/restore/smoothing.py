@@ -51,9 +51,9 @@ def smoothed(ascending: Array, window: int, tail_group: int, stream: Stream) -> 
 
     Values that `tail_group` records or more share stay. The others are drawn anew in windows of half to one and a half
     times `window` values, on the column's step. The very largest value (and the smallest) is never released, unless it
-    is shared so. Fewer than `tail_group` values among shared ones take the nearest of these; but a column that would
-    become constant so, such as a rare flag, has no value that is not known, and stays as it is. A column without so
-    many values at both ends becomes its mean.
+    is shared so. Fewer than `tail_group` values among shared ones take the nearest of these, even if the column becomes
+    constant; but a rare flag, or a scale whose values are one step from each other, has no value that is not known,
+    and stays as it is. A column without so many values at both ends becomes its mean.
     """
     domain = Domain(step=step_of(ascending))
     if ascending.size < 2 * tail_group:
@@ -69,7 +69,8 @@ def smoothed(ascending: Array, window: int, tail_group: int, stream: Stream) -> 
         windows = _Windows.of(ascending[place], _cuts(place.size, window, tail_group, generator))
         values[place] = domain.rounded(windows.drawn_in(outer, domain.step, generator).draw(generator))
     values = np.sort(values) + 0.0  # no -0.0
-    return values if values[0] < values[-1] else ascending.copy()
+    is_scale = domain.step is not None and (np.diff(np.unique(ascending)) < (1 + JUST_LESS) * domain.step).all()
+    return ascending.copy() if values[0] == values[-1] and is_scale else values
 
 
 def _shared(ascending: Array, least: int) -> Mask:
