@@ -99,6 +99,39 @@ def test_dates_are_protected_to_the_bit_as_in_memory(tmp_path: Path, ending: str
     assert not {"record_id", "note"} & {*read(target).columns}
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+@pytest.mark.parametrize("kind", [pl.Int64, pl.Int32, pl.Float64])
+def test_numbers_that_are_dates_are_dates_there_too(tmp_path: Path, ending: str, kind: Any) -> None:
+    days = visits(12_000)["birth"]
+    numbers = {"day": days.dt.strftime("%Y%m%d"), "month": days.dt.strftime("%Y%m")}
+    frame = visits(12_000).select("cost", **{name: cells.cast(pl.Int64).cast(kind) for name, cells in numbers.items()})
+    february_31 = pl.when(pl.int_range(pl.len()) == 11_000).then(20_260_231).otherwise("day").cast(kind)
+    frame = frame.with_columns(july=frame["month"] // 100 * 100 + 7, nearly=february_31)
+    inside = mv.protect(frame, "pca", seed=SEED)
+    outside = protect_file(saved(frame, tmp_path, ending), tmp_path / f"out{ending}", "pca")
+    assert outside.kinds == inside.kinds
+    assert [inside.kinds[name] for name in ("day", "month", "july", "nearly")] == ["date", "date", "date", "count"]
+    there, here = read(tmp_path / f"out{ending}"), inside.data
+    for name in ("day", "month"):
+        assert (there[name] == here[name]).all()
+        assert ending == ".csv" or there[name].dtype == kind
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_an_identifier_with_missing_cells_is_one_there_too(tmp_path: Path, ending: str) -> None:
+    frame = visits(12_000).select("record_id", "patient_id", "cost", "stay")
+    gone = pl.Series(np.random.default_rng(1).random(12_000) < 0.3)
+    frame = frame.with_columns(frame[name].set(gone, None) for name in ("record_id", "patient_id"))
+    inside = mv.protect(frame, "pca", seed=SEED)
+    outside = protect_file(saved(frame, tmp_path, ending), tmp_path / f"out{ending}", "pca")
+    assert outside.kinds == inside.kinds
+    assert (inside.kinds["record_id"], inside.kinds["patient_id"]) == ("identifier", "unit")
+    for out in (inside.data, read(tmp_path / f"out{ending}")):
+        assert out.columns == ["patient_id", "cost", "stay"]
+        assert (out["patient_id"].is_null() == gone).all()
+        assert not set(out["patient_id"].drop_nulls()) & set(frame["patient_id"].drop_nulls())
+
+
 @pytest.mark.quick(".parquet-chosen", ".csv-default")
 @pytest.mark.parametrize("options", [{}, {"confidential": ["cost", "stay"]}], ids=["default", "chosen"])
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])

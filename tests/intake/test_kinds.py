@@ -270,3 +270,38 @@ def test_dates_that_may_be_amounts_are_told() -> None:
     rng = np.random.default_rng(3)
     table = pd.DataFrame({"seen": rng.choice([20230415, 20230416, 20230501], ROWS), "x": rng.normal(size=ROWS)})
     assert any("'seen' is protected as dates" in said for said in mv.protect(table, seed=1).warnings)
+
+
+def test_identifiers_of_which_many_cells_are_missing() -> None:
+    """Second telephone numbers were labels, and released one by one; numbers of persons were counts."""
+    rng, rows = np.random.default_rng(3), 300
+    gone = rng.random(rows) < 0.6
+    numbers = rng.permutation(900_000)[:rows]
+    frame = pd.DataFrame({"x": rng.lognormal(size=rows), "y": rng.normal(size=rows)})
+    frame["phone_2"] = [None if hole else f"+49 89 {number:06d}" for hole, number in zip(gone, numbers, strict=True)]
+    frame["ref"] = [None if hole else f"R{number}" for hole, number in zip(gone, numbers, strict=True)]
+    frame["person_id"] = np.where(gone, np.nan, numbers)
+    frame["household_id"] = np.where(gone, np.nan, np.arange(rows) // 6)
+    found = {column.name: column.kind for column in mv.describe(frame).columns}
+    assert found == {"x": "amount", "y": "amount"} | dict.fromkeys(["phone_2", "ref", "person_id"], "identifier") | {
+        "household_id": "unit"
+    }
+    out = mv.protect(frame, seed=1).data
+    assert list(out.columns) == ["x", "y", "household_id"]
+    assert (out["household_id"].isna() == gone).all()
+    pairs = pd.DataFrame({"old": frame["household_id"], "new": out["household_id"]}).dropna().drop_duplicates()
+    assert pairs["old"].is_unique
+    assert pairs["new"].is_unique
+    assert (pairs["old"] != pairs["new"]).mean() > 0.5
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_times_of_any_zone_are_times(zone: str) -> None:
+    seconds = np.random.default_rng(4).integers(0, 10**8, 200)
+    frame = pd.DataFrame(
+        {"x": np.random.default_rng(5).normal(size=200), "at": pd.to_datetime(seconds, unit="s", utc=True)}
+    )
+    frame["at"] = frame["at"].dt.tz_convert(zone)
+    release = mv.protect(frame, seed=1)
+    assert release.kinds["at"] == "datetime"
+    assert release.data["at"].dtype == frame["at"].dtype

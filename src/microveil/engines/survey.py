@@ -12,6 +12,7 @@ from microveil.core.late import pa, pl
 from microveil.intake.kinds import NUMBERS, find_kinds
 from microveil.io.blocks import BlockSource
 from microveil.io.frames.surveyed import ColumnFacts, SurveyedFrame, facts_of, plain_cells
+from microveil.io.frames.times import can_be_numbered_dates
 from microveil.storage.disk_columns import Shelf
 from microveil.storage.distinct import DistinctCounter
 
@@ -29,7 +30,8 @@ def open_questions(head: Frame) -> tuple[list[str], list[str]]:
     """The columns of which the first rows do not settle the kind, and those whose levels have to be counted."""
     kinds = find_kinds(head, {})
     doubtful = [name for name in head.names if not head.is_numeric(name) or head.is_whole(name)]
-    return doubtful, [name for name in doubtful if not head.is_numeric(name) or kinds[name].kind not in NUMBERS]
+    numbers = {name for name in doubtful if head.is_numeric(name) and kinds[name].kind in NUMBERS}
+    return doubtful, [n for n in doubtful if n not in numbers or can_be_numbered_dates(*head.extent(n)[1:])]
 
 
 def survey_blocks(source: BlockSource, shelf: Shelf, rows: int) -> SurveyedFrame:

@@ -17,6 +17,9 @@ MOSTLY = 0.5
 
 SAMPLE = 1_000
 
+MISSING: Final = ("", "None", "nan", "NaT", "<NA>")
+"""How the libraries write cells that are missing."""
+
 # Words of a column's name, whatever separates them: personId, person_id, "Person ID".
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAMES: Final = re.compile(
@@ -52,11 +55,13 @@ def identifier_reason(frame: Frame, name: str) -> str:
 
 
 def _of_numbers(frame: Frame, name: str) -> str:
-    """Amounts may be different in every row, too: numbers are known by the column's name, or by counting the rows."""
-    first = frame.numbers(name)[:SAMPLE]
-    if frame.count < FEWEST_ROWS or not (first == np.round(first)).all():  # nor with a missing cell
+    """Amounts may be different in every row, too: numbers are known by the column's name, or by counting the rows.
+
+    The caller knows that they are whole, as far as they are there.
+    """
+    if frame.count < FEWEST_ROWS:
         return ""
-    steps = np.diff(first)
+    steps = np.diff(frame.numbers(name)[:SAMPLE])  # NaN beside a missing cell, and equal to nothing
     if steps[0] != 0 and (steps == steps[0]).all() and frame.rises_evenly(name):
         return "it numbers the rows"
     return "its name says so" if _is_called_so(name) else ""
@@ -68,9 +73,9 @@ def _is_called_so(name: str) -> bool:
 
 
 def _kind_of_address(frame: Frame, name: str) -> str:
-    """What most of the first cells look like."""
+    """What most of the first cells that are there look like."""
     rows = np.arange(min(frame.count, SAMPLE))
-    cells = [cell.strip() for cell in frame.words(name, rows)]
+    cells = [cell.strip() for cell in frame.words(name, rows) if cell not in MISSING]
     for kind, form in _ADDRESSES.items():
         if cells and sum(form.fullmatch(cell) is not None for cell in cells) > MOSTLY * len(cells):
             return kind

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 
 from microveil.core.errors import DataError, ParameterError, did_you_mean, one_of
-from microveil.intake.identifiers import FEWEST_ROWS, SAMPLE, identifier_reason
+from microveil.intake.identifiers import FEWEST_ROWS, MISSING, SAMPLE, identifier_reason
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE
 
@@ -119,6 +119,9 @@ def _found(frame: Frame, name: str) -> ColumnKind:
     if frame.is_numeric(name):
         return _of_numbers(frame, name)
     if frame.looks_numeric(name) or frame.hides_numbers(name):
+        reason = identifier_reason(frame, name)
+        if reason.startswith(("its cells", "its name")):  # telephone numbers; amounts may all be different, too
+            return _identifier(frame, name, reason)
         return ColumnKind("amount", "most of its cells look like numbers", doubtful=True)
     times = frame.time_column(name)
     if times is not None:
@@ -160,20 +163,21 @@ def _of_text(frame: Frame, name: str) -> ColumnKind:
         return ColumnKind("constant", "one value" if levels else "no values")
     if frame.has_order(name):
         return ColumnKind("ordered", "its type has an order")
-    if frame.count >= FEWEST_ROWS and levels > frame.count / 2 and _is_free(frame, name):
+    present = frame.count - frame.missing(name)
+    if present >= FEWEST_ROWS and levels > present / 2 and _is_free(frame, name):
         return ColumnKind("free text", "long texts that hardly repeat")
     if reason := identifier_reason(frame, name):
         return _identifier(frame, name, reason)
-    if frame.count >= FEWEST_ROWS and levels >= NEARLY_UNIQUE * frame.count:
+    if present >= FEWEST_ROWS and levels >= NEARLY_UNIQUE * present:
         return ColumnKind("identifier", "its text is different in nearly every row")
     return ColumnKind("category", f"{levels} labels")
 
 
 def _identifier(frame: Frame, name: str, reason: str) -> ColumnKind:
     """An identifier of the rows, or one that some share; labels of many rows are categories, whatever their name."""
-    levels = frame.levels(name)
-    rows = frame.count / max(levels, 1)
-    if levels >= NEARLY_UNIQUE * frame.count:
+    levels, present = frame.levels(name), frame.count - frame.missing(name)
+    rows = present / max(levels, 1)
+    if levels >= NEARLY_UNIQUE * present:
         return ColumnKind("identifier", reason)
     if rows > SHARED_BY and levels <= FEW_LEVELS and not reason.startswith("its cells"):
         return ColumnKind("category", f"{levels} labels, called like an identifier", doubtful=True)
@@ -181,7 +185,7 @@ def _identifier(frame: Frame, name: str, reason: str) -> ColumnKind:
 
 
 def _is_free(frame: Frame, name: str) -> bool:
-    cells = [cell for cell in frame.words(name, np.arange(min(frame.count, SAMPLE))) if cell]
+    cells = [cell for cell in frame.words(name, np.arange(min(frame.count, SAMPLE))) if cell not in MISSING]
     words = np.mean([len(cell.split()) for cell in cells] or [0])
     return bool(words >= WORDS or np.mean([len(cell) for cell in cells] or [0]) >= LENGTH)
 

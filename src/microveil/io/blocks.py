@@ -75,9 +75,11 @@ class BlockSource(ABC):
 
         Unless they need not be `held`, numbers that doubles do not hold are refused.
         """
-        if name in self.times:
-            return self.times[name].steps(pa.chunked_array([column])), int(column.null_count)
-        return self._doubles(name, column, held=held)
+        form = self.times.get(name)
+        if form is not None and not form.is_number:
+            return form.steps(pa.chunked_array([column])), int(column.null_count)
+        values, missing = self._doubles(name, column, held=held)
+        return values if form is None else form.steps(pa.chunked_array([pa.array(values)])), missing
 
     def _doubles(self, name: str, column: pa.Array, *, held: bool) -> tuple[Array, int]:
         if not held:

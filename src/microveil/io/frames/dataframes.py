@@ -128,6 +128,7 @@ class NarwhalsFrame(Frame):
         self.own = own
         self._times_read: dict[str, TimeColumn | None] = {}
         self._distinct: dict[str, int] = {}
+        self._few_levels: dict[str, NDArray[np.uint8]] = {}
         self.names = list(native.columns)
         if len(set(self.names)) < len(self.names):
             raise _duplicates(self.names)
@@ -235,6 +236,14 @@ class NarwhalsFrame(Frame):
         return [str(cell) for cell in self.native[name][rows.tolist()].to_list()]
 
     def labels(self, name: str) -> NDArray[np.intp]:
+        if name in self._few_levels and name not in self.times:
+            return self._few_levels[name].astype(np.intp)
+        found = self._numbered(name)
+        if name not in self.times and found.max(initial=0) <= np.iinfo(np.uint8).max:
+            self._few_levels[name] = found.astype(np.uint8)  # every search asks again, and a byte a row is little
+        return found
+
+    def _numbered(self, name: str) -> NDArray[np.intp]:
         numeric = self.is_numeric(name)
         if numeric and self.is_held(name):
             values = self.numbers(name)

@@ -123,10 +123,13 @@ def renumbered(data: Any, name: str, labels: NDArray[np.intp], stream: Stream) -
         new = new.cast(nw.String())
     if native.implementation.is_pandas_like():
         new = nw.from_native(new.to_native().set_axis(data.index), series_only=True)
-    if column.is_null().any():
+    missing = column.is_null()
+    if missing.any() and column.dtype.is_numeric() and native.implementation.is_pandas_like():
+        return native.with_columns(column.zip_with(missing, new.cast(column.dtype))).to_native()
+    if missing.any():
         new = nw.maybe_align_index(new, column)
         new = new.zip_with(
-            ~column.is_null(),
+            ~missing,
             nw.new_series(column.name, [None] * len(column), new.dtype, backend=native.implementation),
         )
     return native.with_columns(new).to_native()

@@ -15,7 +15,16 @@ from microveil.core.arrays import Array
 from microveil.core.late import pa, pl
 from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
 from microveil.io.frames.number_types import as_doubles
-from microveil.io.frames.times import FEWEST, Spans, TimeColumn, TimeSpan, joined_spans, spans
+from microveil.io.frames.times import (
+    FEWEST,
+    NUMBER_FORMATS,
+    Spans,
+    TimeColumn,
+    TimeSpan,
+    joined_spans,
+    spans,
+    spans_of_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class ColumnFacts:
     last: float = np.nan
     step: float | None = None
     times: Spans | None = None
-    """None where no cell is there, or all are numbers."""
+    """None where no cell is there."""
 
     levels: int | None = None
     """Different values, where they were counted."""
@@ -84,6 +93,7 @@ def facts_of(cells: pa.Array, *, numeric: bool) -> ColumnFacts:
         float(values[0]),
         float(values[-1]),
         float(steps[0]) if steps.size else None,
+        spans_of_numbers(there),
     )
 
 
@@ -136,14 +146,15 @@ class SurveyedFrame(NarwhalsFrame):
 
     def time_column(self, name: str, rows: Frame | None = None) -> TimeColumn | None:
         found = self.facts.get(name)
-        if found is None or not found.times or self.is_numeric(name):
+        if found is None or not found.times:
             return None
         text, span = next(iter(found.times.items()))
-        if text and self.levels(name) < FEWEST:
+        least = NUMBER_FORMATS[text][-1] if text in NUMBER_FORMATS else FEWEST
+        if text and self.levels(name) < least:
             return None
         form, shown = span.form(text), self if rows is None else rows
         cells = pa.chunked_array([nw.from_native(shown.source, eager_only=True)[name].to_arrow()])
-        return TimeColumn(form.kind, form.unit, form.text, numbers=form.steps(cells))
+        return TimeColumn(form.kind, form.unit, form.text, form.is_number, numbers=form.steps(cells))
 
     def missing(self, name: str) -> int:
         return self.facts[name].missing if name in self.facts else super().missing(name)

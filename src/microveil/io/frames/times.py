@@ -47,7 +47,8 @@ FORMATS: Final[dict[TimeKind, tuple[str, ...]]] = {
 }
 """Texts that are dates and times. All cells of a column must come back from one of them as they were."""
 
-NUMBER_FORMATS: Final = {"%Y%m%d": ("day", 1800_00_00, 2200_00_00, 3), "%Y%m": ("month", 1900_00, 2101_00, 12)}
+DAY_NUMBERS: Final = "%Y%m%d"
+NUMBER_FORMATS: Final = {DAY_NUMBERS: ("day", 1800_00_00, 2200_00_00, 3), "%Y%m": ("month", 1900_00, 2101_00, 12)}
 """Whole numbers that are dates, as 20260131 and 202601: the step, between which numbers, and how many different ones
 there are at least. All must be dates: of amounts of so many digits, one in thirty is by chance, or one in eight."""
 
@@ -74,7 +75,11 @@ class TimeForm:
         import pyarrow as pa
 
         if self.text:
-            cells = pa.chunked_array([_parse(pl.Series(cells), self.kind, self.text).to_arrow()])
+            texts, text = pl.Series(cells), self.text
+            if self.is_number:
+                texts = texts.cast(pl.Int64, strict=False).cast(pl.String) + ("01" if self.unit == "month" else "")
+                text = DAY_NUMBERS
+            cells = pa.chunked_array([_parse(texts, self.kind, text).to_arrow()])
         micro, missing = _microseconds(cells)
         if micro is None:
             raise TypeError("the column has no dates or times")
@@ -143,7 +148,7 @@ class TimeSpan:
 
     kind: TimeKind
     unit: str
-    """day, hour, ..., microsecond."""
+    """day, hour, ..., microsecond; month for numbers such as 202601."""
 
     months: bool
     """All are the first of a month."""
@@ -161,12 +166,14 @@ class TimeSpan:
 
     def joined(self, other: TimeSpan) -> TimeSpan:
         """The span of the cells of both."""
-        unit = max(self.unit, other.unit, key=list(MICROSECONDS).index)
+        unit = max(self.unit, other.unit, key=["month", *MICROSECONDS].index)
         months = self.months and other.months
         return TimeSpan(self.kind, unit, months, min(self.low, other.low), max(self.high, other.high))
 
     def form(self, text: str) -> TimeForm:
         """How such cells, written like this, are numbers."""
+        if text in NUMBER_FORMATS:
+            return TimeForm(self.kind, self.unit, text, is_number=True)
         return TimeForm(self.kind, "month" if self.months and self.low < self.high else self.unit, text)
 
 
@@ -268,33 +275,61 @@ def read_times(column: nw.Series[Any]) -> TimeColumn | None:
     return TimeColumn(form.kind, form.unit, text, numbers=np.where(missing, np.nan, steps))
 
 
+def can_be_numbered_dates(low: float | None, high: float | None) -> bool:
+    """Are numbers between these of the size of dates such as 20260131 or 202601?"""
+    if low is None or high is None:
+        return False
+    return any(least < low and high < most for _, least, most, _ in NUMBER_FORMATS.values())
+
+
 def _of_numbers(column: nw.Series[Any]) -> TimeColumn | None:
     """Whole numbers that are all dates, 20260131 or 202601, as steps."""
-    low, high = column.min(), column.max()  # settles it for most columns, and before long numbers become doubles
-    if low is None or not any(least < low and high < most for _, least, most, _ in NUMBER_FORMATS.values()):
+    if not can_be_numbered_dates(column.min(), column.max()):  # settles it for most, before numbers become doubles
         return None
     values = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    present = values[~np.isnan(values)]
-    for form, (unit, low, high, least) in NUMBER_FORMATS.items():
-        if not present.size or not low < present.min() <= present.max() < high or (present % 1).any():
-            continue
-        distinct, place = np.unique(present.astype(np.int64), return_inverse=True)
-        days = distinct if unit == "day" else distinct * 100 + 1
-        year, month, day = days // 10_000, days // 100 % 100, days % 100
-        months = ((year - 1970) * 12 + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
-        dates = months.astype("datetime64[D]") + (day - 1)
-        valid = (month >= 1) & (month <= 12) & (day >= 1) & (dates.astype("datetime64[M]") == months)
-        if distinct.size < least or not valid.all():
-            continue
-        steps = np.full(values.size, np.nan)
-        steps[~np.isnan(values)] = (dates if unit == "day" else months).astype(np.int64)[place.ravel()]
-        return TimeColumn("date", unit, form, is_number=True, numbers=steps)
+    there = ~np.isnan(values)
+    distinct, place = np.unique(values[there], return_inverse=True)
+    for form, (unit, _, _, least) in NUMBER_FORMATS.items():
+        found = _numbered_dates(distinct, form) if distinct.size >= least else None
+        if found is not None:
+            steps = np.full(values.size, np.nan)
+            steps[there] = found[place.ravel()]
+            return TimeColumn("date", unit, form, is_number=True, numbers=steps)
     return None
+
+
+def _numbered_dates(numbers: Array, form: str) -> Whole | None:
+    """Different numbers as steps, if all of them are dates of a form."""
+    unit, low, high, _ = NUMBER_FORMATS[form]
+    if not numbers.size or not low < numbers.min() <= numbers.max() < high or (numbers % 1).any():
+        return None
+    days = numbers.astype(np.int64) if unit == "day" else numbers.astype(np.int64) * 100 + 1
+    year, month, day = days // 10_000, days // 100 % 100, days % 100
+    months = ((year - 1970) * 12 + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
+    dates = months.astype("datetime64[D]") + (day - 1)
+    valid = (month >= 1) & (month <= 12) & (day >= 1) & (dates.astype("datetime64[M]") == months)
+    return (dates if unit == "day" else months).astype(np.int64) if valid.all() else None
+
+
+def spans_of_numbers(numbers: Array) -> Spans | None:
+    """What numbers, in a part of a column, are as dates; None where none is there."""
+    if not numbers.size:
+        return None
+    if not can_be_numbered_dates(float(numbers.min()), float(numbers.max())):
+        return {}
+    distinct = np.unique(numbers)
+    found: dict[str, TimeSpan] = {}
+    for form, (unit, *_) in NUMBER_FORMATS.items():
+        steps = _numbered_dates(distinct, form)
+        found |= {} if steps is None else {form: TimeSpan("date", unit, False, int(steps[0]), int(steps[-1]))}
+    return found
 
 
 def _may_be_times(column: nw.Series[Any]) -> bool:
     if column.dtype in (nw.Date, nw.Time) or isinstance(column.dtype, nw.Datetime):
         return True
+    if column.dtype == nw.Unknown:  # narwhals does not know every name of a zone, such as America/New_York
+        return str(getattr(column.to_native(), "dtype", "")).startswith("datetime64")
     if column.dtype == nw.Object:
         import datetime as dt
 
