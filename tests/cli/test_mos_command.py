@@ -51,11 +51,14 @@ def test_a_session(stimuli: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert made == mos.make_session(observers.stimuli(), 12, seed=SEED, name="try", simulated=True)
     assert str(SEED) not in out.read_text() + printed
     code, printed, err = run(capsys, *asked, "--json")
+    assert (code, printed) == (2, "")
+    assert "exists already" in err
+    code, printed, err = run(capsys, *asked, "--json", "--overwrite")
     assert (code, err) == (0, "")
     told = json.loads(printed)
     assert told["stimuli"][-1]["psnr"] == "Infinity"
     assert told["observers"] == made.to_dict()["observers"]
-    assert run(capsys, "mos", "session", stimuli, "-o", out, "--observers", "anna,bo")[0] == 0
+    assert run(capsys, "mos", "session", stimuli, "-o", out, "--observers", "anna,bo", "--overwrite")[0] == 0
     assert [observer.id for observer in mos.read_session(out).observers] == ["anna", "bo"]
 
 
@@ -86,7 +89,7 @@ def test_a_link_and_what_it_is_for(
     assert "What it says of other releases is predicted, not measured." in printed
     assert "Note: the observers were simulated: it says nothing about people" in printed
     assert f"R² {link.r2:.3f}" in printed
-    code, printed, err = run(capsys, "mos", "fit", *rated, "-o", out, "--predictor", "psnr", "--json")
+    code, printed, err = run(capsys, "mos", "fit", *rated, "-o", out, "--predictor", "psnr", "--json", "--overwrite")
     told = json.loads(printed)
     assert (code, err) == (0, "")
     assert told["link"] == tomllib.loads(out.read_text())["link"]

@@ -333,6 +333,12 @@ def test_types_come_back_as_from_memory(tmp_path: Path, case: str, ending: str) 
     assert ("t" in release.dose) is (release.kinds["t"] in ("date", "datetime", "time"))
 
 
+def test_an_option_without_effect_is_told_there_too(tmp_path: Path) -> None:
+    frame = visits(3_000).select("cost", "stay", "birth")
+    release = answer_of_a_file(saved(frame, tmp_path, ".parquet"), drop_identifiers=True)
+    assert sum("drop_identifiers has no effect" in said for said in release.warnings) == 1
+
+
 def test_kinds_can_be_said_by_a_call_or_a_dictionary(tmp_path: Path) -> None:
     frame = visits(3_000).select("cost", "stay", "patient_id", "birth")
     source = saved(frame, tmp_path, ".parquet")
@@ -452,6 +458,21 @@ def test_on_spark_as_in_memory(spark: Any) -> None:
     assert pairs.height == pairs["new"].n_unique() == pairs["old"].n_unique()
     assert not set(pairs["new"]) & set(pairs["old"])
     release.close()
+
+
+@pytest.mark.slow
+def test_on_spark_rows_that_the_driver_has_in_two_partitions(spark: Any) -> None:
+    """Arrow tables and pandas frames: Spark computes the number of their partition on the driver, one for all rows."""
+    frame = firms(3_000).select(pl.col(pl.Float64))
+    inside = answer_in_memory(frame)
+    for held in (frame.to_arrow(), frame.to_pandas()):
+        opened = spark.createDataFrame(held)
+        assert opened.rdd.getNumPartitions() > 1
+        release = mv.protect_spark(opened, "ipso", seed=SEED)
+        found = pl.DataFrame(pl.from_arrow(release.data.toArrow()))
+        for name in inside.data.columns:
+            assert found[name].to_numpy() == pytest.approx(inside.data[name].to_numpy(), rel=1e-9, abs=1e-9), name
+        release.close()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from microveil.cli.shared import answer, read
 from microveil.cli.show import opinions as show
 from microveil.cli.typed import names_in
 from microveil.measures.base import plain
-from microveil.storage.atomic import atomic_targets, check_place
+from microveil.storage.atomic import atomic_targets, check_new, check_place
 
 app = typer.Typer(
     name="mos",
@@ -37,6 +37,7 @@ Kind = Annotated[
     str | None,
     typer.Option(metavar="KIND", help="difference or processed; by default difference, if there are both scores."),
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists already.")]
 NoScreening = Annotated[bool, typer.Option("--no-screening", help="Let every observer count.")]
 
 
@@ -59,10 +60,12 @@ def session(
         False
     ),
     seed: Annotated[int | None, typer.Option(metavar="N", help="For a session that can be repeated.")] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Decide who sees what, in which order and on which side; hidden references are added."""
     check_place(output, [stimuli])
+    check_new(output, overwrite=overwrite)
     people = int(observers) if observers.strip().isdecimal() else names_in(observers) or []
     session = mos.make_session(mos.read_stimuli(stimuli), people, seed=seed, name=name, simulated=simulated)
     with atomic_targets([output], point_of_no_return()) as (temporary,):
@@ -93,10 +96,12 @@ def fit(
     predictor: Annotated[str, typer.Option(help="The measure to predict from: ssim or psnr.")] = "ssim",
     kind: Kind = None,
     no_screening: NoScreening = False,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Fit a link, by which `protect --method component_removal --set utility=mos --set link=FILE` predicts scores."""
     check_place(output, [session, ratings])
+    check_new(output, overwrite=overwrite)
     scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=not no_screening)
     link = mos.fit_link(scores, predictor)
     with atomic_targets([output], point_of_no_return()) as (temporary,):

@@ -21,6 +21,9 @@ NEED_ALL_ROWS = ("strata", "unit", "keep_notes", "shuffle_rows")
 """Options that need all rows at once, which a stream and Spark never have."""
 
 
+NO_EFFECT = "drop_identifiers has no effect any more, leave it out: identifiers are left out of a release by default"
+
+
 def checked_seed(seed: Any) -> int | None:
     """The seed, which is a whole number of at least 0, or None."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):

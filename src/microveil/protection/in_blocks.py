@@ -109,7 +109,7 @@ def protect_blocks(
             done, written.proof, target, settings=settings, seed=streams.seed, writer=writer, rounded=rounded
         )
         remarks = [*mostly, *about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
-        remarks += [*file.findings]
+        remarks += [*file.findings, *([checks.NO_EFFECT] if options.drop_identifiers else [])]
         remarks += about_notes(file.has_notes, keep_notes=False)
         if target.suffix.lower() in SPREADSHEETS:
             remarks += about_formulas(sum(counted), file.names, kept=options.keep_formulas)

@@ -53,8 +53,6 @@ from microveil.release.secret import secret_key
 DRAWS, FEW_DRAWS, SMALL_FILE = 20, 3, 200
 """Draws of a release at most, if records come back in them: in files of so many rows, and in larger ones."""
 
-NO_EFFECT = "drop_identifiers has no effect any more, leave it out: identifiers are left out of a release by default"
-
 READING = "reading columns"
 """The first step, in which everything is checked."""
 
@@ -71,7 +69,7 @@ def protect(data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | Non
             given by name, those of arrays by number.
     """
     if options.get("drop_identifiers"):
-        warnings.warn(NO_EFFECT, DeprecationWarning, stacklevel=2)
+        warnings.warn(checks.NO_EFFECT, DeprecationWarning, stacklevel=2)
     return protect_table(data, *Protect.split({**options, "method": method}), progress)
 
 
@@ -81,7 +79,7 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     registry = NewRelease.of_table(options.registry, options.method, whole)
     release, remarks = _protected(whole, options, params, progress or (lambda *_: None))
     if options.drop_identifiers:
-        remarks.append(NO_EFFECT)
+        remarks.append(checks.NO_EFFECT)
     if release.in_clear:
         warnings.warn(f"released as they are: {', '.join(release.in_clear)}", ReleasedAsIs, stacklevel=3)
     return registry.added(dataclasses.replace(release, warnings=[*remarks, *release.warnings]))

@@ -97,7 +97,8 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     tell("done", 1.0)
     leakage = diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome))
     release = replace(release, rows=table.count, leakage=leakage, sample=(before, after), forget=found.close)
-    return with_columns_said(release, chosen, unique, mostly)
+    deprecated = [checks.NO_EFFECT] if options.drop_identifiers else []
+    return with_columns_said(release, chosen, unique, [*mostly, *deprecated])
 
 
 def write_dataset(release: Release, output: Path) -> None:

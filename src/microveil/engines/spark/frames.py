@@ -228,10 +228,8 @@ class SparkSource:
                 check_held(name, not is_lost)
 
     def _chosen(self, columns: Sequence[str], confidential: Sequence[str]) -> DataFrame:
-        """Where each row is, the cells, and the columns that stay, under names that need no quoting."""
-        found = [sf.spark_partition_id().alias("part")]
-        if self.from_files:
-            found += [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")]
+        """Where each row is in its file, the cells, and the columns that stay, under names that need no quoting."""
+        found = [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")] if self.from_files else []
         cells = [self._cell(name).alias(f"cell{j}") for j, name in enumerate(columns)]
         rest = [name for name in (*self.names, *self.renumbered) if name not in set(confidential)]
         others = [quoted_column(name).alias(f"other{j}") for j, name in enumerate(rest)]

@@ -151,7 +151,10 @@ def _moved() -> DataError:
 
 @dataclass(frozen=True, repr=False)
 class Packing:
-    """Rows to records. A batch has its partition, perhaps the file and the row in it, the cells, and the rest."""
+    """Rows to records. A batch has perhaps the file of each row and the row in it, then the cells, and the rest.
+
+    The partition is that of the task: Spark computes a column of it on the driver for rows that are there, as one.
+    """
 
     width: int
     rows: int
@@ -161,10 +164,15 @@ class Packing:
 
     def __call__(self, batches: Batches) -> Batches:
         """Records of so many rows; a new one begins where the rows of a file do not go on."""
+        from pyspark import TaskContext
+
         held: list[pa.RecordBatch] = []
-        part = at = place = start = length = seen = 0
+        at = place = start = length = seen = 0
+        task = TaskContext.get()
+        if task is None:
+            raise RuntimeError("records are packed by the workers of Spark")
+        part = task.partitionId()
         for batch in batches:
-            part = int(batch.column(0)[0].as_py()) if batch.num_rows else part
             for piece in self._runs(batch):
                 where, row = self._found(piece) if self.from_files else (part, seen)
                 seen += piece.num_rows
@@ -188,7 +196,7 @@ class Packing:
         if not self.from_files:
             yield batch
             return
-        places, rows = batch.column(1).to_numpy(), batch.column(2).to_numpy()
+        places, rows = batch.column(0).to_numpy(), batch.column(1).to_numpy()
         breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(places) != 0)) + 1
         ends = [*breaks.tolist(), batch.num_rows]
         for begin, end in zip([0, *ends[:-1]], ends, strict=True):
@@ -196,10 +204,10 @@ class Packing:
 
     @staticmethod
     def _found(piece: pa.RecordBatch) -> tuple[int, int]:
-        return (piece.column(1)[0].as_py(), piece.column(2)[0].as_py()) if piece.num_rows else (0, 0)
+        return (piece.column(0)[0].as_py(), piece.column(1)[0].as_py()) if piece.num_rows else (0, 0)
 
     def _record(self, part: int, at: int, place: int, start: int, held: list[pa.RecordBatch]) -> pa.RecordBatch:
-        own = 3 if self.from_files else 1
+        own = 2 if self.from_files else 0
         rows = sum(piece.num_rows for piece in held)
         cells = np.empty((self.width, rows))
         for j in range(self.width):
