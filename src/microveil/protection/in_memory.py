@@ -25,7 +25,7 @@ from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named
 from microveil.intake.sources import FrameSource, check_count, share_unique
 from microveil.intake.treatment import Treatment, keeps_rest
-from microveil.intake.unit_rules import PLACE, UnitRule, Units, find_unit_rules
+from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, Units, find_unit_rules
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
@@ -130,7 +130,9 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     release = with_computed_columns(release, released, computed, treatment.times)
     release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
-    unique = share_unique(frame, clear)
+    true = {rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part in (PLACE, SIZE)}
+    clear = tuple(name for name in whole.names if name in {*clear, *true})
+    unique = share_unique(whole, clear)
     release = dataclasses.replace(
         release,
         kinds={name: found.kind for name, found in treatment.kinds.items()},

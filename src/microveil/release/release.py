@@ -176,7 +176,7 @@ class Release:
     """What each column of the original was taken for."""
 
     in_clear: tuple[str, ...] = ()
-    """Columns that are released as they are."""
+    """Columns that are released as they are: those that were named, and sizes of units and places in them."""
 
     unique_in_clear: float = 0.0
     """Share of the rows that no other row is equal to in these columns."""
