@@ -7,7 +7,7 @@ import pytest
 
 from microveil.core.table import Matrix
 from microveil.rules.heaping import heaping
-from microveil.rules.orders import OrderRule, find_orders
+from microveil.rules.orders import OrderRule, find_orders, of_one_measure
 
 NAN = float("nan")
 
@@ -27,6 +27,22 @@ def test_one_row_against_it_is_enough(place: int) -> None:
     assert find_orders(Matrix([low, high])) == [OrderRule(0, 1)]
     low[place] = 2 * high[place]
     assert find_orders(Matrix([low, high])) == []
+
+
+def test_columns_of_different_measures_are_in_no_order_unless_some_rows_are_equal() -> None:
+    """`materials <= hours_worked` held in every row of the survey, by the sizes of an amount of money and of hours."""
+    rng = np.random.default_rng(1)
+    high = rng.lognormal(size=1000)
+    apart, near = high * rng.uniform(0.1, 0.9, 1000), np.minimum(high, high * rng.uniform(0.1, 1.2, 1000))
+    for low, names, found in (
+        (apart, ["materials", "hours_worked"], 0),
+        (apart, ["overtimeHours", "hours_worked"], 1),
+        (apart, ["materials", "turnover"], 1),
+        (apart, ["share_pct", "age"], 0),
+        (near, ["materials", "hours_worked"], 1),
+    ):
+        values = Matrix([low, high])
+        assert len(of_one_measure(values, find_orders(values), names)) == found, names
 
 
 def test_few_rows_say_nothing() -> None:

@@ -26,7 +26,7 @@ from microveil.rules.domain import Domain, learnt_domain
 from microveil.rules.heaping import heaping
 from microveil.rules.linear_rules import LinearRule, dependence_among
 from microveil.rules.near_rules import NearSum, find_near_sums
-from microveil.rules.orders import MOST_COST, OrderRule, find_orders, implied_orders
+from microveil.rules.orders import MOST_COST, OrderRule, find_orders, implied_orders, of_one_measure
 from microveil.rules.ratios import RatioRule, find_ratios
 
 _UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*$")
@@ -148,7 +148,7 @@ def describe_table(frame: Frame) -> Description:
     names = list(numbers)
     no_amounts = {column.name for column in columns if column.kind not in (*NUMBERS, *TIMES)}
     identifiers = {names.index(name) for name in no_amounts if name in numbers}
-    found = _Rules.among(Matrix(list(numbers.values())), identifiers)
+    found = _Rules.among(Matrix(list(numbers.values())), identifiers, names)
     return Description(
         rows=frame.count,
         columns=columns,
@@ -256,7 +256,7 @@ class _Rules:
         return told | {order.sentence(names): ORDERS_ARE for order in self.orders}
 
     @classmethod
-    def among(cls, values: Matrix, identifiers: Collection[int]) -> _Rules:
+    def among(cls, values: Matrix, identifiers: Collection[int], names: Sequence[str]) -> _Rules:
         """Ratios first, then exact sums of what is no ratio, then sums with exceptions of what is no total.
 
         What numbers the records is in no order with amounts, and nearly a sum of them by accident only.
@@ -277,4 +277,4 @@ class _Rules:
         exact = [rule for rule in found.rules if rule.exact]
         orders = find_orders(values, implied_orders(values, [*exact, *(sum_.rule for sum_ in near)]))
         between_amounts = [order for order in orders if not {order.lower, order.upper} & set(identifiers)]
-        return cls(exact, near, ratios, between_amounts)
+        return cls(exact, near, ratios, of_one_measure(values, between_amounts, names))

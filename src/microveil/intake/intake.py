@@ -34,7 +34,7 @@ from microveil.io.frames.validation import SMALLEST_TABLE, check_values
 from microveil.rules.column_rules import ColumnRules
 from microveil.rules.domain import Domain, learnt_domain
 from microveil.rules.label_rules import LabelRules
-from microveil.rules.orders import find_orders
+from microveil.rules.orders import find_orders, of_one_measure
 from microveil.rules.ratios import find_ratios
 
 Rules = str | Path | Mapping[str, Any] | None
@@ -154,7 +154,8 @@ def _found_rules(table: Microdata, profile: Profile) -> ColumnRules:
     columns = table.confidential.columns
     learnt = [learnt_domain(column, *profile.extremes(table.public + j)) for j, column in enumerate(columns)]
     values = Matrix(columns)
-    return ColumnRules(found_ratios=find_ratios(values), learnt=learnt, found_orders=find_orders(values))
+    orders = of_one_measure(values, find_orders(values), table.confidential_names)
+    return ColumnRules(found_ratios=find_ratios(values), learnt=learnt, found_orders=orders)
 
 
 def _declared_rules(dictionary: Dictionary, table: Microdata) -> ColumnRules:

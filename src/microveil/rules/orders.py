@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -26,6 +27,23 @@ OVERLAP = 0.1
 
 MOST_COST = 0.02
 """By how much a rank correlation may get worse for the sake of an order that nobody declared."""
+
+MEASURES = {
+    "hours": "hours? hrs",
+    "days": "days?",
+    "weeks": "weeks? wks",
+    "years": "years? yrs age ages",
+    "persons": "employees? persons? people staff workers? members?",
+    "share": "pct percent share rate ratio",
+    "mass": "kg tons? tonnes?",
+    "length": "km cm mm miles?",
+    "energy": "kwh mwh gwh",
+    "money": "eur usd gbp euros? dollars? pounds?",
+}
+"""What a column measures, by a word of its name."""
+
+TOUCH, CLOSE = 0.01, 0.01
+"""Share of rows in which columns of different measures must be equal, but for so much, for an order to be a rule."""
 
 BY_CHANCE = 1e-6
 """Probability, over all pairs, of an order between columns that have nothing to do with each other."""
@@ -76,6 +94,28 @@ def find_orders(values: Matrix, implied: Collection[tuple[int, int]] = ()) -> li
         if rule.broken(values.columns) == 0 and _says_much(values, rule, some, float(needed)):
             found.add((low, high))
     return [OrderRule(low, high) for low, high in sorted(found) if not _follows(found, low, high)]
+
+
+def of_one_measure(values: Matrix, orders: Sequence[OrderRule], names: Sequence[str]) -> list[OrderRule]:
+    """The orders that may be rules: hours are below an amount of money by their size only, unless some rows are equal.
+
+    `names` are those of the columns; where none of two names says what is measured, it may be the same.
+    """
+    return [
+        rule for rule in orders if _measure(names[rule.lower]) == _measure(names[rule.upper]) or _touch(values, rule)
+    ]
+
+
+def _measure(name: str) -> str:
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    forms = ((measure, form) for measure, all_forms in MEASURES.items() for form in all_forms.split())
+    return next((measure for measure, form in forms if any(re.fullmatch(form, word) for word in words)), "")
+
+
+def _touch(values: Matrix, rule: OrderRule) -> bool:
+    low, high = values.columns[rule.lower], values.columns[rule.upper]
+    there = ~(np.isnan(low) | np.isnan(high))
+    return bool(np.mean(high[there] - low[there] <= CLOSE * np.abs(high[there])) >= TOUCH)
 
 
 def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int, int]]:
