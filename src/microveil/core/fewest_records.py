@@ -21,7 +21,7 @@ FEWEST_RECORDS = 10
 A_HANDFUL = 5.0
 """Records that have most of the variance of a column, so that its covariances tell them."""
 
-ONE = 2.0
+ONE = 1.5
 """Below so many, it is one record that has it."""
 
 

@@ -20,7 +20,7 @@ from microveil.release.release import Audit, Release
 from microveil.rules.column_rules import Rule
 from microveil.rules.domain import Domain
 from microveil.rules.linear_rules import LinearRule
-from microveil.rules.orders import find_orders, implied_orders
+from microveil.rules.orders import find_orders, implied_orders, of_one_measure
 
 if TYPE_CHECKING:
     from microveil.report import File, Material
@@ -136,7 +136,7 @@ class Reporter:
         whole = before.shape[0] == release.rows  # in a sample too many would be found
         if release.settings["rules"] == "infer" and whole:
             sums = [rule for rule in self.rules if isinstance(rule, LinearRule)]
-            orders += find_orders(before, implied_orders(before, sums))
+            orders += of_one_measure(before, find_orders(before, implied_orders(before, sums)), names)
         found = []
         for rule in [*self.rules, *orders]:
             audit = Audit(rule.sentence(names), *(rule.broken(table.columns) for table in (before, after)))
