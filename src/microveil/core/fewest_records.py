@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import leverage, regression_slopes
 
 FEWEST_RECORDS = 10
@@ -84,6 +84,12 @@ LEFT_OUT = 3.0
 """How many of the fewest records' shares in a fit a record may have before it is left out: more than those have that
 are pulled in. Alone, two or three together are beyond it; four and more come back as little as others do."""
 
+FEW_ADD_UP = 3.0
+"""Records whose like contributions would make up the mean of a group, below which it is left to chance."""
+
+BLOCK = 4_096
+"""Rows that are added up at a time."""
+
 PULLS = 100
 """Rounds of pulling in; each pull makes others stand out a little more."""
 
@@ -136,3 +142,16 @@ def _leverage(x: Array, weight: Array) -> Array:
     centred = x - weight @ x / weight.sum()
     inverse = regression_slopes((centred.T * weight) @ centred, np.eye(x.shape[1]))
     return leverage(np.einsum("ij,jk,ik->i", centred, inverse, centred), weight, weight.sum())
+
+
+def many_add_up(values: NDArray[np.float32], levels: NDArray[np.float32]) -> Mask:
+    """Between which values and levels (rows x features each) no few records dominate the moment: values x levels.
+
+    The mean of a group with a giant is the giant's, and would tell its labels.
+    """
+    total, squares = np.zeros((2, values.shape[1], levels.shape[1]))
+    for start in range(0, len(values), BLOCK):
+        x, y = (np.abs(part[start : start + BLOCK].astype(np.float64)) for part in (values, levels))
+        total += x.T @ y
+        squares += np.square(x).T @ np.square(y)
+    return np.square(total) >= FEW_ADD_UP * squares

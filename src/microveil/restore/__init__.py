@@ -1,7 +1,7 @@
 """Restorations: what a release gets back after the perturbation."""
 
-from microveil.restore.arrange import Arranged, Settled, arrange, calibrate, mapped
-from microveil.restore.calibrate import Correction, ExactMoments, Root, correction
+from microveil.restore.arrange import Arranged, Settled, arrange, mapped
+from microveil.restore.calibrate import Correction, ExactMoments, Root, calibrate, correction
 from microveil.restore.grid import on_grid
 from microveil.restore.levels import NewResiduals, new_residuals
 from microveil.restore.limits import Arrangement, Limits, within_limits

@@ -23,12 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.fewest_records import FEWEST_RECORDS, few_decide, limits_to_fit, standing_out, within
-from microveil.core.moments import is_wide, moments
+from microveil.core.fewest_records import FEWEST_RECORDS, few_decide, limits_to_fit, many_add_up, standing_out, within
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
-from microveil.core.threads import in_threads, segments
-from microveil.restore.calibrate import correction
+from microveil.core.threads import in_threads
+from microveil.restore.calibrate import calibrate
 from microveil.restore.features import LAYERS, feature_blocks, standardised
 from microveil.restore.hidden_clusters import hidden_clusters
 from microveil.restore.marginals import Marginal
@@ -77,9 +76,6 @@ LAYERED_PER_ROW, SINGLE_PER_ROW, MANY_ROWS = 1.25, 0.5, 4_000
 """The budget: correlations of all layers, and single moments, that are fitted to at most, for each record; more sums
 are more than the records can hide. Bends are many, and the strongest of them owe most to chance: a table needs so many
 rows for each of them that is fitted to per record."""
-
-FEW_ADD_UP = 3.0
-"""Records whose like contributions would make up the mean of a group, below which it is left to chance."""
 
 WEAK = 2.0
 """Moments below so many standard errors are left to chance."""
@@ -197,29 +193,6 @@ def calibrated(
     return columns
 
 
-def calibrate(columns: Sequence[Array], original: Microdata, stay: Sequence[Array] | None = None) -> bool:
-    """Give the columns the moments of the original by a linear map, in place; False if they have become collinear.
-
-    The columns that `stay` are the public ones as they are released, where that is not as they were. What is constant
-    in one of the two has nothing to do with the others, and stays, too.
-    """
-    public, weights, count = original.public, original.weights, original.count
-    pairs = zip(columns, original.confidential.columns, strict=True)
-    varying = [j for j, both in enumerate(pairs) if all(column.min() < column.max() for column in both)]
-    if is_wide(count, len(columns)) or not varying:
-        return False  # more columns than dimensions are collinear
-    now = Matrix([*(original.regressors.columns if stay is None else stay), *columns])
-    target = moments(original.pieces, count, weights=weights)
-    fix = correction(moments(now.piece, count, weights=weights), target, public, varying)
-    if not np.isfinite(fix.condition):
-        return False
-    for piece in (piece for pieces in segments(count, len(now.columns)) for piece in pieces):
-        moved = fix.matrix.T @ now.piece(piece)
-        for column, values, constant in zip(columns, moved, fix.constant, strict=True):
-            column[piece] = values + constant
-    return True
-
-
 class ExchangeSearch:
     """Exchanges towards the second moments of the original.
 
@@ -322,7 +295,7 @@ class ExchangeSearch:
             there[:, self.fixed : values] = self.present
             enough &= (there.T @ there >= least)[owner[:, None], owner]
         own, levels = self.blocks.layers[0], slice(LAYERS * values, None)
-        enough[own, levels] &= _many_add_up(features[:, own], features[:, levels])
+        enough[own, levels] &= many_add_up(features[:, own], features[:, levels])
         enough[levels, own] = enough[own, levels].T
         return enough & self._within_budget()
 
@@ -455,19 +428,6 @@ class ExchangeSearch:
             piece = features[start : start + BLOCK].astype(np.float64).T
             total += (piece * self.weights[start : start + BLOCK]) @ piece.T
         return total
-
-
-def _many_add_up(values: NDArray[np.float32], levels: NDArray[np.float32]) -> Mask:
-    """Between which values and levels (rows x features each) no few records dominate the moment: values x levels.
-
-    The mean of a group with a giant is the giant's, and would tell its labels.
-    """
-    total, squares = np.zeros((2, values.shape[1], levels.shape[1]))
-    for start in range(0, len(values), BLOCK):
-        x, y = (np.abs(part[start : start + BLOCK].astype(np.float64)) for part in (values, levels))
-        total += x.T @ y
-        squares += np.square(x).T @ np.square(y)
-    return np.square(total) >= FEW_ADD_UP * squares
 
 
 def _marks(present: Mask, labels: int) -> NDArray[np.uint8]:

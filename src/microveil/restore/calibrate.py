@@ -6,6 +6,7 @@ covariance it must have: by the linear map that moves the scores least, or one s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -21,8 +22,10 @@ from microveil.core.linalg import (
     square_root,
     triangular_root,
 )
-from microveil.core.moments import Moments
+from microveil.core.moments import Moments, is_wide, moments
 from microveil.core.parameters import Step
+from microveil.core.table import Matrix, Microdata
+from microveil.core.threads import segments
 
 Root = Literal["symmetric", "triangular"]
 
@@ -122,3 +125,26 @@ def _residual(covariance: Array, fixed: NDArray[np.intp], moved: NDArray[np.intp
     slopes = regression_slopes(covariance[np.ix_(fixed, fixed)], cross)
     left = covariance[np.ix_(moved, moved)] - cross.T @ slopes
     return slopes, (left + left.T) / 2
+
+
+def calibrate(columns: Sequence[Array], original: Microdata, stay: Sequence[Array] | None = None) -> bool:
+    """Give the columns the moments of the original by a linear map, in place; False if they have become collinear.
+
+    The columns that `stay` are the public ones as they are released, where that is not as they were. What is constant
+    in one of the two has nothing to do with the others, and stays, too.
+    """
+    public, weights, count = original.public, original.weights, original.count
+    pairs = zip(columns, original.confidential.columns, strict=True)
+    varying = [j for j, both in enumerate(pairs) if all(column.min() < column.max() for column in both)]
+    if is_wide(count, len(columns)) or not varying:
+        return False  # more columns than dimensions are collinear
+    now = Matrix([*(original.regressors.columns if stay is None else stay), *columns])
+    target = moments(original.pieces, count, weights=weights)
+    fix = correction(moments(now.piece, count, weights=weights), target, public, varying)
+    if not np.isfinite(fix.condition):
+        return False
+    for piece in (piece for pieces in segments(count, len(now.columns)) for piece in pieces):
+        moved = fix.matrix.T @ now.piece(piece)
+        for column, values, constant in zip(columns, moved, fix.constant, strict=True):
+            column[piece] = values + constant
+    return True
