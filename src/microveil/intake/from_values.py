@@ -120,10 +120,11 @@ def _runs(numbers: Array, cells: Array, order: NDArray[np.intp]) -> tuple[Array,
     small, own = sizes < FEWEST_RECORDS, along[np.r_[ends, along.size - 1]]
     if ends.size > MOST_RUNS or sizes[small].sum() > RARE * along.size or (values[ends] == values[ends + 1]).any():
         return None
-    begins = ~small[1:] & (np.cumsum(~small)[:-1] > 0)  # a run begins after an end only if it and one before are large
-    if not begins.any() or np.isin(own[small], own[~small]).any():  # a value of larger runs as well is an exception
+    begins, kept = ~small[1:] & (np.cumsum(~small)[:-1] > 0), own[~small]  # where both a run and one before are large
+    exceptions = own.size > np.unique(own[small]).size + kept.size or np.isin(own[small], kept).any()
+    if exceptions or not begins.any() or not _differs(kept).all():
         return None
-    return ((values[ends] + values[ends + 1]) / 2)[begins], own[~small]
+    return ((values[ends] + values[ends + 1]) / 2)[begins], kept
 
 
 def _differs(cells: Array) -> NDArray[np.bool_]:

@@ -45,6 +45,8 @@ def identifier_reason(frame: Frame, name: str) -> str:
     """Why a column looks like a direct identifier; an empty text if it does not."""
     if frame.is_numeric(name):
         return _of_numbers(frame, name)
+    if frame.hides_numbers(name):  # it is refused by name later, and some libraries cannot read its cells
+        return ""
     if kind := _kind_of_address(frame, name):
         return f"its cells look like {kind}"
     if _is_called_so(name):
