@@ -29,16 +29,7 @@ def _given(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _own_shares(value: Any) -> Any:
-    """Shares from 0 to below 1; lists become tuples."""
-    found = tuple(value) if isinstance(value, list | np.ndarray) else value
-    for share in found if isinstance(found, tuple) else (found,):
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-            raise ValueError("must be from 0 to below 1")
-    return found
-
-
-whole_or_each = BeforeValidator(_own_shares)
+OwnShare = Annotated[float, Field(ge=0, lt=1)]
 
 OtherTable = Annotated[
     Any,
@@ -248,7 +239,7 @@ class OtherScores(Perturbation):
     retention_varies: ClassVar[bool] = True  # with the other masker
 
     other: OtherTable
-    own_share: Annotated[float | tuple[float, ...], whole_or_each] = Field(
+    own_share: OwnShare | tuple[OwnShare, ...] = Field(
         default=0.0,
         description="share of the original in what is corrected, for all columns or for each in their order (eq. 13): "
         "near 1 the release is near the original",
