@@ -42,7 +42,9 @@ RIVALS = {
     "synthpop": "from synthpop import Synthesiser; s = Synthesiser(random_seed=1); s.fit(d); r = s.generate()",
     "tabular": "import synthetic_tabular as st; r = st.generate(d, n=len(d), random_state=1)",
     "sdv": "from sdv.metadata import Metadata; from sdv.single_table import GaussianCopulaSynthesizer as G; "
-    "t = {'table': d}; s = G(Metadata.detect_from_dataframes(t)); s.fit(t); r = s.sample(len(d))['table']",
+    "t = {'table': d}; m = Metadata.detect_from_dataframes(t); kinds = {True: 'numerical', False: 'categorical'}; "
+    "[m.update_column(c, sdtype=kinds[d[c].dtype.kind in 'if'], table_name='table') for c in d]; "
+    "s = G(m); s.fit(t); r = s.sample(len(d))['table']",
 }
 MOST_ROWS, SEEDS, FOLDS, FEW_LEVELS = 4_000, (1, 2), 3, 10
 
