@@ -18,7 +18,7 @@ from command import run
 from odd_tables import MANY_LABELS, ODD, ROWS, SECRET, Columns
 
 import microveil as mv
-from microveil.errors import MicroveilError, ReleasedAsIs
+from microveil.errors import DisclosureWarning, MicroveilError
 
 REFUSED = {
     "one column of numbers", "one column of identifiers", "only identifiers", "only free text",
@@ -64,7 +64,7 @@ def refused(table: Any) -> str:
 def released(table: Any) -> Any:
     """The release of a table, which says no value."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ReleasedAsIs)  # nothing is in clear without a word from the user
+        warnings.simplefilter("error", DisclosureWarning)  # nothing is in clear without a word from the user
         release = mv.protect(table, seed=1)
     assert not [said for said in release.warnings if SECRET in said]
     assert (release.in_clear, release.unique_in_clear) == ((), 0)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from microveil.assessment.assessment import Assessment, Sanity
     from microveil.assessment.policy import Policy, Verdict
     from microveil.catalogue import describe, example_file, measures, methods
+    from microveil.core.errors import DisclosureWarning
     from microveil.measures.risk.closest import leakage_distribution
     from microveil.papers.reproduce import reproduce
     from microveil.protection.in_memory import protect
@@ -31,6 +32,7 @@ _HOMES = {
     "microveil.assessment.assessment": "Assessment Sanity",
     "microveil.assessment.policy": "Policy Verdict",
     "microveil.catalogue": "describe example_file measures methods",
+    "microveil.core.errors": "DisclosureWarning",
     "microveil.measures.risk.closest": "leakage_distribution",
     "microveil.papers.reproduce": "reproduce",
     "microveil.protection.in_memory": "protect",
@@ -49,6 +51,7 @@ __all__ = [
     "Advice",
     "Assessment",
     "ComponentTable",
+    "DisclosureWarning",
     "Dose",
     "Policy",
     "Release",

@@ -1,5 +1,5 @@
 """`microveil.errors`: the errors a caller may want to catch."""
 
-from microveil.core.errors import DataError, FileError, MicroveilError, ParameterError, PolicyNotMet, ReleasedAsIs
+from microveil.core.errors import DataError, DisclosureWarning, FileError, MicroveilError, ParameterError, PolicyNotMet
 
-__all__ = ["DataError", "FileError", "MicroveilError", "ParameterError", "PolicyNotMet", "ReleasedAsIs"]
+__all__ = ["DataError", "DisclosureWarning", "FileError", "MicroveilError", "ParameterError", "PolicyNotMet"]

@@ -13,7 +13,7 @@ import pytest
 
 import microveil as mv
 from microveil.assessment.pairing import Pair, pair_up
-from microveil.core.errors import ParameterError, ReleasedAsIs
+from microveil.core.errors import DisclosureWarning, ParameterError
 from microveil.core.keys import grouped
 from microveil.io.frames.dataframes import open_frame
 from microveil.options import Assess
@@ -94,7 +94,7 @@ def test_what_is_the_same_in_both_files_is_in_clear_whatever_its_kind() -> None:
 
 def test_a_release_knows_its_kinds_and_what_is_in_clear() -> None:
     data = people()
-    with pytest.warns(ReleasedAsIs):
+    with pytest.warns(DisclosureWarning):
         release = mv.protect(data, keep=["region"], kinds={"region": "category"}, seed=1)
     both, _ = pair_of(release)
     labels = both.labels

@@ -16,7 +16,7 @@ import pytest
 from engines.spark_session import session
 
 import microveil as mv
-from microveil.core.errors import DataError, MicroveilError, ReleasedAsIs
+from microveil.core.errors import DataError, DisclosureWarning, MicroveilError
 from microveil.engines import renumbering
 from microveil.intake.from_dates import completed_years
 from microveil.storage import distinct
@@ -254,7 +254,7 @@ def test_unique_rows_in_clear_are_counted(tmp_path: Path, ending: str) -> None:
     assert release.in_clear == inside.in_clear == ("year", "age", "age_now", "region")
     assert "dropped, on request: birth, visit, seen_at" in release.warnings
     assert release.recipe()["drop"] == ["birth", "visit", "seen_at"]
-    with pytest.warns(ReleasedAsIs, match="released as they are: year, age, age_now, region"):
+    with pytest.warns(DisclosureWarning, match="released as they are: year, age, age_now, region"):
         answer_of_a_file(tmp_path / f"in{ending}", **options)
 
 

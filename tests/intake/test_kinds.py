@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import microveil as mv
-from microveil.errors import DataError, ParameterError, ReleasedAsIs
+from microveil.errors import DataError, DisclosureWarning, ParameterError
 from microveil.intake.kinds import find_kinds
 from microveil.io.frames.dataframes import open_frame
 
@@ -107,7 +107,7 @@ def test_a_method_without_labels_names_the_ways_out() -> None:
     data = people().drop(columns=["household_id", "region"])
     with pytest.raises(DataError, match=r"pca cannot protect labels, and columns 'sex', 'employed', 'grade' have some"):
         mv.protect(data, "pca")
-    with pytest.warns(ReleasedAsIs, match="sex, employed, grade"):
+    with pytest.warns(DisclosureWarning, match="sex, employed, grade"):
         release = mv.protect(data, "pca", keep=["sex", "employed", "grade"], seed=1)
     assert release.in_clear == ("sex", "employed", "grade")
     left = mv.protect(data, "pca", drop=["sex", "employed", "grade"], seed=1)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import microveil as mv
-from microveil.errors import DataError, ParameterError, ReleasedAsIs
+from microveil.errors import DataError, DisclosureWarning, ParameterError
 from microveil.methods import METHODS
 from microveil.perturb import PERTURBATIONS
 
@@ -407,7 +407,7 @@ def test_columns_without_a_role_are_named() -> None:
     assert list(release.labels) == ["region"]
     assert any("left out of the release: column 'name' (identifier" in warning for warning in release.warnings)
     assert (release.in_clear, release.unique_in_clear) == ((), 0.0)
-    with pytest.warns(ReleasedAsIs, match="released as they are: name, region"):
+    with pytest.warns(DisclosureWarning, match="released as they are: name, region"):
         kept = mv.protect(data, keep=["name", "region"], seed=1)
     assert kept.data[["name", "region"]].equals(data[["name", "region"]])
     assert kept.warnings[0] == "released as they are: name, region"

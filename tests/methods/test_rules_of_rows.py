@@ -17,7 +17,7 @@ from microveil.rules.linear_rules import LinearRule, dependence_among
 from microveil.rules.near_rules import gaps, without_gaps
 from microveil.rules.orders import find_orders
 
-pytestmark = pytest.mark.filterwarnings("ignore::microveil.errors.ReleasedAsIs")
+pytestmark = pytest.mark.filterwarnings("ignore::microveil.errors.DisclosureWarning")
 ROWS = 1_000
 
 

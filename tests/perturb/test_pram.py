@@ -14,7 +14,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.perturb.pram import drawn_anew, invariant_matrix
 
-pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.ReleasedAsIs")
+pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.DisclosureWarning")
 
 SEX = {"sex": {"f": {"f": 0.9, "m": 0.1}, "m": {"f": 0.3, "m": 0.7}}}
 

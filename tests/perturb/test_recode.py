@@ -13,7 +13,7 @@ import pytest
 import microveil as mv
 from microveil.core.errors import DataError, ParameterError
 
-pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.ReleasedAsIs")
+pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.DisclosureWarning")
 
 
 def people(rows: int = 300) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from microveil.core.keys import key_counts
 from microveil.perturb.suppress_cells import with_level, with_matches
 
 SEARCHES: dict[str, Any] = {"matches": with_matches, "level": with_level}
-pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.ReleasedAsIs")
+pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.DisclosureWarning")
 
 
 @pytest.mark.parametrize("missing", SEARCHES)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from microveil.cli.endings import NotMet, Stopped, deaf, let_go, say, stoppable
-from microveil.core.errors import MicroveilError, ReleasedAsIs
+from microveil.core.errors import DisclosureWarning, MicroveilError
 
 COLLECTED = 50_000
 """New objects, less those gone, after which Python looks for garbage that refers to itself; by default 700."""
@@ -29,7 +29,7 @@ DONE, NOT_MET, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run, and turn whatever goes wrong into one line and an exit code."""
     with stoppable(), _seldom_collecting(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReleasedAsIs)  # it is among the notes
+        warnings.simplefilter("ignore", DisclosureWarning)  # it is among the notes
         code = _run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)
 

@@ -38,7 +38,7 @@ class PolicyNotMet(MicroveilError):  # noqa: N818 - a finding, not a fault
     """The figures of a release are not within the limits of the policy, so nothing was written."""
 
 
-class ReleasedAsIs(UserWarning):
+class DisclosureWarning(UserWarning):
     """Columns are released as they are, because an option says so."""
 
 

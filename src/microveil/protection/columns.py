@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from microveil.core.errors import ParameterError, ReleasedAsIs, did_you_mean
+from microveil.core.errors import DisclosureWarning, ParameterError, did_you_mean
 from microveil.intake.from_dates import DateRule, date_rules_of
 from microveil.intake.intake import Rules, rules_among
 from microveil.intake.kinds import NUMBERS
@@ -185,7 +185,7 @@ def with_columns_said(release: Release, chosen: RemoteColumns, unique: float, re
         settings["drop"] = list(treatment.dropped)
         said.append(f"dropped, on request: {', '.join(treatment.dropped)}")
     if clear:
-        warnings.warn(f"released as they are: {', '.join(clear)}", ReleasedAsIs, stacklevel=3)
+        warnings.warn(f"released as they are: {', '.join(clear)}", DisclosureWarning, stacklevel=3)
     return replace(
         release,
         kinds=chosen.kinds,

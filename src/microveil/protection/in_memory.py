@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from microveil.core.errors import DataError, ReleasedAsIs
+from microveil.core.errors import DataError, DisclosureWarning
 from microveil.core.rng import Streams
 from microveil.core.table import NOTHING_BESIDE, Beside, LabelColumns, Matrix
 from microveil.core.threads import single_threaded_blas
@@ -81,7 +81,7 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     if options.drop_identifiers:
         remarks.append(checks.NO_EFFECT)
     if release.in_clear:
-        warnings.warn(f"released as they are: {', '.join(release.in_clear)}", ReleasedAsIs, stacklevel=3)
+        warnings.warn(f"released as they are: {', '.join(release.in_clear)}", DisclosureWarning, stacklevel=3)
     return registry.added(dataclasses.replace(release, warnings=[*remarks, *release.warnings]))
 
 

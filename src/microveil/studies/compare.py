@@ -18,7 +18,7 @@ from microveil.assess import assess, assess_release
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment
 from microveil.assessment.policy import check_range
-from microveil.core.errors import MicroveilError, ParameterError, ReleasedAsIs, did_you_mean
+from microveil.core.errors import DisclosureWarning, MicroveilError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
 from microveil.io.frames.dataframes import open_frame, table_like
@@ -211,7 +211,7 @@ def _measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
     result = {"label": planned.label, "method": planned.method, "repeat": planned.repeat}
     try:
         with warnings.catch_warnings():  # nothing of a study is released
-            warnings.simplefilter("ignore", ReleasedAsIs)
+            warnings.simplefilter("ignore", DisclosureWarning)
             # Most methods protect numbers only, so that is what they are compared on; what stays in clear is no matter.
             options = {"keep": "rest", **plan.roles, **planned.parameters}
             release = protect(plan.data, planned.method, seed=planned.seed, **options)

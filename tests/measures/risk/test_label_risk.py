@@ -24,7 +24,7 @@ from microveil.measures.risk.special_uniques import dis_scores, suda, suda_score
 
 FILES = {"francdat": "labels_francdat", "testdata": "labels_testdata_5keys"}
 NO_NUMBERS = Matrix([])
-pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.ReleasedAsIs")
+pytestmark = pytest.mark.filterwarnings("ignore::microveil.core.errors.DisclosureWarning")
 
 
 def pair(codes: NDArray[np.int64], kinds: tuple[str, ...] | None = None, **known: object) -> LabelPair:

@@ -91,7 +91,7 @@ def patients(rows: int = 300) -> pd.DataFrame:
     )
 
 
-@pytest.mark.filterwarnings("ignore::microveil.errors.ReleasedAsIs")
+@pytest.mark.filterwarnings("ignore::microveil.errors.DisclosureWarning")
 def test_no_small_figure_stands_above_rows_that_are_unique_in_clear(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +128,7 @@ def test_a_protected_file_of_all_kinds_is_linked_by_luck_alone() -> None:
     assert found.in_clear is None
 
 
-@pytest.mark.filterwarnings("ignore::microveil.errors.ReleasedAsIs")
+@pytest.mark.filterwarnings("ignore::microveil.errors.DisclosureWarning")
 def test_files_in_blocks_have_the_same_headline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = patients(2_000)[["cost", "days", "diagnosis"]].assign(age=np.arange(2_000) % 97)
     data.to_csv(tmp_path / "in.csv", index=False)
