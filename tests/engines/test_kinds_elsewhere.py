@@ -207,8 +207,9 @@ def said(answer: Callable[[], mv.Release]) -> Any:
         release = answer()
     except MicroveilError as error:
         return str(error)
-    about_units = "unit: no column is the same"
-    return sorted(release.dose), release.in_clear, release.kinds, [w for w in release.warnings if about_units not in w]
+    about_units = "unit: no column is the same", "rows that belong to another unit"  # files have rows, not units
+    warnings = [warning for warning in release.warnings if not warning.startswith(about_units)]
+    return sorted(release.dose), release.in_clear, release.kinds, warnings
 
 
 def answer_in_memory(frame: pl.DataFrame, method: str = "ipso", **options: Any) -> mv.Release:

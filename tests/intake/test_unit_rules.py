@@ -120,8 +120,11 @@ def test_few_units_of_a_size_are_told() -> None:
     data = members(3, planted=False)
     big = data[data["household_id"] == 0].sample(40, replace=True, random_state=1)
     with_one = pd.concat([data, big], ignore_index=True)
-    release = mv.protect(with_one, seed=1)
+    release = mv.protect(with_one, seed=1, rules=None)
     assert any("have a number of rows that fewer than 10 units have" in warning for warning in release.warnings)
+    release = mv.protect(with_one, seed=1)
+    assert any("rows that belong to another unit now" in warning for warning in release.warnings)
+    assert release.data["household_id"].value_counts().max() == data["household_id"].value_counts().max()
 
 
 # --- Odd tables: a right result

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.rules.label_rules import LabelRules, find_dependencies, find_impossible_pairs
+from microveil.rules.label_rules import (
+    ImpossiblePair,
+    LabelRules,
+    find_dependencies,
+    find_impossible_pairs,
+    without_impossible_pairs,
+)
 
 Codes = NDArray[np.intp]
 
@@ -82,3 +90,16 @@ def test_a_release_has_no_pair_that_cannot_be_and_keeps_what_follows() -> None:
         for name in ("icd", "chapter", "sex", "pregnant"):
             assert out[name].value_counts().to_dict() == data[name].value_counts().to_dict()
         assert (out["icd"] != data["icd"]).mean() > 0.8
+
+
+def test_a_fault_that_no_single_exchange_cures_is_cured_by_several() -> None:
+    """Heads are first, partners second, children behind them; a head and a partner stand in wrong places."""
+    place = np.tile([0, 1, 2], 200).astype(np.intp)
+    label = place.copy()
+    label[:3] = 1, 2, 0  # a partner is first, a child second, which may be, and a head third
+    allowed = {(0, 0), (1, 1), (1, 2), (2, 2)}
+    pairs = [ImpossiblePair((0, 1), levels) for levels in product(range(3), repeat=2) if levels not in allowed]
+    out = without_impossible_pairs([place, label], pairs, np.random.default_rng(3), stay=[0])
+    assert (out[0] == place).all()
+    assert sorted(out[1]) == sorted(label)
+    assert set(zip(*out, strict=True)) <= allowed

@@ -101,13 +101,13 @@ def label_options(method: str, perturb: LabelPerturbation, options: Protect) -> 
     return options.model_copy(update={"confidential": list(columns)})
 
 
-def check_fits(plan: Plan, intake: Intake) -> None:
-    """Is there enough to protect, and do the parameters fit the table?"""
+def check_fits(plan: Plan, intake: Intake, *, has_others: bool = False) -> None:
+    """Is there enough to protect, and do the parameters fit the table? Or has the release other columns besides?"""
     table, needed = intake.table, METHODS[plan.method].minimum_columns
     names = table.confidential_names
     if not any(j >= table.public for j in intake.profile.varying()) and not table.labels.names:
         raise DataError("confidential: every column is constant", "there is nothing to perturb; check the data")
-    if len(names) < needed and not (plan.protects_labels and (table.labels.names or table.beside.before)):
+    if len(names) < needed and not (plan.protects_labels and (table.labels.names or has_others)):
         raise DataError(
             f"confidential: column '{names[0]}' is alone, and {plan.method} needs at least {needed} columns",
             "one column has no components: its values would come back in another order; add columns",

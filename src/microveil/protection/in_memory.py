@@ -43,6 +43,7 @@ from microveil.protection.building import (
     with_computed_columns,
 )
 from microveil.protection.columns import columns_in_clear, dates_and_numbers, numeric_columns, roles_of, treatment_of
+from microveil.protection.unit_sizes import Resized, with_common_sizes
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
 from microveil.release.registry import NewRelease
@@ -117,22 +118,25 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     clear = columns_in_clear(frame.names, roles, treatment)
     said = [] if plan.labels_only else check_labels_not_derivable(frame, roles.labels, clear)
     unit = None if plan.labels_only else treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
-    one = _OneRelease(plan, whole, options, roles, seed, key, tell)
+    one, resized = _OneRelease(plan, whole, options, roles, seed, key, tell), Resized(frame.source)
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
     ):
         said += check_not_derivable(FrameSource(frame), roles.confidential, rules)
+        if unit in treatment.renumbered and not (roles.shown or treatment.kept or rules in (None, "none")):
+            resized = with_common_sizes(frame, unit, place)
+            frame = _opened(whole, resized.table, treatment)
         streams = Streams(seed, int(fingerprint(whole), 16), key)
         rows = RowsInUnits(frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams)
         release = protect_by_unit(one.of_columns, rows)
     else:
         release = one.of_columns(frame, roles, rules, derivable=True)
     release = with_computed_columns(release, released, computed, treatment.times)
-    release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
+    release = _arranged(resized.known_to(release, released), whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
     true = {rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part in (PLACE, SIZE)}
     clear = tuple(name for name in whole.names if name in {*clear, *true})
-    unique = share_unique(whole, clear)
+    unique = share_unique(open_frame(release.data) if resized.changed else whole, clear)
     release = dataclasses.replace(
         release,
         kinds={name: found.kind for name, found in treatment.kinds.items()},
@@ -176,7 +180,7 @@ class _OneRelease:
             intake = take_in(source, roles, rules, label_rules=masker is None or masker.follows_rules)
             said = check_not_derivable(source, roles.confidential, rules) if derivable else []
             intake = dataclasses.replace(intake, table=dataclasses.replace(intake.table, beside=beside))
-            checks.check_fits(plan, intake)
+            checks.check_fits(plan, intake, has_others=len(roles.protected) < len(self.roles.protected))
             intake = _with_other(plan, intake)
             streams = Streams(self.seed, intake.profile.fingerprint, self.secret)
             outcome = _drawn(plan, frame, intake, streams, self.tell)
@@ -258,18 +262,19 @@ def _arranged(
         shuffle_rows: whether the rows are put into a random order.
         secret: the key that salts the seed.
     """
-    remarks, settings, order, arranged = list(release.warnings), dict(release.settings), None, release.data
+    remarks, settings, arranged = list(release.warnings), dict(release.settings), release.data
+    order, ids = release.order, open_frame(arranged)
     if treatment.renumbered or shuffle_rows:
         streams = Streams.from_seed(release.seed, int(fingerprint(original), 16), secret)
     if treatment.dropped:
         settings["drop"] = list(treatment.dropped)
         remarks.append(f"dropped, on request: {', '.join(treatment.dropped)}")
     for name in treatment.renumbered:
-        arranged = renumbered(arranged, name, original.labels(name), streams.stream(f"numbers of {name}"))
+        arranged = renumbered(arranged, name, ids.labels(name), streams.stream(f"numbers of {name}"))
     if shuffle_rows:
         settings["shuffle_rows"] = True
-        order = streams.stream("order of rows").generator().permutation(release.rows)
-        arranged = with_rows(arranged, order)
+        shuffled = streams.stream("order of rows").generator().permutation(release.rows)
+        arranged, order = with_rows(arranged, shuffled), shuffled if order is None else order[shuffled]
         remarks.append("the rows are in a random order, on request")
     arranged = rest.put_back(arranged, order)
     return dataclasses.replace(

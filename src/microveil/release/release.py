@@ -146,6 +146,9 @@ class ReportWriter(Protocol):
     def of_both(self, data: Any, names: Sequence[str], first: Release, second: Release | None) -> ReportWriter:
         """What writes for two releases in one."""
 
+    def compared_with(self, original: Any) -> ReportWriter:
+        """What compares the release with this table."""
+
 
 @dataclass(frozen=True, repr=False)
 class Release:

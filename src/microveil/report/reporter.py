@@ -122,6 +122,10 @@ class Reporter:
                 codes |= writer.codes
         return replace(self, original=data, rules=rules, domains=list(domains.values()), codes=codes)
 
+    def compared_with(self, original: Any) -> Reporter:
+        """The writer of a release that is compared with another table than the one that it was made of."""
+        return replace(self, original=original)
+
     def audits(self, release: Release) -> list[Audit] | None:
         """What became of the rules; None where there is no original, or none that can be compared."""
         try:

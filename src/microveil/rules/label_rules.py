@@ -225,6 +225,9 @@ def find_impossible_pairs(columns: Sequence[Codes]) -> list[ImpossiblePair]:
 ROUNDS = 200
 """Rounds of exchanges with random partners; what is left then looks for one among all records."""
 
+STEPS = 500
+"""So often, and once for each that is left then, a record looks for its best partner among all."""
+
 
 def without_impossible_pairs(
     columns: Sequence[Codes],
@@ -252,12 +255,11 @@ def without_impossible_pairs(
         alone[np.unique(seen, return_index=True)[1]] = True
         both = alone[bad.size :]
         never.exchange(out, column, bad[both], partners[both])
-    for row in never.broken(out).tolist() if moving else ():
-        for column in moving:
-            others = generator.permutation(out[0].size)
-            better = never.gains(out, column, np.full(others.size, row), others) > 0
-            if better.any():
-                never.exchange(out, column, np.array([row]), others[better][:1])
+    for _ in range(STEPS + never.broken(out).size if moving else 0):
+        bad = never.broken(out)
+        if not bad.size:
+            break
+        never.step(out, int(generator.choice(moving)), int(generator.choice(bad)), generator)
     return out
 
 
@@ -301,6 +303,19 @@ class _NeverTogether:
         good = self.gains(columns, column, rows, others) > 0
         rows, others, codes = rows[good], others[good], columns[column]
         codes[rows], codes[others] = codes[others], codes[rows]
+
+    def step(self, columns: Sequence[Codes], column: int, row: int, generator: np.random.Generator) -> None:
+        """Exchange a label of a record with that of the best of all others, even where that only moves the fault.
+
+        A head in the place of a child and a partner in that of a head cannot be cured by one exchange: the partner
+        belongs to a third record.
+        """
+        codes = columns[column]
+        others = generator.permutation(np.flatnonzero(codes != codes[row]))
+        gains = self.gains(columns, column, np.full(others.size, row), others)
+        if gains.size and gains.max() >= 0:
+            other = others[np.argmax(gains)]
+            codes[row], codes[other] = codes[other], codes[row]
 
     def _of(self, column: int) -> Iterator[tuple[Mask, int]]:
         """The tables of a column, with its levels first, and the number of the other column."""

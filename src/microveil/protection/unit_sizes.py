@@ -1,0 +1,111 @@
+"""Units of a size that hardly any other has: their last rows go to other units, before anything is protected.
+
+The ids of units are numbered anew, but how many rows a unit has is for everybody to see: the one patient of eight
+visits is found by it. So each size is one that enough units have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.intake.unit_rules import Units, dates_in_order
+from microveil.io.frames.dataframes import Frame
+from microveil.io.frames.reorder import with_columns_from, with_rows
+from microveil.release.release import Release
+
+MOST_MOVED = 0.05
+"""Share of the rows up to which they may change their unit: beyond that the sizes are what the table is about."""
+
+
+class Resized(NamedTuple):
+    """A table with units of common sizes, how many rows changed theirs, and where each row was, if some moved."""
+
+    table: Any
+    changed: int = 0
+    order: NDArray[np.intp] | None = None
+
+    def known_to(self, release: Release, original: Any) -> Release:
+        """A release of the table that knows what was done, and is compared with the `original` one."""
+        if not self.changed:
+            return release
+        said = f"rows that belong to another unit now, as too few units had as many rows as theirs: {self.changed}"
+        writer = release.writer.compared_with(original)
+        return replace(release, order=self.order, writer=writer, warnings=[*release.warnings, said])
+
+
+def with_common_sizes(frame: Frame, unit: str, place: str | None) -> Resized:
+    """The table with every unit of a size that enough others have.
+
+    A row that moves takes over everything that is the same in all rows of its new unit, and the place in it that its
+    date gives it, or the next. Where the rows of a unit stand together it stands with them: among those of its old unit
+    it would tell how many they were.
+
+    Args:
+        frame: the table.
+        unit: the column of the units.
+        place: the column that counts the rows of a unit, if there is one.
+    """
+    units = Units.of(frame, unit)
+    in_file = np.argsort(units.first)
+    moves = [(in_file[giver], in_file[taker]) for giver, taker in _moves(units.sizes[in_file])]
+    if not moves or len(moves) > MOST_MOVED * frame.count:
+        return Resized(frame.source)
+    of_file = np.arange(frame.count)
+    counted = of_file.astype(float) if place is None else frame.numbers(place)
+    by_place, source, sizes = units.by(counted), of_file.copy(), units.sizes.copy()
+    for giver, taker in moves:
+        sizes[giver] -= 1
+        source[by_place[units.starts[giver] + sizes[giver]]] = units.first[taker]
+    new = Units(units.of_rows[source], units.first)
+    date = dates_in_order(frame, units, place, [name for name in frame.times if not frame.missing(name)])
+    moved = np.where(source != of_file, frame.count, 0)  # behind the rows of the unit, unless a date says otherwise
+    day = np.zeros(frame.count) if date is None else frame.numbers(date)
+    places = new.places(np.lexsort((counted + moved, day, new.of_rows)))
+    own = [name for name in frame.names if name != place and units.is_constant(frame, name)]
+    taken = dict.fromkeys(own, (frame.source, source))
+    if place is not None:  # the cells come from a unit that has every place there is
+        of_largest = by_place[units.starts[np.argmax(units.sizes)] :]
+        taken[place] = (frame.source, of_largest[places.astype(np.intp)])
+    table, order = with_columns_from(frame.source, taken), None
+    if np.count_nonzero(np.diff(units.of_rows)) == units.first.size - 1:
+        in_order = np.array_equal(units.by(of_file.astype(float)), by_place)
+        order = np.lexsort((places if in_order else of_file, units.first[new.of_rows]))
+        table = with_rows(table, order)
+    return Resized(table, len(moves), order)
+
+
+def _moves(sizes: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """Pairs of units, one that gives its last row and one that takes it, so that enough units have every size.
+
+    `sizes` are those of the units as they stand in the file. Units of a rare size give what they have beyond the next
+    common one, or take what they lack. The other of a pair is the nearest unit of a common size, to which one more (or
+    less) is common, too; so that few rows change places. None if there are not enough units to spare.
+    """
+    counts = np.bincount(sizes)
+    common = np.flatnonzero(counts >= FEWEST_RECORDS)
+    rare = np.flatnonzero(counts[sizes] < FEWEST_RECORDS)
+    if not rare.size or not common.size:
+        return []
+    spare = np.where(counts >= FEWEST_RECORDS, counts - FEWEST_RECORDS, 0)
+    below = np.searchsorted(common, sizes[rare]) - 1
+    change = np.where(below < 0, common[0], common[below]) - sizes[rare]
+    free, moves = np.ones(sizes.size, dtype=bool), []
+    for one, rows in zip(np.repeat(rare, np.abs(change)), np.repeat(np.sign(change), np.abs(change)), strict=True):
+        other = _nearest(int(one), free & (spare[sizes] > 0) & np.isin(sizes - rows, common))
+        if other is None:
+            return []
+        free[other] = False
+        spare[sizes[other]] -= 1
+        moves.append((other, int(one)) if rows > 0 else (int(one), other))
+    return moves
+
+
+def _nearest(place: int, allowed: NDArray[np.bool_]) -> int | None:
+    """The place nearest to another at which something is allowed."""
+    places = np.flatnonzero(allowed)
+    return int(places[np.argmin(np.abs(places - place))]) if places.size else None
