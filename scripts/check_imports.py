@@ -40,6 +40,7 @@ ROOMS = [
     "workflow",
     "studies",
     "papers",
+    "app",
     "cli",
     "__init__",
     "__main__",

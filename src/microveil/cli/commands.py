@@ -5,6 +5,7 @@ What does the work is imported when a command runs: `microveil --help` needs non
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -195,6 +196,26 @@ def demo(
     from microveil.cli import protecting
 
     protecting.demo(folder)
+
+
+@app.command("app")
+def open_app(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A table to begin with.")] = None,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Where to listen; 0 for a free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    read_only_folder: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A folder of files that can be opened without uploading.")
+    ] = None,
+) -> None:
+    """Do the whole job in a browser: from a file to a release with its reports. Nothing leaves this machine.
+
+    The first line that is printed is the address to open. Ctrl-C ends the app, and what was opened in it is removed.
+    """
+    from microveil.app.server import serve
+    from microveil.cli.endings import Stopped
+
+    with suppress(Stopped):
+        serve(file, port, browser=not no_browser, folder=read_only_folder)
 
 
 @app.command()

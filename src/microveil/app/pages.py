@@ -1,0 +1,291 @@
+"""The pages: they show a case and take what is decided about it. Nothing is computed here."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import parse_qsl, quote
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from microveil.app import deeds
+from microveil.app.cases import STEPS, Case, Desk, Run
+from microveil.app.guard import REPORT_POLICY
+from microveil.app.words import LANGUAGES, language_of, translator
+from microveil.app.work import Workers
+from microveil.core.errors import MicroveilError
+
+HERE = Path(__file__).parent
+LARGEST_UPLOAD = 1_000_000_000
+"""Bytes; a larger file is opened where it lies: `microveil app FILE`, or --read-only-folder."""
+
+LARGEST_FORM = 2_000_000
+EXTENSIONS = (
+    *(".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".xlsx", ".sav", ".zsav", ".dta", ".xpt"),
+    ".sas7bdat",
+)
+"""As in `io.tables.FORMATS`, which takes long to load."""
+
+MOST_LISTED = 500
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Pages:
+    """The app behind the guard: its cases, those who work for it, and a page for each address."""
+
+    def __init__(self, desk: Desk, workers: Workers, folder: Path | None = None) -> None:
+        """`folder` has files that can be opened without being uploaded; nothing is written there."""
+        import jinja2
+
+        self.desk, self.workers, self.folder = desk, workers, folder
+        loader = jinja2.FileSystemLoader(HERE / "templates")
+        self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        self.templates.filters |= {"percent": _percent, "figure": lambda number: f"{number:.3g}"}
+        case, run = "/case/{case}", "/case/{case}/run/{run}"
+        routes = [
+            Route("/", self.start),
+            Route("/language/{language}", self.language, methods=["POST"]),
+            Route("/example", self.example, methods=["POST"]),
+            Route("/upload", self.upload, methods=["PUT"]),
+            Route("/open", self.open, methods=["POST"]),
+            Route(case, self.case_start),
+            Route(f"{case}/progress", self.progress),
+            Route(f"{case}/{{deed:str}}", self.step),
+            Route(f"{case}/{{deed:str}}", self.deed, methods=["POST"]),
+            Route(f"{run}/pictures.json", self.pictures),
+            Route(f"{run}/points.json", self.points),
+            Route(f"{run}/{{file}}", self.file),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ]
+        self.app = Starlette(routes=routes, exception_handlers={Exception: _fault, 404: _lost})
+
+    # --- Pages
+
+    async def start(self, request: Request) -> Response:
+        """What is open, and how to open more."""
+        threading.Thread(target=self._get_ready, daemon=True).start()
+        return self._page(request, "start", files=self._files(), extensions=EXTENSIONS, limit=LARGEST_UPLOAD)
+
+    def _get_ready(self) -> None:
+        """While somebody looks at the first page: what the others need."""
+        self.workers.warm()
+        import microveil.app.shown  # noqa: F401
+
+    async def case_start(self, request: Request) -> Response:
+        """The step at which a case is."""
+        case = self._case(request)
+        return RedirectResponse("/" if case is None else f"/case/{case.id}/{deeds.step_of(case)}", 303)
+
+    async def step(self, request: Request) -> Response:
+        """One of the five steps."""
+        from microveil.app import shown
+
+        case, step = self._case(request), request.path_params["deed"]
+        if case is None or step not in STEPS:
+            return await _lost(request, None)
+        ready = case.table is not None and (step not in ("compare", "release") or case.candidates)
+        if step != "data" and not ready and not case.busy:
+            return RedirectResponse(f"/case/{case.id}/{'data' if case.table is None else 'protect'}", 303)
+        notice, case.notice = case.notice, ""
+        content = {} if case.busy or case.table is None else shown.PAGES[step](case, request.query_params)
+        return self._page(request, step, case=case, notice=notice, steps=STEPS, **content)
+
+    async def deed(self, request: Request) -> Response:
+        """Do what a form says, and show what came of it."""
+        case, deed = self._case(request), request.path_params["deed"]
+        if case is None or deed not in deeds.DEEDS:
+            return await _lost(request, None)
+        form = await _form(request)
+        if form is None:
+            return PlainTextResponse("The form is too large.\n", 413)
+        go = deeds.step_of(case)
+        if deed == "close":
+            self.desk.close(case.id)
+            return RedirectResponse("/", 303)
+        if case.busy and deed != "cancel":
+            case.notice = "Something is still being worked on: wait for it, or cancel it."
+        elif deed != "cancel" and form.get("seen") != case.seen:
+            case.notice = "This was changed in another tab since you looked at it. Look again, then decide."
+            go = form.get("step", go)
+        else:
+            try:
+                go = deeds.DEEDS[deed](case, form, self.workers)
+            except MicroveilError as error:
+                case.notice, go = str(error), form.get("step", go)
+        return RedirectResponse(f"/case/{case.id}/{go if go in STEPS else 'data'}", 303)
+
+    # --- Opening files
+
+    async def example(self, request: Request) -> Response:
+        """The bundled survey."""
+        from microveil.catalogue import example_file
+
+        return self.opened(example_file())
+
+    async def open(self, request: Request) -> Response:
+        """A file of the folder, by its place in the list: no path comes from a page."""
+        form, files = await _form(request) or {}, self._files()
+        number = form.get("file", "")
+        if not number.isdecimal() or int(number) >= len(files):
+            return RedirectResponse("/", 303)
+        return self.opened(files[int(number)])
+
+    def opened(self, file: Path) -> Response:
+        """A case for a file of this machine."""
+        case = self.desk.open(file.name, file)
+        deeds.describe(case, self.workers)
+        return RedirectResponse(f"/case/{case.id}/data", 303)
+
+    async def upload(self, request: Request) -> Response:
+        """A file, as it comes, into a private file; what is too large is refused as soon as that is known."""
+        name = request.query_params.get("name", "")
+        if not name.lower().endswith(EXTENSIONS):
+            return _refused(f"Files of this kind cannot be read. Use one of {', '.join(EXTENSIONS)}.")
+        too_large = (
+            f"The file is larger than {LARGEST_UPLOAD / 1e9:g} GB. Open it where it lies: microveil app FILE, or "
+            "microveil app --read-only-folder FOLDER."
+        )
+        announced = request.headers.get("content-length", "0")
+        if not announced.isdecimal() or int(announced) > LARGEST_UPLOAD:
+            return _refused(too_large, 413)
+        case = self.desk.open(name)
+        size = 0
+        try:
+            with _private_file(case.source) as file:
+                async for part in request.stream():
+                    size += len(part)
+                    if size > LARGEST_UPLOAD:
+                        break
+                    file.write(part)
+        except BaseException as error:  # a page that was closed half-way, a full disk
+            self.desk.close(case.id)
+            if isinstance(error, OSError):
+                return _refused("The file cannot be kept: the disk may be full.", 507)
+            raise
+        if size == 0 or size > LARGEST_UPLOAD:
+            self.desk.close(case.id)
+            return _refused("The file is empty: check that it is the right one." if size == 0 else too_large, 413)
+        deeds.describe(case, self.workers)
+        return JSONResponse({"go": f"/case/{case.id}/data"})
+
+    # --- What pages ask for
+
+    async def progress(self, request: Request) -> Response:
+        """How far the work on a case is."""
+        case = self._case(request)
+        return JSONResponse({"over": True} if case is None or case.work is None else case.work.to_dict())
+
+    async def pictures(self, request: Request) -> Response:
+        """The pictures of a run."""
+        from microveil.app import told
+
+        _, run = self._run(request)
+        return JSONResponse([] if run is None else told.pictures(run))
+
+    async def points(self, request: Request) -> Response:
+        """Records before and after, for the scatter plot."""
+        _, run = self._run(request)
+        return JSONResponse({} if run is None else dict(run.result["points"]))
+
+    async def file(self, request: Request) -> Response:
+        """A file of a run, to be kept; or a report, to be looked at."""
+        from microveil.app import shown
+
+        case, run = self._run(request)
+        if case is None or run is None:
+            return await _lost(request, None)
+        wanted = request.path_params["file"]
+        if wanted == "everything.zip":
+            name = f"{Path(run.output).stem}.zip"
+            return Response(
+                shown.everything(run), media_type="application/zip", headers={"content-disposition": _kept_as(name)}
+            )
+        path = shown.files(run).get(wanted)
+        if path is None or not path.is_file():
+            return await _lost(request, None)
+        if "view" in request.query_params and path.suffix == ".html":
+            headers = {"content-security-policy": REPORT_POLICY}
+            return HTMLResponse(path.read_text(encoding="utf-8"), headers=headers)
+        return FileResponse(
+            path, media_type="application/octet-stream", headers={"content-disposition": _kept_as(path.name)}
+        )
+
+    async def language(self, request: Request) -> Response:
+        """Another language from here on."""
+        form = await _form(request) or {}
+        back = form.get("back", "/")
+        answer = RedirectResponse(back if back.startswith("/") and back[1:2] not in ("/", "\\") else "/", 303)
+        language = request.path_params["language"]
+        if language in LANGUAGES:
+            answer.set_cookie("microveil-language", language, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _page(self, request: Request, name: str, **content: Any) -> Response:
+        language = language_of(request.cookies.get("microveil-language"), request.headers.get("accept-language", ""))
+        known = {"_": translator(language), "language": language, "languages": LANGUAGES, "desk": self.desk}
+        text = self.templates.get_template(f"{name}.html.j2").render(
+            **known, page=name, path=request.url.path, **content
+        )
+        return HTMLResponse(text)
+
+    def _case(self, request: Request) -> Case | None:
+        return self.desk.cases.get(request.path_params["case"])
+
+    def _run(self, request: Request) -> tuple[Case | None, Run | None]:
+        case = self._case(request)
+        return case, None if case is None else case.runs.get(request.path_params["run"])
+
+    def _files(self) -> list[Path]:
+        """What can be opened in the folder, and in folders below it."""
+        if self.folder is None:
+            return []
+        found = (path for path in sorted(self.folder.rglob("*")) if path.suffix.lower() in EXTENSIONS)
+        inside = (path for path in found if path.is_file() and path.resolve().is_relative_to(self.folder.resolve()))
+        return [path for path, _ in zip(inside, range(MOST_LISTED), strict=False)]
+
+
+async def _form(request: Request) -> dict[str, str] | None:
+    """What was typed into a form; None if it is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_FORM:
+            return None
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _percent(share: float) -> str:
+    """0.0312 as 3.1 %."""
+    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
+def _private_file(path: Path) -> BinaryIO:
+    """A new file that only its owner can read."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def _kept_as(name: str) -> str:
+    return f"attachment; filename*=UTF-8''{quote(name)}"
+
+
+def _refused(sentence: str, code: int = 400) -> Response:
+    return JSONResponse({"failed": sentence}, code)
+
+
+async def _lost(request: Request, error: Exception | None) -> Response:
+    return PlainTextResponse("There is no such page. It may have been closed: go back to the start.\n", 404)
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """The message of an unforeseen error may quote data: only its kind and place are shown, and nothing is logged."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    return PlainTextResponse(f"internal fault: {type(error).__name__} at {where}; please report it\n", 500)
