@@ -6,7 +6,6 @@ a state that comes back brings its results with it.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
@@ -156,10 +155,7 @@ class Case:
         run = secrets.token_hex(8)
         folder = self.folder / run
         folder.mkdir(mode=0o700)
-        try:
-            os.link(self.source, folder / self.name)
-        except OSError:  # on another disk
-            (folder / self.name).symlink_to(self.source.resolve())
+        (folder / self.name).symlink_to(self.source.resolve())
         return run, folder
 
     def close(self) -> None:
@@ -183,12 +179,14 @@ class Desk:
         self.cases: dict[str, Case] = {}
 
     def open(self, name: str, source: Path | None = None) -> Case:
-        """A new case, for a file that lies on this machine, or for one that is going to be written to `source`."""
+        """A new case: for a file of this machine, which is read where it lies, or for one that is still to come."""
         key = secrets.token_hex(8)
         folder = self.folder / key
         folder.mkdir(mode=0o700)
         name = safe_name(name)
-        case = Case(key, name, source or folder / name, folder)
+        case = Case(key, name, folder / name, folder)
+        if source is not None:
+            case.source.symlink_to(source.resolve())
         self.cases[key] = case
         return case
 

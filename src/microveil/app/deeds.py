@@ -24,7 +24,7 @@ def describe(case: Case, workers: Workers) -> None:
     from microveil.app.cases import reading_key
 
     reading = dict(case.choices.reading)
-    task = {"task": "describe", "source": str(case.source.resolve()), "reading": reading}
+    task = {"task": "describe", "source": case.name, "reading": reading}
     case.work = workers.begin(
         "Reading the file", task, case.folder, lambda found: case.described.update({reading_key(reading): found})
     )
@@ -106,7 +106,7 @@ def advise(case: Case, workers: Workers) -> None:
     options = {**case.choices.options(_table(case)), **rules_option(case.choices)}
     task = {
         "task": "recommend",
-        "source": str(case.source.resolve()),
+        "source": case.name,
         "reading": dict(case.choices.reading),
         "options": options,
     }

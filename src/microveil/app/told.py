@@ -16,7 +16,10 @@ from microveil.studies.recommend import LIMIT
 GREEN, AMBER = LIMIT["worst_attack"], 0.1
 """What the worst attack may gain over chance for a green light (the limit of `recommend`), and for a yellow one."""
 
-PICTURES = ("histograms", "correlations", "group_means", "two_way", "losses")
+STORY = 330
+"""Signs of the story of an attack."""
+
+PICTURES = ("histograms", "correlations", "group_means", "two_way")
 REPORT, PUBLIC, RECIPE, RULES, POLICY = (
     "report-internal.html",
     "report-public.html",
@@ -33,17 +36,30 @@ def light(run: Run) -> dict[str, Any]:
         return {"colour": "none", "attacks": [], "gain": None}
     worst = attacks[0]
     details = measure_details(worst["measure"])
-    colour = "green" if worst["gain"] <= GREEN else "amber" if worst["gain"] <= AMBER else "red"
+    luck = worst["low"] <= worst["chance"]
+    most = AMBER if luck else GREEN  # what cannot be told from luck is no finding, unless it would be a grave one
+    colour = "green" if worst["gain"] <= most else "amber" if worst["gain"] <= AMBER else "red"
     return {
         "colour": colour,
         "gain": worst["gain"],
         "attack": worst["measure"].replace("_", " "),
         "meaning": run.figures["measures"].get(worst["measure"], {}).get("meaning") or details["summary"],
-        "story": details["story"].split("\n\n")[0],
-        "luck": worst["low"] <= worst["chance"],
+        "story": _story(details["story"]),
+        "luck": luck,
         **{name: worst[name] for name in ("value", "low", "high", "chance")},
         "attacks": [{**attack, "meaning": measure_details(attack["measure"])["summary"]} for attack in attacks],
     }
+
+
+def _story(text: str) -> str:
+    """What an attack does, in some sentences: from the paragraph after the first, which names its paper."""
+    parts = [part for part in text.split("\n\n") if part.strip()] or [""]
+    told = ""
+    for sentence in " ".join(parts[min(1, len(parts) - 1)].split()).split(". "):
+        if told and (len(told) + len(sentence) > STORY or sentence.endswith(":")):
+            break
+        told += f"{sentence.rstrip('.')}. "
+    return told.strip()
 
 
 def usefulness(run: Run) -> dict[str, float]:

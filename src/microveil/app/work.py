@@ -69,11 +69,12 @@ class Workers:
         self._ready: subprocess.Popen[str] | None = None
         self._all: list[subprocess.Popen[str]] = []
         self._guard = threading.Lock()
+        self._stopped = False
 
     def warm(self) -> None:
         """Have one ready."""
         with self._guard:
-            if self._ready is None or self._ready.poll() is not None:
+            if not self._stopped and (self._ready is None or self._ready.poll() is not None):
                 self._ready = self._start()
 
     def begin(self, title: str, task: Mapping[str, Any], folder: Path, then: Then) -> Work:
@@ -95,8 +96,10 @@ class Workers:
 
     def stop(self) -> None:
         """End all of them."""
-        for process in self._all:
-            _kill(process)
+        with self._guard:
+            self._stopped = True
+            for process in self._all:
+                _kill(process)
 
     def _start(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -138,12 +141,15 @@ class Workers:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    if process.poll() is not None:  # its number may be another's by now; it has ended its own on its way out
-        return
-    with suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    with suppress(OSError, subprocess.TimeoutExpired):
-        process.wait(5)
+    if process.poll() is None:  # else its number may be another's by now; it has ended its own on its way out
+        with suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        with suppress(OSError, subprocess.TimeoutExpired):
+            process.wait(5)
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError, ValueError):
+                pipe.close()

@@ -1,0 +1,182 @@
+"""From a file to a release through the pages, without a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import run as typed
+from visitor import Visitor
+
+from microveil.app import told
+from microveil.app.forms import STRENGTHS, controls
+from microveil.app.forms import typed as from_form
+from microveil.core.errors import ParameterError
+from microveil.methods import METHODS
+
+NEED_MORE = ("recode", "correct", "synthetic_addition")
+"""Methods that need columns or another table before they do anything."""
+
+
+def wages(rows: int = 90) -> bytes:
+    rng = np.random.default_rng(3)
+    hours = rng.integers(10, 40, rows)
+    pay = np.round(hours * rng.lognormal(3, 0.3, rows), 2)
+    lines = [
+        f"P-{k:04d},{rng.choice(['n', 's'])},{h},{p},{h + p:.2f}"
+        for k, (h, p) in enumerate(zip(hours, pay, strict=True))
+    ]
+    return "\n".join(["person_id,<b>side</b>,hours,pay,both", *lines, ""]).encode()
+
+
+def made(visitor: Visitor, case: Any) -> tuple[str, str, Path]:
+    """The printed Python, the printed command, and the released file."""
+    run = case.runs[case.choices.chosen]
+    return told.said_in_python(case, run), told.said_to_the_shell(case, run), run.folder / run.output
+
+
+@pytest.mark.slow
+def test_from_upload_to_the_same_bytes(
+    visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    visitor.send("wages & more.csv", wages())
+    visitor.wait()
+    case = visitor.case
+    page = visitor.page("data")
+    assert "&lt;b&gt;side&lt;/b&gt;" in page
+    assert "<b>side" not in page, "labels are text, never markup"
+    assert "person_id" in page
+    columns = {f"kind__{n}": c["kind"] for n, c in enumerate(case.table["columns"])}
+    rules = {f"rule__{key}": "on" for key in told.rule_sentences(case.table["dictionary"]) if key.startswith("sums")}
+    assert rules, "a sum is found"
+    roles = {"role__0": "drop", "role__1": "keep", **{f"role__{n}": "protect" for n in (2, 3, 4)}}
+    assert visitor.do("columns", rules="on", next="1", **columns, **roles, **rules) == "protect"
+    assert visitor.do("protect", action="choose", method="noise") == "protect"
+    assert "noise sd ratio" in visitor.page("protect")
+    where = visitor.do("protect", action="run", method="noise", seed="7", param__noise_sd_ratio="0.4")
+    assert where == "compare"
+    assert "/progress" in visitor.page("compare"), "the first thing to see is that it has begun"
+    visitor.wait()
+    assert case.work is not None
+    assert case.work.failed == ""
+    page = visitor.page("compare")
+    assert "noise sd ratio 0.4" in page
+    in_python, in_shell, file = made(visitor, case)
+    assert "noise_sd_ratio" in in_python
+    assert stat_is_private(case.folder)
+    (tmp_path / case.name).write_bytes(wages())
+    rules_file = file.parent / told.RULES
+    if case.choices.rules_off:
+        (tmp_path / told.RULES).write_bytes(rules_file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    exec(in_python, {})
+    released = tmp_path / file.name
+    assert released.read_bytes() == file.read_bytes()
+    released.unlink()
+    assert typed(capsys, *shlex.split(in_shell)[1:], "--quiet")[0] == 0
+    assert released.read_bytes() == file.read_bytes()
+    answer = visitor.http.get(f"/case/{case.id}/run/{case.choices.chosen}/{file.name}")
+    assert answer.content == file.read_bytes()
+    report = visitor.http.get(f"/case/{case.id}/run/{case.choices.chosen}/report-public.html?view")
+    assert "sandbox" in report.headers["content-security-policy"]
+    undo_and_redo(visitor, case)
+
+
+def stat_is_private(folder: Path) -> bool:
+    """Can nobody else look into any file below?"""
+    return all(path.stat().st_mode & 0o077 == 0 for path in [folder, *folder.iterdir()] if path.is_dir())
+
+
+def undo_and_redo(visitor: Visitor, case: Any) -> None:
+    """Every decision is taken back, one by one, and made again."""
+    states = [choices for _, choices in case.history]
+    assert len(states) >= 5
+    for state in reversed(states[:-1]):
+        visitor.do("undo")
+        assert case.choices == state
+    assert case.candidates == []
+    for state in states[1:]:
+        visitor.do("redo")
+        assert case.choices == state
+    assert len(case.candidates) == 1
+
+
+def test_a_page_that_is_older_than_the_case_changes_nothing(visitor: Visitor) -> None:
+    visitor.send("a.csv", wages())
+    visitor.do("cancel")
+    visitor.do("protect", action="choose", method="noise")
+    visitor.do("protect", seen="0-0", action="choose", method="veil")
+    assert visitor.case.choices.method == "noise"
+    assert "another tab" in visitor.page("data")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("a.xlsx", b"no workbook", "a.xlsx"),
+        ("a.parquet", b"PAR1 no", "a.parquet"),
+        ("a.csv", b"1.5,2.5\n3,4\n5,6\n", "numbers"),
+    ],
+)
+def test_bad_files_get_a_sentence_and_two_cases_stay_apart(
+    visitor: Visitor, name: str, content: bytes, word: str
+) -> None:
+    visitor.send("planted.csv", b"x,secret_9137\n" + b"planted_4711,2\n" * 3)
+    first = visitor.case
+    visitor.wait()
+    visitor.send(name, content)
+    visitor.wait()
+    page = visitor.page("data")
+    assert word in page
+    assert str(visitor.case.folder) not in page
+    assert "planted_4711" not in page
+    assert "could not be read" in page
+    assert first.id != visitor.case.id
+
+
+def test_a_worker_that_dies_is_a_message_and_cancelling_too(visitor: Visitor) -> None:
+    visitor.send("a.csv", wages())
+    visitor.wait()
+    for end, word in (("kill", "ended unexpectedly"), ("cancel", "cancelled")):
+        visitor.do("protect", action="run", method="veil")
+        work = visitor.case.work
+        assert work is not None
+        if end == "kill":
+            process = work.process
+            assert process is not None
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        else:
+            visitor.do("cancel")
+        visitor.wait(20)
+        assert word in visitor.page("protect")
+        assert visitor.case.candidates == []
+        time.sleep(0.05)
+    assert visitor.http.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_form_from_its_declaration(method: str) -> None:
+    strength, others = controls(method, {})
+    every = [*([strength] if strength else []), *others]
+    assert all(control.help for control in every)
+    assert (strength is not None) == (method in STRENGTHS)
+    if method not in NEED_MORE:
+        assert from_form(method, {f"param:{c.name}": c.value for c in every if not c.perturb}) == {}
+
+
+def test_a_form_is_checked_as_protect_checks() -> None:
+    assert from_form("pca", {"param:perturb": "noise", "param:noise_sd_ratio": "0.3", "param:rank_window": "9"}) == {
+        "perturb": "noise",
+        "noise_sd_ratio": 0.3,
+    }
+    with pytest.raises(ParameterError, match="window"):
+        from_form("veil", {"param:window": "1"})
