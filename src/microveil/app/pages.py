@@ -48,7 +48,7 @@ class Pages:
         self.desk, self.workers, self.folder = desk, workers, folder
         loader = jinja2.FileSystemLoader(HERE / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        self.templates.filters |= {"percent": _percent, "figure": lambda number: f"{number:.3g}"}
+        self.templates.filters |= {"percent": _percent, "figure": "{:.3g}".format, "code": "{:g}".format}
         case, run = "/case/{case}", "/case/{case}/run/{run}"
         routes = [
             Route("/", self.start),

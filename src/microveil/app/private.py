@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from microveil.storage.disk_columns import temporary_folder
+from microveil.core.errors import FileError
 
 PREFIX, LOCK = "microveil-app-", "lock"
 
@@ -20,7 +20,10 @@ PREFIX, LOCK = "microveil-app-", "lock"
 @contextmanager
 def private_folder() -> Iterator[Path]:
     """A folder that nobody else can look into; what earlier runs left behind is removed first."""
-    place = temporary_folder(None)
+    # As `temporary_folder` has it, whose room takes long to load.
+    place = Path(os.environ.get("MICROVEIL_TEMPORARY", "").strip() or tempfile.gettempdir())
+    if not place.is_dir():
+        raise FileError(f"MICROVEIL_TEMPORARY: there is no folder '{place}'", "create it, or unset it")
     for left in place.glob(f"{PREFIX}*"):
         _sweep(left)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))  # mkdtemp lets only its owner in

@@ -105,6 +105,10 @@ async function draw(place, spec) {
     expr: vegaInterpreter.expressionInterpreter, renderer: "svg", container: place, hover: true,
   });
   await view.runAsync();
+  // The figure says what it shows; its parts are nothing to read out one by one.
+  for (const part of place.querySelectorAll("svg, svg *"))
+    for (const name of ["role", "aria-label", "aria-roledescription"]) part.removeAttribute(name);
+  place.querySelector("svg").setAttribute("aria-hidden", "true");
 }
 
 async function pictures() {
