@@ -115,7 +115,7 @@ def test_from_file_to_release(
     page.wait_for_selector("#pictures[data-drawn]")
     page.wait_for_selector("figure svg")
     check_accessible(page)
-    assert page.inner_text(".risk .lamp") in ("Low risk", "Some risk", "High risk")
+    assert page.inner_text(".risk .lamp") in ("Low risk", "Raised risk", "High risk")
     page.click("button[value=release]")
     page.wait_for_selector("#in-python")
     check_accessible(page)

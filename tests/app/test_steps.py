@@ -173,3 +173,32 @@ def test_a_form_is_checked_as_protect_checks() -> None:
     }
     with pytest.raises(ParameterError, match="window"):
         from_form("veil", {"param:window": "1"})
+
+
+@pytest.mark.slow
+def test_a_table_with_small_cells_hidden(
+    visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(5)
+    rows = [
+        f"{rng.choice(list('abc'), p=[0.6, 0.3, 0.1])},{rng.choice(list('xyz'), p=[0.6, 0.3, 0.1])},{k}"
+        for k in range(80)
+    ]
+    content = "\n".join(["side,size,pay", *rows, ""]).encode()
+    visitor.send("cells.csv", content)
+    visitor.wait()
+    assert "/table" in visitor.page("data")
+    assert visitor.do("table", down="side", across="size", least="4") == "table"
+    visitor.wait()
+    case = visitor.case
+    assert case.work is not None
+    assert case.work.failed == ""
+    page = visitor.page("table")
+    assert 'class="hole primary"' in page
+    assert "between" in page
+    made = (case.folder / "table.csv").read_bytes()
+    assert visitor.http.get(f"/case/{case.id}/table.csv").content == made
+    (tmp_path / "cells.csv").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    assert typed(capsys, *shlex.split(told.table_to_the_shell(case))[1:], "--quiet")[0] == 0
+    assert (tmp_path / "table.csv").read_bytes() == made

@@ -22,6 +22,7 @@ ROLES = ("protect", "keep", "public", "strata", "weight", "unit", "drop")
 """What can become of a column; by default it is protected, or left out if it names or numbers the records."""
 
 STEPS = ("data", "columns", "protect", "compare", "release")
+PLACES = (*STEPS, "table")
 SEED_BITS = 48
 
 _ODD = re.compile(r"[^\w .()+=@-]|[\x00-\x1f]", re.UNICODE)
@@ -94,6 +95,9 @@ class Case:
     """What was found in the file, by how it was read."""
 
     advice: dict[str, Any] | None = None
+    grid: dict[str, Any] | None = None
+    """The table that was made of it last."""
+
     runs: dict[str, Run] = field(default_factory=dict)
     work: Work | None = None
     notice: str = ""

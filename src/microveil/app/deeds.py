@@ -203,6 +203,27 @@ def release(case: Case, form: Form, workers: Workers) -> str:
     return "release"
 
 
+def make_table(case: Case, form: Form, workers: Workers) -> str:
+    """Count the records, or add up a column, by one or two others; hide small cells, and attack what is left."""
+    names, least = _table(case)["names"], form.get("least", "").strip()
+    dimensions = list(dict.fromkeys(form[one] for one in ("down", "across") if form.get(one) in names))
+    value = form.get("value") if form.get("value") in names else None
+    if not dimensions or not least.isdecimal():
+        raise ParameterError("table: it needs a column, and a whole number of records", "choose them")
+    few = {"min_count": float(least)} if value is None else {"contributors": "rows", "min_contributors": int(least)}
+    options = {"dimensions": dimensions, "value": value, **few}
+    task = {"task": "table", "source": case.name, "options": options, "fill": form.get("holes") == "fill"}
+    task |= {"seed": case.choices.seed, "output": "table.csv", "report": "table-report.html"}
+
+    def done(found: dict[str, Any]) -> None:
+        twin = json.loads((case.folder / "table-report.json").read_text(encoding="utf-8"))
+        case.grid = {**found, "grid": twin["grid"], "asked": task}
+
+    (case.folder / "table.csv").unlink(missing_ok=True)
+    case.work = workers.begin("Making the table", task, case.folder, done)
+    return "table"
+
+
 def _table(case: Case) -> dict[str, Any]:
     if case.table is None:
         raise ParameterError("the file has not been read yet", "go back to the first step")
@@ -236,6 +257,7 @@ DEEDS: dict[str, Callable[[Case, Form, Workers], str]] = {
     "advice": take_advice,
     "compare": compare,
     "release": release,
+    "table": make_table,
     "undo": undo,
     "redo": redo,
     "cancel": cancel,

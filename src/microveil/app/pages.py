@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from microveil.app import deeds
-from microveil.app.cases import STEPS, Case, Desk, Run
+from microveil.app.cases import PLACES, STEPS, Case, Desk, Run
 from microveil.app.guard import REPORT_POLICY
 from microveil.app.words import LANGUAGES, language_of, translator
 from microveil.app.work import Workers
@@ -48,7 +48,12 @@ class Pages:
         self.desk, self.workers, self.folder = desk, workers, folder
         loader = jinja2.FileSystemLoader(HERE / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        self.templates.filters |= {"percent": _percent, "figure": "{:.3g}".format, "code": "{:g}".format}
+        self.templates.filters |= {
+            "percent": _percent,
+            "figure": "{:.3g}".format,
+            "code": "{:g}".format,
+            "bound": _bound,
+        }
         case, run = "/case/{case}", "/case/{case}/run/{run}"
         routes = [
             Route("/", self.start),
@@ -58,6 +63,7 @@ class Pages:
             Route("/open", self.open, methods=["POST"]),
             Route(case, self.case_start),
             Route(f"{case}/progress", self.progress),
+            Route(f"{case}/table.csv", self.table),
             Route(f"{case}/{{deed:str}}", self.step),
             Route(f"{case}/{{deed:str}}", self.deed, methods=["POST"]),
             Route(f"{run}/pictures.json", self.pictures),
@@ -89,7 +95,7 @@ class Pages:
         from microveil.app import shown
 
         case, step = self._case(request), request.path_params["deed"]
-        if case is None or step not in STEPS:
+        if case is None or step not in PLACES:
             return await _lost(request, None)
         ready = case.table is not None and (step not in ("compare", "release") or case.candidates)
         if step != "data" and not ready and not case.busy:
@@ -120,7 +126,7 @@ class Pages:
                 go = deeds.DEEDS[deed](case, form, self.workers)
             except MicroveilError as error:
                 case.notice, go = str(error), form.get("step", go)
-        return RedirectResponse(f"/case/{case.id}/{go if go in STEPS else 'data'}", 303)
+        return RedirectResponse(f"/case/{case.id}/{go if go in PLACES else 'data'}", 303)
 
     # --- Opening files
 
@@ -218,6 +224,13 @@ class Pages:
             path, media_type="application/octet-stream", headers={"content-disposition": _kept_as(path.name)}
         )
 
+    async def table(self, request: Request) -> Response:
+        """The table that was made last."""
+        case = self._case(request)
+        if case is None or not (case.folder / "table.csv").is_file():
+            return await _lost(request, None)
+        return FileResponse(case.folder / "table.csv", headers={"content-disposition": _kept_as("table.csv")})
+
     async def language(self, request: Request) -> Response:
         """Another language from here on."""
         form = await _form(request) or {}
@@ -260,6 +273,11 @@ async def _form(request: Request) -> dict[str, str] | None:
         if len(body) > LARGEST_FORM:
             return None
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _bound(end: Any) -> str:
+    """An end of an interval; there may be none."""
+    return "∞" if isinstance(end, str) or end is None else f"{end:,.6g}"
 
 
 def _percent(share: float) -> str:

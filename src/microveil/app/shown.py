@@ -13,7 +13,7 @@ from microveil.app.cases import ROLES, Case, Run
 from microveil.app.deeds import default_role
 from microveil.app.forms import controls
 from microveil.catalogue import method_details, methods
-from microveil.intake.kinds import KINDS
+from microveil.intake.kinds import KINDS, LABELS, NUMBERS
 
 Query = Mapping[str, str]
 
@@ -99,12 +99,26 @@ def release(case: Case, query: Query) -> dict[str, Any]:
     }
 
 
+def table(case: Case, query: Query) -> dict[str, Any]:
+    """The table that was made last, as a grid; and what it takes to make one."""
+    found, described = case.grid, case.table or {}
+    labels = [c["name"] for c in described["columns"] if c["kind"] in LABELS]
+    numbers = [c["name"] for c in described["columns"] if c["kind"] in NUMBERS]
+    said = (
+        {}
+        if found is None
+        else {"command": told.table_to_the_shell(case), "made": (case.folder / "table.csv").is_file()}
+    )
+    return {"labels": labels, "numbers": numbers, "found": found, **said}
+
+
 PAGES: dict[str, Callable[[Case, Query], dict[str, Any]]] = {
     "data": data,
     "columns": columns,
     "protect": protect,
     "compare": compare,
     "release": release,
+    "table": table,
 }
 
 

@@ -13,7 +13,7 @@ from microveil.report import plots
 from microveil.report.command_line import protect_words
 from microveil.studies.recommend import LIMIT
 
-GREEN, AMBER = LIMIT["worst_attack"], 0.1
+GREEN, AMBER = LIMIT["worst_attack"], 0.2
 """What the worst attack may gain over chance for a green light (the limit of `recommend`), and for a yellow one."""
 
 STORY = 330
@@ -36,16 +36,14 @@ def light(run: Run) -> dict[str, Any]:
         return {"colour": "none", "attacks": [], "gain": None}
     worst = attacks[0]
     details = measure_details(worst["measure"])
-    luck = worst["low"] <= worst["chance"]
-    most = AMBER if luck else GREEN  # what cannot be told from luck is no finding, unless it would be a grave one
-    colour = "green" if worst["gain"] <= most else "amber" if worst["gain"] <= AMBER else "red"
+    colour = "green" if worst["gain"] <= GREEN else "amber" if worst["gain"] <= AMBER else "red"
     return {
         "colour": colour,
         "gain": worst["gain"],
         "attack": worst["measure"].replace("_", " "),
         "meaning": run.figures["measures"].get(worst["measure"], {}).get("meaning") or details["summary"],
         "story": _story(details["story"]),
-        "luck": luck,
+        "luck": worst["low"] <= worst["chance"],
         **{name: worst[name] for name in ("value", "low", "high", "chance")},
         "attacks": [{**attack, "meaning": measure_details(attack["measure"])["summary"]} for attack in attacks],
     }
@@ -147,6 +145,19 @@ def said_to_the_shell(case: Case, run: Run) -> str:
     reading = ReadOptions(**choices.reading).words
     policy = ["--policy", POLICY] if choices.limit is not None else []
     return shlex.join([*words, *reading, *policy, "--seed", str(choices.seed)])
+
+
+def table_to_the_shell(case: Case) -> str:
+    """The command that makes the same table."""
+    asked = (case.grid or {})["asked"]
+    words = ["microveil", "table", "fill" if asked["fill"] else "suppress", case.name, "-o", asked["output"]]
+    for name, value in asked["options"].items():
+        if value is not None:
+            text = (
+                ",".join(value) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
+            )
+            words += [f"--{name.replace('_', '-')}", text]
+    return shlex.join([*words, *(["--seed", str(asked["seed"])] if asked["fill"] else [])])
 
 
 def _said(case: Case, run: Run) -> dict[str, Any]:

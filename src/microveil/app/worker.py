@@ -118,10 +118,27 @@ def recommend(task: Task, tell: Tell) -> dict[str, Any]:
     return {name: advice[name] for name in ("method", "label", "parameters", "reasons", "runners_up")}
 
 
+def table(task: Task, tell: Tell) -> dict[str, Any]:
+    """A table of counts or amounts with cells hidden, or with decimals in their place; and what an intruder derives."""
+    from microveil.tables import workflow
+
+    shared = {**task["options"], "source": Path(task["source"])}
+    seed = {"seed": task["seed"]} if task["fill"] else {}
+    output = {**shared, **seed, "output": Path(task["output"]), "overwrite": True}
+    if task["fill"]:
+        made = workflow.fill_file(workflow.FillOptions.checked(output), tell)
+    else:
+        made = workflow.suppress_file(workflow.SuppressOptions.checked(output), tell)
+    report = {"report": Path(task["report"]), "overwrite": True}
+    audited = workflow.audit_file(workflow.AuditOptions.checked({**shared, **report}), tell)
+    return {"figures": {**made.figures, **audited.figures}, "failures": [made.failure, audited.failure]}
+
+
 TASKS: Mapping[str, Callable[[Task, Tell], dict[str, Any]]] = {
     "describe": describe,
     "protect": protect,
     "recommend": recommend,
+    "table": table,
 }
 
 
