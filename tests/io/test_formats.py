@@ -6,6 +6,7 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import openpyxl
@@ -533,3 +534,12 @@ def test_every_extension_is_in_the_docs():
     text = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
     for extension in EXTENSIONS:
         assert re.search(rf"`{re.escape(extension)}`", text), extension
+
+
+def test_the_same_table_gives_the_same_workbook_whenever_it_is_written(tmp_path: Path) -> None:
+    for name in ("one.xlsx", "two.xlsx"):
+        write_table(pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]}), tmp_path / name, FileFormat("excel", ".xlsx"))
+    assert (tmp_path / "one.xlsx").read_bytes() == (tmp_path / "two.xlsx").read_bytes()
+    with ZipFile(tmp_path / "one.xlsx") as book:
+        assert {part.date_time for part in book.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert b"1980-01-01" in book.read("docProps/core.xml")

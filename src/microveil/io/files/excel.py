@@ -7,7 +7,9 @@ file. A column with cells of several kinds is text for the methods, and comes ba
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, NamedTuple
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 from microveil.core.errors import DataError, FileError, did_you_mean
 from microveil.core.late import pl
@@ -47,6 +49,9 @@ from microveil.io.locations import Sheet
 from microveil.storage.atomic import shown
 
 EXTRA: Final = "excel"
+DAWN: Final = dt.datetime(1980, 1, 1)
+"""When workbooks say that they were made, so that the same table gives the same bytes."""
+
 ROWS: Final = 1_048_575
 """Rows that a sheet can hold below its names."""
 
@@ -129,6 +134,7 @@ class Excel(Format):
         needs("openpyxl", EXTRA, shown_as)
         from openpyxl import Workbook
         from openpyxl.cell import WriteOnlyCell
+        from openpyxl.writer.excel import ExcelWriter
 
         book = Workbook(write_only=True)
         sheet = book.create_sheet(source_format.sheet)
@@ -149,8 +155,9 @@ class Excel(Format):
         sheet.append([_literal(sheet, kept.heading) for kept in known])
         for row in zip(*columns, strict=True):
             sheet.append([cell(value, form) for value, form in zip(row, formats, strict=True)])
-        with path.open("wb") as file:
-            book.save(file)
+        book.properties.created = book.properties.modified = DAWN
+        with _Timeless(path, "w", ZIP_DEFLATED) as archive:
+            ExcelWriter(book, archive).save()  # closes it
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """A sheet has room for a million rows."""
@@ -158,6 +165,21 @@ class Excel(Format):
         if frame.height > ROWS or frame.width > COLUMNS:
             problem = f"{shown(path)} cannot hold {frame.height:,} rows of {frame.width:,} columns"
             raise FileError(problem, f"a sheet has {ROWS:,} rows and {COLUMNS:,} columns; write a .parquet file")
+
+
+class _Timeless(ZipFile):
+    """An archive that does not note when its parts were made."""
+
+    def writestr(self, zinfo_or_arcname: Any, data: Any, *_: Any, **__: Any) -> None:
+        """A part from memory."""
+        super().writestr(ZipInfo(str(zinfo_or_arcname)), data, ZIP_DEFLATED)
+
+    def write(self, filename: Any, arcname: Any = None, *_: Any, **__: Any) -> None:
+        """A part from a file."""
+        part = ZipInfo(str(arcname))
+        part.compress_type, part.file_size = ZIP_DEFLATED, Path(filename).stat().st_size
+        with Path(filename).open("rb") as source, self.open(part, "w") as target:
+            shutil.copyfileobj(source, target)
 
 
 def check_sheet(place: Sheet) -> None:
