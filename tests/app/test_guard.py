@@ -216,3 +216,24 @@ def test_a_folder_in_use_is_not_swept(tmp_path: Path, monkeypatch: pytest.Monkey
             assert second != first
         assert not second.exists()
     assert not first.exists()
+
+
+def test_files_of_a_folder_are_opened_by_their_number_and_links_out_of_it_are_not(tmp_path: Path, pages: Pages) -> None:
+    folder, outside = tmp_path / "shown", tmp_path / "outside.csv"
+    folder.mkdir()
+    outside.write_bytes(CSV)
+    (folder / "in.csv").write_bytes(CSV)
+    (folder / "out.csv").symlink_to(outside)
+    (folder / "notes.md").write_text("no table")
+    pages.folder = folder
+    visitor = Visitor(pages, Keys())
+    assert "in.csv" in visitor.http.get("/").text
+    assert "out.csv" not in visitor.http.get("/").text
+    for wrong in ("1", "-1", "../outside.csv", ""):
+        visitor.http.post("/open", data={"file": wrong}, headers=OURS)
+    assert pages.desk.cases == {}
+    visitor.http.post("/open", data={"file": "0"}, headers=OURS)
+    assert visitor.case.source.resolve() == folder / "in.csv"
+    visitor.http.post(f"/case/{visitor.case.id}/close", headers=OURS)
+    assert (folder / "in.csv").read_bytes() == CSV, "what is closed is forgotten, and the file stays"
+    assert list(pages.desk.folder.iterdir()) == []

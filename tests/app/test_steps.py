@@ -6,7 +6,6 @@ import contextlib
 import os
 import shlex
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +70,9 @@ def test_from_upload_to_the_same_bytes(
     in_python, in_shell, file = made(visitor, case)
     assert "noise_sd_ratio" in in_python
     assert stat_is_private(case.folder)
+    recipe = (file.parent / told.RECIPE).read_text(encoding="utf-8")
+    assert f'path = "{case.name}"' in recipe, "its paths are those that its owner knows"
+    assert str(tmp_path) not in recipe
     (tmp_path / case.name).write_bytes(wages())
     rules_file = file.parent / told.RULES
     if case.choices.rules_off:
@@ -151,8 +153,8 @@ def test_a_worker_that_dies_is_a_message_and_cancelling_too(visitor: Visitor) ->
             visitor.do("cancel")
         visitor.wait(20)
         assert word in visitor.page("protect")
+        assert word not in visitor.page("protect"), "it is said once"
         assert visitor.case.candidates == []
-        time.sleep(0.05)
     assert visitor.http.get("/").status_code == 200
 
 

@@ -101,6 +101,8 @@ class Pages:
         if step != "data" and not ready and not case.busy:
             return RedirectResponse(f"/case/{case.id}/{'data' if case.table is None else 'protect'}", 303)
         notice, case.notice = case.notice, ""
+        if case.work is not None and case.work.failed and case.table is not None:  # told once; the table is there still
+            notice, case.work = case.work.failed, None
         content = {} if case.busy or case.table is None else shown.PAGES[step](case, request.query_params)
         return self._page(request, step, case=case, notice=notice, steps=STEPS, **content)
 

@@ -200,7 +200,7 @@ def demo(
 
 @app.command("app")
 def open_app(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A table to begin with.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A table to begin with.")] = None,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Where to listen; 0 for a free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     read_only_folder: Annotated[
