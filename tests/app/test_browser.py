@@ -73,8 +73,10 @@ def page(browser: Any, address: str) -> Iterator[Any]:
 def check_accessible(page: Any) -> None:
     """axe-core finds nothing serious; it is let in past the policy of the page by the driver alone."""
     page.evaluate(AXE.read_text(encoding="utf-8") + "\n;0")
-    found = page.evaluate("async () => (await axe.run()).violations.map(v => [v.id, v.impact, v.nodes[0].html])")
-    assert [one for one in found if one[1] in ("serious", "critical")] == []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found = page.evaluate("async () => (await axe.run()).violations.map(v => [v.id, v.impact, v.nodes[0].html])")
+        assert [one for one in found if one[1] in ("serious", "critical")] == []
 
 
 def messy(folder: Path) -> Path:
@@ -133,6 +135,11 @@ def test_from_file_to_release(
     page.click("text=Undo")
     assert page.locator(".candidates, #protect").count() == 1
     page.click("text=Redo")
+    if make is survey:
+        page.goto(page.url.rpartition("/")[0] + "/table")
+        page.click("button.main")
+        page.wait_for_selector(".hole", timeout=60_000)
+        check_accessible(page)
     assert page.said == []
 
 

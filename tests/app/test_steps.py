@@ -187,7 +187,7 @@ def test_a_table_with_small_cells_hidden(
         for k in range(80)
     ]
     content = "\n".join(["side,size,pay", *rows, ""]).encode()
-    visitor.send("cells.csv", content)
+    visitor.send("table.csv", content)
     visitor.wait()
     assert "/table" in visitor.page("data")
     assert visitor.do("table", down="side", across="size", least="4") == "table"
@@ -198,9 +198,10 @@ def test_a_table_with_small_cells_hidden(
     page = visitor.page("table")
     assert 'class="hole primary"' in page
     assert "between" in page
-    made = (case.folder / "table.csv").read_bytes()
+    assert case.grid is not None
+    made = case.grid["file"].read_bytes()
     assert visitor.http.get(f"/case/{case.id}/table.csv").content == made
-    (tmp_path / "cells.csv").write_bytes(content)
+    (tmp_path / "table.csv").write_bytes(content)
     monkeypatch.chdir(tmp_path)
     assert typed(capsys, *shlex.split(told.table_to_the_shell(case))[1:], "--quiet")[0] == 0
-    assert (tmp_path / "table.csv").read_bytes() == made
+    assert (tmp_path / "table-table.csv").read_bytes() == made

@@ -213,14 +213,14 @@ def make_table(case: Case, form: Form, workers: Workers) -> str:
     few = {"min_count": float(least)} if value is None else {"contributors": "rows", "min_contributors": int(least)}
     options = {"dimensions": dimensions, "value": value, **few}
     task = {"task": "table", "source": case.name, "options": options, "fill": form.get("holes") == "fill"}
-    task |= {"seed": case.choices.seed, "output": "table.csv", "report": "table-report.html"}
+    task |= {"seed": case.choices.seed, "output": f"{Path(case.name).stem}-table.csv", "report": "table-report.html"}
+    _, folder = case.new_run_folder()
 
     def done(found: dict[str, Any]) -> None:
-        twin = json.loads((case.folder / "table-report.json").read_text(encoding="utf-8"))
-        case.grid = {**found, "grid": twin["grid"], "asked": task}
+        twin = json.loads((folder / "table-report.json").read_text(encoding="utf-8"))
+        case.grid = {**found, "grid": twin["grid"], "asked": task, "file": folder / str(task["output"])}
 
-    (case.folder / "table.csv").unlink(missing_ok=True)
-    case.work = workers.begin("Making the table", task, case.folder, done)
+    case.work = workers.begin("Making the table", task, folder, done)
     return "table"
 
 

@@ -229,9 +229,10 @@ class Pages:
     async def table(self, request: Request) -> Response:
         """The table that was made last."""
         case = self._case(request)
-        if case is None or not (case.folder / "table.csv").is_file():
+        if case is None or case.grid is None or not case.grid["file"].is_file():
             return await _lost(request, None)
-        return FileResponse(case.folder / "table.csv", headers={"content-disposition": _kept_as("table.csv")})
+        file = case.grid["file"]
+        return FileResponse(file, headers={"content-disposition": _kept_as(file.name)})
 
     async def language(self, request: Request) -> Response:
         """Another language from here on."""

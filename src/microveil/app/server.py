@@ -49,6 +49,7 @@ def serve(file: Path | None = None, port: int = 0, *, browser: bool = True, fold
             log_level="critical",  # addresses and errors may hold what nobody is to read
             access_log=False,
             lifespan="off",
+            ws="none",
             server_header=False,
             timeout_graceful_shutdown=1,
         )

@@ -104,11 +104,7 @@ def table(case: Case, query: Query) -> dict[str, Any]:
     found, described = case.grid, case.table or {}
     labels = [c["name"] for c in described["columns"] if c["kind"] in LABELS]
     numbers = [c["name"] for c in described["columns"] if c["kind"] in NUMBERS]
-    said = (
-        {}
-        if found is None
-        else {"command": told.table_to_the_shell(case), "made": (case.folder / "table.csv").is_file()}
-    )
+    said = {} if found is None else {"command": told.table_to_the_shell(case), "made": found["file"].is_file()}
     return {"labels": labels, "numbers": numbers, "found": found, **said}
 
 
