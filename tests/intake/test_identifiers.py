@@ -18,7 +18,7 @@ ROWS = 40
 RNG = np.random.default_rng(1)
 
 LOOKS = {
-    "respondent": ([f"r{i * 7919 % 1000:03d}" for i in range(ROWS)], "its text is different in every row"),
+    "who answered": ([f"r{i * 7919 % 1000:03d}" for i in range(ROWS)], "its text is different in every row"),
     "contact": ([f"p{i % 9}@example.org" for i in range(ROWS)], "its cells look like e-mail addresses"),
     "call": ([f"+49 30 55{i % 9}0 12" for i in range(ROWS)], "its cells look like telephone numbers"),
     "account": ([f"DE89 3704 0044 0532 0130 0{i % 9}" for i in range(ROWS)], "its cells look like bank accounts"),
@@ -139,3 +139,28 @@ def test_in_fifty_tables_identifiers_are_found_and_in_fifty_without_none_is() ->
         found = {name: found.kind for name, found in find_kinds(open_frame(named), {}).items()}
         expected = dict.fromkeys(["record", "person_id", "code", "mail", "patient"], "identifier")
         assert found == {**kinds, **expected, "family_id": "unit"}, seed
+
+
+WHO = (
+    "subject participant respondent case person household pupil firm subj_no pat_nr Kundennummer nhs_number mrn Patient"
+)
+
+
+@pytest.mark.parametrize("name", WHO.split())
+@pytest.mark.parametrize("text", [False, True])
+def test_columns_that_are_called_like_persons_number_them(name: str, text: bool) -> None:
+    rng = np.random.default_rng(1)
+    numbers = np.repeat(rng.permutation(9_000)[:100] + 1_000, 4)
+    cells = [f"C{number:05d}" for number in numbers] if text else numbers
+    data = pd.DataFrame({name: cells, "x": rng.normal(size=400), "y": rng.normal(size=400)})
+    assert find_kinds(open_frame(data), {})[name].kind == "unit"
+    few = data.assign(**{name: rng.integers(1, 5, 400)})
+    assert find_kinds(open_frame(few), {})[name].kind == "count", "the second person of four is no id"
+
+
+def test_every_number_between_two_once_is_an_identifier() -> None:
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"x": rng.permutation(400) + 1_001, "y": rng.normal(size=400), "z": rng.normal(size=400)})
+    assert find_kinds(open_frame(data), {})["x"].kind == "identifier"
+    data["x"] += data["x"] > 1_200
+    assert find_kinds(open_frame(data), {})["x"].kind == "count"

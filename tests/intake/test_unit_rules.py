@@ -158,3 +158,19 @@ def test_missing_cells_stay_where_they_are() -> None:
     out = mv.protect(data, seed=1).data
     assert out["rent"].isna().equals(data["rent"].isna())
     assert out["wage"].isna().equals(data["wage"].isna())
+
+
+def test_a_panel_with_waves_and_years_needs_no_option() -> None:
+    """The year follows from the wave, which is the place of the row: both stay, and agree."""
+    rng = np.random.default_rng(1)
+    person = np.repeat(np.arange(100), 5)
+    data = pd.DataFrame({"person_id": person + 700, "wave": np.tile(np.arange(1, 6), 100)})
+    data["year"] = 2015 + data["wave"]
+    data["copy_no"] = person + 1  # another number of the same persons
+    data["sex"] = rng.choice(["f", "m"], 100)[person]
+    data = data.assign(wage=rng.lognormal(7, 0.5, 500).round(2), hours=rng.normal(38, 4, 500).round(1))
+    release = mv.protect(data, seed=1)
+    assert {"wave", "year"} <= set(release.in_clear)
+    assert (release.data["year"] == 2015 + release.data["wave"]).all()
+    assert not release.data.duplicated(["person_id", "year"]).any()
+    assert (release.data.groupby("person_id")["sex"].nunique() == 1).all()

@@ -96,6 +96,12 @@ def test_hospital_visits(protect: Protect, tmp_path: Path) -> None:
         assert (out[name] == data[name]).mean() <= 0.02
 
 
+@pytest.mark.parametrize("table", [1, 9])
+def test_no_birth_moves_to_a_man(table: int) -> None:
+    out = mv.protect(hospital_visits(table), seed=1).data
+    assert not ((out["sex"] == "m") & (out["pregnant"] == "yes")).any()
+
+
 @WAYS
 def test_household_survey(protect: Protect, tmp_path: Path) -> None:
     data, out = protect(household_survey(), tmp_path, 1)

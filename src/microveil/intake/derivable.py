@@ -25,12 +25,20 @@ Codes = Mapping[str, tuple[float, ...]]
 HINT = "make them confidential too, or drop them"
 
 
-def check_not_derivable(source: IntakeSource, confidential: Sequence[str], rules: Rules) -> list[str]:
+def check_not_derivable(
+    source: IntakeSource, confidential: Sequence[str], rules: Rules, apart: Sequence[str] = ()
+) -> list[str]:
     """Refuse confidential columns that follow from columns in clear in every row; warnings of those that mostly do.
 
     Rules are searched for in some rows from all over the table, and confirmed on all.
+
+    Args:
+        source: the columns.
+        confidential: those that are protected.
+        rules: the rules of the columns, as the caller gave them.
+        apart: those that are neither protected nor in clear: numbered anew, or the place of a row in its unit.
     """
-    hidden = frozenset(confidential)
+    hidden = frozenset([*confidential, *apart])
     clear = [name for name in source.names if name not in hidden and source.is_numeric(name)]
     if not clear or (rows_in_all := source.count) == 0:
         return []

@@ -24,7 +24,7 @@ MISSING: Final = ("", "None", "nan", "NaT", "<NA>")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAMES: Final = re.compile(
     r"""ids? | [ug]uid | ssn | nif | nie | dni | siren | siret | iban | bic | vat | tin | passport | licen[cs]e | e?mail
-        | (tele)?phone | mobile | fax | (sur|last|first|fore|full)?names? | address | street""",
+        | plate | (tele)?phone | mobile | fax | (sur|last|first|fore|full)?names? | address | street""",
     re.VERBOSE,
 )
 _JOINED: Final = re.compile(
@@ -33,6 +33,16 @@ _JOINED: Final = re.compile(
         |county|site|station|cluster|psu|panel|order|visit|claim|policy|contract)id | nr | .*name""",
     re.VERBOSE,
 )
+_WHO: Final = re.compile(
+    r"""(patient|pat|subject|subj|participant|respondent|person|household|family|pupil|student|employee|customer|client|member
+        |case|firm|company|school|doctor|kunden?|personal|patienten?|invoice|nhs|account)(no|nr|num|number|nummer|code|key)?
+        | mrn | codicefiscale | steuernummer | matrikelnummer""",
+    re.VERBOSE,
+)
+WHO_LEVELS, WHO_ROWS = 15, 50
+"""A column that is called like a person or a firm names them if it has so many values, each in so few rows on average:
+`student` may be yes or no, and `person` the second of four."""
+
 _ADDRESSES: Final = {
     "e-mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),
     "telephone numbers": re.compile(r"\+\d[\d ()/.-]{6,}\d"),
@@ -49,7 +59,7 @@ def identifier_reason(frame: Frame, name: str) -> str:
         return ""
     if kind := _kind_of_address(frame, name):
         return f"its cells look like {kind}"
-    if _is_called_so(name):
+    if _is_called_so(name) or _tells_who(frame, name):
         return "its name says so"
     if frame.count >= FEWEST_ROWS and frame.is_unique(name):
         return "its text is different in every row"
@@ -66,12 +76,20 @@ def _of_numbers(frame: Frame, name: str) -> str:
     steps = np.diff(frame.numbers(name)[:SAMPLE])  # NaN beside a missing cell, and equal to nothing
     if steps[0] != 0 and (steps == steps[0]).all() and frame.rises_evenly(name):
         return "it numbers the rows"
-    return "its name says so" if _is_called_so(name) else ""
+    return "its name says so" if _is_called_so(name) or _tells_who(frame, name) else ""
 
 
 def _is_called_so(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     return any(_NAMES.fullmatch(word) for word in words) or _JOINED.fullmatch("".join(words)) is not None
+
+
+def _tells_who(frame: Frame, name: str) -> bool:
+    """Is a column called like those whom it numbers, and are there many of them?"""
+    if _WHO.fullmatch("".join(_WORDS.findall(name)).lower()) is None:
+        return False
+    levels = frame.levels(name)
+    return levels >= WHO_LEVELS and levels * WHO_ROWS >= frame.count
 
 
 def _kind_of_address(frame: Frame, name: str) -> str:

@@ -145,6 +145,8 @@ def _of_numbers(frame: Frame, name: str) -> ColumnKind:
         return ColumnKind("date", f"to the {times.unit}, in numbers such as {EXAMPLES[times.unit]}", doubtful)
     if reason := identifier_reason(frame, name):
         return _identifier(frame, name, reason)
+    if present == frame.count >= FEWEST_ROWS and high - low == present - 1 and frame.levels(name) == present:
+        return ColumnKind("identifier", "it has every number between two once")
     years = YEARS[0] <= low and high <= YEARS[1]
     if years and (_is_called(name, _YEAR_NAMES) or not _is_called(name, _CODE_NAMES)):
         return ColumnKind("count", "numbers that can be years: whole steps on their line, not labels")

@@ -104,14 +104,14 @@ class UnitRule:
     def sentence(self) -> str:
         """It as a person would say it."""
         counted = "" if self.part in (SIZE, PLACE, SUM) else "the number of "
-        of = "" if self.of is None else f" {self.of}"
+        of = "" if self.of is None or self.part == PLACE else f" {self.of}"
         return f"{self.column} follows from {self.unit}: {counted}{self.part}{of} in each"
 
     def computed(self, frame: Frame) -> Array:
-        """The column, from a table; the place of a row stays what it was."""
+        """The column, from a table; the place of a row stays what it was, and others that tell it agree with it."""
         units = Units.of(frame, self.unit)
         if self.part == PLACE:
-            return frame.numbers(self.column)
+            return frame.numbers(self.column) if self.of is None else frame.numbers(self.of) + self.limit
         if self.part == LEVEL and self.of is not None:
             return units.total((frame.labels(self.of) == self.limit).astype(float))
         if self.of is None:
@@ -140,6 +140,9 @@ def find_unit_rules(
     cells = {name: frame.numbers(name) for name in dict.fromkeys([*columns, *numbers])}
     cells = {name: values for name, values in cells.items() if not np.isnan(values).any()}
     found = {name: rule for name in columns if name in cells and (rule := _of_size(cells[name], units, name, unit))}
+    places = [name for name, rule in found.items() if rule.part == PLACE]
+    for name in places[1:]:
+        found[name] = replace(found[name], of=places[0], limit=cells[name].min() - cells[places[0]].min())
     own = [name for name in columns if name in cells and name not in found and _is_own(cells[name], units)]
     if not own:
         return list(found.values())
@@ -160,9 +163,12 @@ def _is_own(values: Array, units: Units) -> bool:
 
 
 def _of_size(values: Array, units: Units, column: str, unit: str) -> UnitRule | None:
-    """The rule of a column that is the size of its unit, but for a few of them, or the place of its row."""
+    """The rule of a column that is the size of its unit, but for a few of them, or the place of its row.
+
+    The place may be counted from any number on: in a panel whose units all begin in one year, the year tells it.
+    """
     least = values.min()
-    if least < 0 or values.max() > units.of_rows.size or not (values == np.round(values)).all():
+    if least < 0 or not (values == np.round(values)).all():
         return None
     sizes = units.sizes[units.of_rows]
     if np.ptp(sizes) > 0:
@@ -170,7 +176,7 @@ def _of_size(values: Array, units: Units, column: str, unit: str) -> UnitRule | 
         wrong[units.of_rows[values != sizes]] = True
         if wrong.mean() <= 1 - MOSTLY:
             return UnitRule(column, unit, exceptions=int(np.count_nonzero(wrong)))
-    if least <= 1 and (values - least < sizes).all():
+    if (values - least < sizes).all():
         order = units.by(values)
         if np.array_equal(units.places(order) + least, values):
             return UnitRule(column, unit, PLACE)

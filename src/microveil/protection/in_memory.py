@@ -118,16 +118,19 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     clear = columns_in_clear(frame.names, roles, treatment)
     said = [] if plan.labels_only else check_labels_not_derivable(frame, roles.labels, clear)
     unit = None if plan.labels_only else treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
-    one, resized = _OneRelease(plan, whole, options, roles, seed, key, tell), Resized(frame.source)
+    one, resized, unmoved = _OneRelease(plan, whole, options, roles, seed, key, tell), Resized(frame.source), frame
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
     ):
-        said += check_not_derivable(FrameSource(frame), roles.confidential, rules)
+        apart = [*treatment.renumbered, *([] if place is None else [place])]
+        said += check_not_derivable(FrameSource(frame), roles.confidential, rules, apart)
         if unit in treatment.renumbered and not (roles.shown or treatment.kept or rules in (None, "none")):
-            resized = with_common_sizes(frame, unit, place)
-            frame = _opened(whole, resized.table, treatment)
+            resized = with_common_sizes(frame, unit, place, roles.labels)
+            frame, unmoved = _opened(whole, resized.table, treatment), frame
         streams = Streams(seed, int(fingerprint(whole), 16), key)
-        rows = RowsInUnits(frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams)
+        rows = RowsInUnits(
+            frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams, unmoved
+        )
         release = protect_by_unit(one.of_columns, rows)
     else:
         release = one.of_columns(frame, roles, rules, derivable=True)

@@ -6,6 +6,7 @@ visits is found by it. So each size is one that enough units have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ class Resized(NamedTuple):
         return replace(release, order=self.order, writer=writer, warnings=[*release.warnings, said])
 
 
-def with_common_sizes(frame: Frame, unit: str, place: str | None) -> Resized:
+def with_common_sizes(frame: Frame, unit: str, place: str | None, labels: Sequence[str]) -> Resized:
     """The table with every unit of a size that enough others have.
 
     A row that moves takes over everything that is the same in all rows of its new unit, and the place in it that its
@@ -49,10 +50,12 @@ def with_common_sizes(frame: Frame, unit: str, place: str | None) -> Resized:
         frame: the table.
         unit: the column of the units.
         place: the column that counts the rows of a unit, if there is one.
+        labels: columns of labels; those of the unit should be the same for a row in its new one.
     """
     units = Units.of(frame, unit)
     in_file = np.argsort(units.first)
-    moves = [(in_file[giver], in_file[taker]) for giver, taker in _moves(units.sizes[in_file])]
+    of_units = [frame.labels(name)[units.first[in_file]] for name in labels if units.is_constant(frame, name)]
+    moves = [(in_file[giver], in_file[taker]) for giver, taker in _moves(units.sizes[in_file], of_units)]
     if not moves or len(moves) > MOST_MOVED * frame.count:
         return Resized(frame.source)
     of_file = np.arange(frame.count)
@@ -79,12 +82,13 @@ def with_common_sizes(frame: Frame, unit: str, place: str | None) -> Resized:
     return Resized(table, len(moves), order)
 
 
-def _moves(sizes: NDArray[np.intp]) -> list[tuple[int, int]]:
+def _moves(sizes: NDArray[np.intp], labels: Sequence[NDArray[np.intp]]) -> list[tuple[int, int]]:
     """Pairs of units, one that gives its last row and one that takes it, so that enough units have every size.
 
-    `sizes` are those of the units as they stand in the file. Units of a rare size give what they have beyond the next
-    common one, or take what they lack. The other of a pair is the nearest unit of a common size, to which one more (or
-    less) is common, too; so that few rows change places. None if there are not enough units to spare.
+    `sizes` and `labels` are those of the units as they stand in the file. Units of a rare size give what they have
+    beyond the next common one, or take what they lack. The other of a pair is a unit of a common size, to which one
+    more (or less) is common, too: one of those that have most labels in common with it, so that no birth becomes a
+    man's, and of these the nearest, so that few rows change places. None if there are not enough units to spare.
     """
     counts = np.bincount(sizes)
     common = np.flatnonzero(counts >= FEWEST_RECORDS)
@@ -96,16 +100,12 @@ def _moves(sizes: NDArray[np.intp]) -> list[tuple[int, int]]:
     change = np.where(below < 0, common[0], common[below]) - sizes[rare]
     free, moves = np.ones(sizes.size, dtype=bool), []
     for one, rows in zip(np.repeat(rare, np.abs(change)), np.repeat(np.sign(change), np.abs(change)), strict=True):
-        other = _nearest(int(one), free & (spare[sizes] > 0) & np.isin(sizes - rows, common))
-        if other is None:
+        others = np.flatnonzero(free & (spare[sizes] > 0) & np.isin(sizes - rows, common))
+        if not others.size:
             return []
+        alike = sum((own[others] == own[one]).astype(int) for own in labels) if labels else np.zeros(others.size)
+        other = int(others[np.lexsort((np.abs(others - one), -alike))[0]])
         free[other] = False
         spare[sizes[other]] -= 1
         moves.append((other, int(one)) if rows > 0 else (int(one), other))
     return moves
-
-
-def _nearest(place: int, allowed: NDArray[np.bool_]) -> int | None:
-    """The place nearest to another at which something is allowed."""
-    places = np.flatnonzero(allowed)
-    return int(places[np.argmin(np.abs(places - place))]) if places.size else None

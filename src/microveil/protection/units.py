@@ -59,6 +59,8 @@ class RowsInUnits:
     rules: Rules
     arranged: bool
     streams: Streams
+    unmoved: Frame
+    """The rows before some went to other units: which labels never meet is seen there."""
 
     def of_units(self) -> list[str]:
         """The protected columns that are the units'; none if all of these are constant."""
@@ -291,7 +293,7 @@ def _without_impossible_pairs(rows: RowsInUnits, whole: Any, stay: Sequence[str]
     if any(int(a.max()) != int(b.max()) for a, b in zip(old, new, strict=True)):
         return whole
     dictionary, inferred = dictionary_for(rules_among(rows.rules, before.names), before.names)
-    rules = rules_of_labels(before, [*stay, *of_rows], dictionary, inferred=inferred, stay=range(len(stay)))
+    rules = rules_of_labels(rows.unmoved, [*stay, *of_rows], dictionary, inferred=inferred, stay=range(len(stay)))
     if not rules.pairs:
         return whole
     fixed = rules.restored([new[j] for j in rules.independent], rows.streams.stream("pairs of labels").generator())
