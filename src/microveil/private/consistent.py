@@ -1,0 +1,174 @@
+"""Noisy moments made consistent: blocks shrunk by their noise, the whole brought to what moments can be.
+
+All of it is post-processing. The result is a matrix of second moments between centred features of the release: layers of
+amounts first (each a feature of every amount), then the levels of the categories over the roots of their shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from microveil.core.arrays import Array, Mask
+from microveil.private.budget import MEANS, RANKS, SHAPES, TABLES, VALUES
+from microveil.private.moments import WAVES
+from microveil.private.targets import Targets
+
+ROUNDS = 30
+"""Alternating projections on positive semidefinite matrices and on the moments that are known."""
+
+RAREST = 0.005
+"""Levels count as if their share were so much at least, so that noise on rare ones does not rule the search."""
+
+
+WAVE_IN_HERMITE = {1: 0.8995, 3: 0.0752, 5: 0.0171, 7: 0.0082}
+"""Squares of the coefficients of the first wave, of a normal deviate's rank, in Hermite polynomials by order."""
+
+
+@dataclass(frozen=True, repr=False)
+class Consistent:
+    """The targets of an arrangement.
+
+    `target` and `weight` are features x features: the moments, and how much each counts (0: not measured).
+    """
+
+    target: Array
+    weight: Array
+    noise: Array
+    """Standard deviation of the noise of each moment, features x features; infinite where nothing was measured."""
+
+
+def layers_of(targets: Targets) -> tuple[str, ...]:
+    """The features of an amount: the first wave always, others if they were measured."""
+    found = ["wave 1"]
+    found += ["value"] if VALUES in targets.moments else []
+    return (*found, *([f"wave {k}" for k in range(2, WAVES + 1)] if SHAPES in targets.moments else []))
+
+
+def consistent(targets: Targets, within: Array) -> Consistent:
+    """The targets from noisy moments; `within` has the moments that no arrangement changes, between features of one
+    column of the release, and zeros elsewhere."""
+    amounts, layers = len(targets.distributions), layers_of(targets)
+    roots = tuple(roots_of(share) for share in targets.shares.values())
+    width = within.shape[0]
+    starts = np.cumsum([len(layers) * amounts, *(root.size for root in roots)])
+    target, variance = within.copy(), np.full((width, width), np.inf)
+
+    def put(rows: slice | int, columns: slice | int, block: Array | float, noise: Array | float) -> None:
+        target[rows, columns], variance[rows, columns] = block, noise
+        target[columns, rows] = np.transpose(block)
+        variance[columns, rows] = np.transpose(noise)
+
+    at = {layer: number * amounts for number, layer in enumerate(layers)}
+    for group, layer in ((RANKS, "wave 1"), (VALUES, "value")):
+        if group in targets.moments:
+            own = slice(at[layer], at[layer] + amounts)
+            full = _symmetric({pair: float(part[0, 0]) for pair, part in targets.moments[group].items()}, amounts)
+            noise = targets.noise[group]
+            put(own, own, _spiked(full, noise) + np.diag(np.diag(within[own, own])), noise**2)
+    if SHAPES in targets.moments:
+        _put_shapes(targets, at, target, variance)
+    shares = list(targets.shares.values())
+    for (a, b), part in targets.moments.get(MEANS, {}).items():
+        share, root, noise = shares[b - amounts], roots[b - amounts], targets.noise[MEANS]
+        block = _shrunk(part - part.mean(), noise, share.size - 1)
+        rows = at["wave 1"] + a
+        put(slice(rows, rows + 1), slice(starts[b - amounts], starts[b - amounts + 1]), block / root, (noise / root[None, :]) ** 2)
+    for (a, b), part in targets.moments.get(TABLES, {}).items():
+        noise, (one, other) = targets.noise[TABLES], (shares[a - amounts], shares[b - amounts])
+        inner = part - part.mean(axis=0) - part.mean(axis=1, keepdims=True) + part.mean()
+        known = one[:, None] / other.size + other / one.size - 1 / (one.size * other.size) - np.outer(one, other)
+        block = _shrunk(inner + known, noise, (one.size - 1) * (other.size - 1))
+        scale = np.outer(roots[a - amounts], roots[b - amounts])
+        own = (slice(starts[c - amounts], starts[c - amounts + 1]) for c in (a, b))
+        put(*own, block / scale, (noise / scale) ** 2)
+    fitted = np.isfinite(variance) & (within == 0) & _other_columns(amounts, len(layers), roots)
+    values = slice(at.get("value", 0), at.get("value", 0) + (amounts if "value" in at else 0))
+    others = np.delete(np.arange(width), values)
+    for own in (np.arange(width)[values], others):  # what was not measured between them is left open
+        part = np.ix_(own, own)
+        target[part] = _possible(target[part], within[part], fitted[part])
+    weight = np.where(fitted, 1.0 / (1.0 + variance / np.maximum(variance[fitted].min(initial=1.0), 1e-12)), 0.0)
+    return Consistent(target, weight, np.sqrt(variance))
+
+
+def roots_of(shares: Array) -> Array:
+    """What the indicators of levels are divided by."""
+    return np.sqrt(np.maximum(shares, RAREST))
+
+
+def normal_root(targets: Targets) -> Array:
+    """A root of the correlations of normal deviates whose rank correlations are the noisy ones.
+
+    Of a normal pair with correlation r the moment of the first waves is the sum of a_k^2 r^k, with a_k the coefficients
+    of the wave in (normalised) Hermite polynomials of the deviate.
+    """
+    amounts, noise = len(targets.distributions), targets.noise[RANKS]
+    full = _symmetric({pair: float(part[0, 0]) for pair, part in targets.moments[RANKS].items()}, amounts)
+    grid = np.linspace(-1.0, 1.0, 401)
+    moments = sum(square * grid**order for order, square in WAVE_IN_HERMITE.items())
+    normal = np.interp(_spiked(full, noise), moments, grid) + np.eye(amounts)
+    np.fill_diagonal(normal, 1.0)
+    values, vectors = np.linalg.eigh(normal)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root / np.sqrt(np.maximum(np.square(root).sum(axis=1, keepdims=True), 1e-12))
+
+
+def _other_columns(amounts: int, layers: int, roots: tuple[Array, ...]) -> Mask:
+    """Which features belong to different columns."""
+    owner = np.concatenate(
+        [*[np.arange(amounts)] * layers, *(np.full(root.size, amounts + k) for k, root in enumerate(roots))]
+    )
+    different: Mask = owner[:, None] != owner
+    return different
+
+
+def _put_shapes(targets: Targets, at: Mapping[str, int], target: Array, variance: Array) -> None:
+    """The moments between all waves of two amounts; those of the first two waves are averaged with the ranks'."""
+    noise = targets.noise[SHAPES] ** 2
+    for (a, b), part in targets.moments[SHAPES].items():
+        for k in range(WAVES):
+            for h in range(WAVES):
+                p, q = at[f"wave {k + 1}"] + a, at[f"wave {h + 1}"] + b
+                trust = variance[p, q] / (variance[p, q] + noise) if np.isfinite(variance[p, q]) else 1.0
+                target[p, q] = target[q, p] = trust * part[k, h] + (1 - trust) * target[p, q]
+                variance[p, q] = variance[q, p] = trust * noise
+
+
+def _symmetric(pairs: Mapping[tuple[int, int], float], size: int) -> Array:
+    full = np.zeros((size, size))
+    for (a, b), value in pairs.items():
+        full[a, b] = full[b, a] = value
+    return full
+
+
+def _spiked(full: Array, noise: float) -> Array:
+    """A symmetric matrix without what is noise: its eigenvalues shrunk as is best for a few strong directions among
+    independent noise (Gavish and Donoho 2017, for symmetric matrices)."""
+    values, vectors = np.linalg.eigh(full)
+    edge = 2 * noise * np.sqrt(len(full))
+    kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
+    smooth = (vectors * kept) @ vectors.T
+    np.fill_diagonal(smooth, 0.0)
+    return smooth
+
+
+def _shrunk(block: Array, noise: float, freedom: int) -> Array:
+    """A block of moments that are 0 if two columns have nothing to do with each other, shrunk by its noise (James and
+    Stein's estimator, its positive part)."""
+    square = float(np.square(block).sum())
+    return block * max(0.0, 1.0 - freedom * noise**2 / square) if square > 0 else block
+
+
+def _possible(target: Array, within: Array, fitted: Mask) -> Array:
+    """Moments brought near to a positive semidefinite matrix that has the known ones, `within` columns."""
+    known = (within != 0) | np.eye(len(within), dtype=bool)
+    for _ in range(ROUNDS):
+        values, vectors = np.linalg.eigh(target)
+        if not values.size or values[0] >= -1e-9:
+            break
+        nearest = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        target = np.where(known, within, np.where(fitted, nearest, 0.0))
+    return target

@@ -1,0 +1,156 @@
+"""The only door to the data: noisy counts and sums, by OpenDP, each charged to an account before it is given out.
+
+Every query is a vector of whole numbers that one record changes by a bounded length (its L2 sensitivity). OpenDP adds
+discrete Gaussian noise from the operating system's secure source; there is no rounding that could tell anything, as
+there are no fractions. Losses add up as zero-concentrated differential privacy (Bun and Steinke 2016), and the sum is
+turned into (epsilon, delta) by OpenDP's conversion (Canonne, Kamath and Steinke 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import ParameterError
+
+MISSING_OPENDP = "`pip install 'microveil[privacy]'` installs it"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One query: what was asked, of how many numbers, what it cost (zCDP) and the standard deviation of its noise."""
+
+    query: str
+    numbers: int
+    sensitivity: float
+    rho: float
+    noise_sd: float
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What a release has cost: nothing in it depends on the data, but for how often marginals were refined."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    rho: float
+    entries: tuple[Spent, ...]
+
+    @property
+    def spent_rho(self) -> float:
+        """What all queries have cost together, as zCDP."""
+        return math.fsum(entry.rho for entry in self.entries)
+
+    @property
+    def spent_epsilon(self) -> float:
+        """What they have cost as epsilon, at the delta that was asked for."""
+        return epsilon_of(self.spent_rho, self.delta)
+
+    @property
+    def remaining_epsilon(self) -> float:
+        """What is left of the epsilon that was asked for; it cannot be spent later."""
+        return max(self.epsilon - self.spent_epsilon, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a report: the promise, and each query with its cost."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": self.unit,
+            "rho": self.rho,
+            "spent_epsilon": self.spent_epsilon,
+            "remaining_epsilon": self.remaining_epsilon,
+            "queries": [dict(vars(entry)) for entry in self.entries],
+        }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row per query, for a frame or a page."""
+        return [{**vars(entry), "share": entry.rho / self.rho} for entry in self.entries]
+
+
+class Account:
+    """A budget, from which every query is paid before it is answered.
+
+    `contributions` is the most rows that one unit of privacy (a record, or a person) has in what is asked about.
+    """
+
+    def __init__(self, epsilon: float, delta: float, contributions: int = 1, unit: str = "record") -> None:
+        self.epsilon, self.delta, self.contributions, self.unit = epsilon, delta, contributions, unit
+        self.rho = largest_rho(epsilon, delta)
+        self.entries: list[Spent] = []
+
+    def noise_sd(self, sensitivity: float, rho: float) -> float:
+        """The standard deviation of the noise that a query of this sensitivity (one row) needs at this cost."""
+        return self.contributions * sensitivity / math.sqrt(2 * rho) * (1 + 1e-9)
+
+    def noisy(self, query: str, exact: NDArray[np.int64], sensitivity: float, rho: float) -> Array:
+        """The exact numbers with noise.
+
+        Args:
+            query: what is asked, for the ledger.
+            exact: whole numbers.
+            sensitivity: the most that one row changes them by, as a Euclidean length.
+            rho: what it may cost.
+        """
+        dp = _opendp()
+        scale = self.noise_sd(sensitivity, rho)
+        whole = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+        mechanism = dp.m.make_gaussian(*whole, scale=scale)
+        cost = mechanism.map(float(self.contributions * sensitivity))
+        if math.fsum([*(entry.rho for entry in self.entries), cost]) > self.rho * (1 + 1e-12):
+            raise AssertionError("the budget of the release is spent")
+        self.entries.append(Spent(query, exact.size, self.contributions * sensitivity, cost, scale))
+        return np.array(mechanism(exact.tolist()), np.float64)
+
+    def ledger(self) -> Ledger:
+        """What has been spent."""
+        return Ledger(self.epsilon, self.delta, self.unit, self.rho, tuple(_summed(self.entries)))
+
+
+def _summed(entries: Iterable[Spent]) -> list[Spent]:
+    """Queries of the same name as one: their costs add up, and the noise is that of the last."""
+    found: dict[str, Spent] = {}
+    for new in entries:
+        old = found.get(new.query)
+        numbers, cost = (0, 0.0) if old is None else (old.numbers, old.rho)
+        found[new.query] = Spent(new.query, numbers + new.numbers, new.sensitivity, cost + new.rho, new.noise_sd)
+    return list(found.values())
+
+
+@lru_cache
+def largest_rho(epsilon: float, delta: float) -> float:
+    """The largest loss, as zCDP, that is still (epsilon, delta)-differentially private."""
+    low, high = 0.0, epsilon
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def epsilon_of(rho: float, delta: float) -> float:
+    """The epsilon of a loss in zCDP, at a delta."""
+    if rho == 0:
+        return 0.0
+    dp = _opendp()
+    single = dp.atom_domain(T="i64"), dp.absolute_distance(T="f64")
+    mechanism = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*single, scale=1.0))
+    return float(mechanism.map(math.sqrt(2 * rho)).epsilon(delta))
+
+
+@lru_cache
+def _opendp() -> Any:
+    """OpenDP, with the mechanisms that it has not had vetted itself: their proofs are beside their code."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise ParameterError("epsilon: OpenDP is not installed", MISSING_OPENDP) from None
+    dp.enable_features("contrib")
+    return dp

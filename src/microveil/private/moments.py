@@ -1,0 +1,120 @@
+"""Noisy moments between the features of columns: sums over all records of products of two bounded whole numbers.
+
+A column is a block of features, each a function of the record's own cell and of what has been measured with noise
+before: of an amount, waves of its rank (cosines, which are bounded where polynomials are largest at the ends) and its
+value, cut off; of a category, an indicator of each level less an equal share. Features are rounded towards zero to
+whole multiples of 1 / UNIT, so that sums are exact whole numbers and bounds hold to the last bit.
+
+Sensitivity. Let a record have features f_a in column a, with |f_a|^2 <= B_a whatever its cell (0 if it is missing). A
+group of queries is the sums over records of all products f_a[i] f_b[j], for some pairs of columns (a, b). Adding or
+removing the record changes them by the vector of its own products, whose squared length is the sum over these pairs of
+|f_a|^2 |f_b|^2 <= sum of B_a B_b. So the L2 sensitivity is at most the root of that sum (`MomentGroup.sensitivity`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.arrays import Array
+from microveil.core.errors import DataError
+from microveil.private.mechanism import Account
+
+UNIT = 4_096
+"""Features are whole multiples of 1 / UNIT."""
+
+WAVES = 3
+"""Waves of the rank of an amount: slopes, bends and a third."""
+
+CUT_OFF = 2.5
+"""Standard deviations at which values are cut off."""
+
+LARGEST_SUM = 2**53
+
+Features = NDArray[np.float64]
+"""Records x features, whole numbers."""
+
+
+def waves(ranks: Array, order: int) -> Features:
+    """sqrt(2) cos(pi k (1 - rank)) for one order k, 0 where the rank is missing: mean 0 and variance 1 over even ranks.
+
+    The first rises from -1.41 to 1.41.
+    """
+    found: Features = np.trunc(UNIT * math.sqrt(2) * np.cos(np.pi * order * (1 - ranks)))
+    return np.where(np.isnan(ranks), 0.0, found)
+
+
+WAVE_BOUND = math.isqrt(2 * UNIT**2)
+"""The largest that a wave can be."""
+
+
+def values_cut_off(values: Array, mean: float, sd: float) -> Features:
+    """Standardised values, cut off at CUT_OFF, 0 where they are missing."""
+    found: Features = np.trunc(UNIT * np.clip((values - mean) / sd, -CUT_OFF, CUT_OFF))
+    return np.where(np.isnan(values), 0.0, found)
+
+
+VALUE_BOUND = math.floor(UNIT * CUT_OFF)
+
+
+def level_features(levels: int) -> Features:
+    """The features of each level, levels x levels: its indicator less an equal share."""
+    return np.trunc(UNIT * (np.eye(levels) - 1 / levels))
+
+
+def level_bound(levels: int) -> int:
+    """The largest square length of the features of a level, in units of 1 / UNIT^2."""
+    return int(np.square(level_features(levels)).sum(axis=1).max())
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """The features of one column in one group of queries, and the largest square length they can have (whole)."""
+
+    column: int
+    features: Features
+    bound: int
+
+
+@dataclass(frozen=True, repr=False)
+class MomentGroup:
+    """Queries that share a budget: the moments between blocks of some pairs of columns."""
+
+    name: str
+    pairs: Sequence[tuple[Block, Block]]
+
+    def exact(self) -> NDArray[np.int64]:
+        """All sums, pair by pair."""
+        found = [np.empty(0, np.int64)]
+        for one, other in self.pairs:
+            if math.isqrt(one.bound * other.bound) * len(one.features) >= LARGEST_SUM:
+                raise DataError("too many rows for exact sums", "release parts of the table one by one")
+            found.append((one.features.T @ other.features).astype(np.int64).ravel())  # whole numbers: exact in doubles
+        return np.concatenate(found)
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that one record changes the sums by, as a Euclidean length (see above)."""
+        return group_sensitivity([(one.bound, other.bound) for one, other in self.pairs])
+
+    def noisy(self, account: Account, rho: float, count: float) -> list[Array]:
+        """The moments of each pair (features x features), per record."""
+        answers = account.noisy(self.name, self.exact(), self.sensitivity, rho) / (UNIT**2 * count)
+        shapes = [(one.features.shape[1], other.features.shape[1]) for one, other in self.pairs]
+        parts = np.split(answers, np.cumsum([rows * columns for rows, columns in shapes])[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def group_sensitivity(bounds: Sequence[tuple[int, int]]) -> float:
+    """The root of the sum of products of square lengths, rounded up."""
+    return float(math.isqrt(sum(one * other for one, other in bounds)) + 1)
+
+
+def pairs_of(blocks: Sequence[Block]) -> list[tuple[Block, Block]]:
+    """All pairs of columns."""
+    return list(combinations(blocks, 2))
