@@ -26,6 +26,7 @@ ROOMS = [
     "decompose",
     "perturb",
     "restore",
+    "private",
     "opinion",
     "methods",
     "intake",
@@ -58,6 +59,7 @@ ALLOWED = {room: {*ROOMS[:number]} - STRANGERS.get(room, set()) for number, room
 
 # Packages that may only be imported inside a function, because they are slow to load.
 LATE = {"formulaic", "numba", "pandas", "polars", "pyarrow", "scipy", "sklearn", "jinja2", "altair", "vl_convert"}
+LATE |= {"opendp"}
 LATE |= {"adbc_driver_postgresql", "adbc_driver_manager", "duckdb", "openpyxl", "pyreadstat", "pyspark"}
 LATE_EXEMPT = {*SOURCE.rglob("_*_kernels.py")}  # compiled loops: imported late themselves
 

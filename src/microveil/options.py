@@ -25,11 +25,13 @@ MEMORY = "1GB"
 
 Kind = Literal[
     "argument",
+    "bounds",
     "columns",
     "column",
     "formula",
     "ids",
     "kinds",
+    "levels",
     "limits",
     "methods",
     "number",
@@ -41,9 +43,10 @@ Kind = Literal[
     "settings",
     "tables",
 ]
-"""How an option is typed: without a flag; as `A,B`; as `A`; as `A,B` or a formula; ids by commas; COLUMN=KIND,
-repeatable; ID=NUMBER, repeatable; methods with settings; N; KEY=VALUE, repeatable; a file; a file or a table of a
-database; as it is; a word or a file; ID.NAME=VALUE, repeatable; `A,B`, repeatable."""
+"""How an option is typed: without a flag; COLUMN=LOW:HIGH, repeatable; as `A,B`; as `A`; as `A,B` or a formula; ids by
+commas; COLUMN=KIND, repeatable; COLUMN=A,B, repeatable; ID=NUMBER, repeatable; methods with settings; N; KEY=VALUE,
+repeatable; a file; a file or a table of a database; as it is; a word or a file; ID.NAME=VALUE, repeatable; `A,B`,
+repeatable."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -177,6 +180,34 @@ class Settings(Options):
         explained="'infer' finds special codes such as -9, sums, ratios and the values a column can have, and keeps "
         "them; None treats every number as a value.",
     )
+    epsilon: float | None = option(
+        None,
+        "Release under differential privacy, with so much loss of privacy at most; see docs/differential-privacy.md.",
+        metavar="E",
+        explained="Needs bounds and levels of all columns, and the extra 'privacy' (OpenDP).",
+    )
+    delta: float = option(1e-6, "With epsilon: the chance that its promise may fail by; below 1 / rows.", metavar="D")
+    bounds: Any = option(
+        None,
+        "With epsilon: the least and the largest value of an amount, and its step; never from the data.",
+        "bounds",
+        metavar="COLUMN=LOW:HIGH[:STEP]",
+        explained="A dict: {'income': (0, 200_000, 1)}; dates as text or dates.",
+    )
+    levels: Any = option(
+        None,
+        "With epsilon: all labels that a category can have; never from the data.",
+        "levels",
+        metavar="COLUMN=A,B",
+        explained="A dict: {'sex': ['f', 'm']}.",
+    )
+    missing: Any = option(None, "With epsilon: columns that may have missing cells.", "columns", metavar="A,B")
+    rows: int | None = option(
+        None, "With epsilon: rows of the release; by default a noisy count of the original ones.", "number", metavar="N"
+    )
+    rows_per_unit: int | None = option(
+        None, "With epsilon and unit: rows of a unit that are used at most; others are left out.", "number", metavar="N"
+    )
     engine: str = option(
         "auto", "memory, stream (block by block, for files larger than it), spark, or auto: by their size."
     )
@@ -191,6 +222,10 @@ class Settings(Options):
     def settings(self) -> dict[str, Any]:
         """What is not at its default, by name, for the recipe of a release."""
         return self.changed(Settings.model_fields)
+
+
+PRIVATE = ("delta", "bounds", "levels", "missing", "rows", "rows_per_unit")
+"""Options that go with epsilon only."""
 
 
 class Protect(Settings):

@@ -98,6 +98,8 @@ class ColumnEntry(Strict):
     minimum: float | None = Field(None, allow_inf_nan=False, description="the least value the column can have")
     maximum: float | None = Field(None, allow_inf_nan=False, description="the largest value the column can have")
     step: float | None = Field(None, gt=0, allow_inf_nan=False, description="values are multiples of it: 1, 0.01, 100")
+    levels: tuple[Any, ...] = Field((), strict=False, description="all labels that a category can have")
+    missing: bool = Field(False, description="whether cells may be missing; with epsilon, others are never")
     zeros: bool = Field(False, description="zero is a value of its own, and its share of the rows is kept")
     follows_from: Name | None = Field(None, description="the column of labels, dates or units that it follows from")
     part: str | None = Field(None, description="what of dates or units it is: the year, completed years, the sum of")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -29,6 +29,10 @@ from microveil.private.moments import (
 from microveil.private.scale import Scale
 
 
+LEAST_PRESENT = 0.05
+"""Least share of records that are taken to have an amount."""
+
+
 @dataclass(frozen=True, repr=False)
 class Records:
     """The data as the mechanisms see them: cells of amounts (-1: missing), levels of categories (-1: none of them)."""
@@ -37,6 +41,9 @@ class Records:
     amounts: Mapping[str, tuple[Scale, NDArray[np.int64]]]
     categories: Mapping[str, tuple[int, NDArray[np.intp]]]
     """By name the number of levels, and the level of each record."""
+
+    absences: Mapping[str, str] = field(default_factory=dict)
+    """By the name of an amount that of the category which tells where it is missing (level 1)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,11 +62,15 @@ class Targets:
     """The standard deviation of the noise of a moment, by group."""
 
 
-def measured(records: Records, account: Account) -> Targets:
-    """All measurements: the number of records, the distributions, and then the moments by what these say."""
+def measured(records: Records, account: Account, check: Callable[[float], None] = lambda _: None) -> Targets:
+    """All measurements: the number of records, the distributions, and then the moments by what these say.
+
+    `check` is called with the noisy number of records before anything else is asked.
+    """
     first = account.rho * COUNT_SHARE
     count = float(account.noisy("number of records", np.array([records.rows]), 1.0, first)[0])
     count = max(count, 1.0)
+    check(count)
     sizes = [size for size, _ in records.categories.values()]
     budget = split(account.rho - first, count, len(records.amounts), sizes, account.contributions)
     paid = iter(budget.distributions)
@@ -71,12 +82,16 @@ def measured(records: Records, account: Account) -> Targets:
         name: category_shares(account, name, codes, size, rho=next(paid))
         for name, (size, codes) in records.categories.items()
     }
+    # Moments of an amount are over the records that have it; in the release all do, until cells are taken out.
+    there = [1 - shares[records.absences[name]][1] if name in records.absences else 1.0 for name in found]
+    there = [max(share, LEAST_PRESENT) for share in there] + [1.0] * len(shares)
     moments, noise = {}, {}
     for group in groups(records, found, budget.groups):
         rho = budget.groups[group.name]
         answers = group.noisy(account, rho, count)
         moments[group.name] = {
-            (one.column, other.column): part for (one, other), part in zip(group.pairs, answers, strict=True)
+            (one.column, other.column): part / (there[one.column] * there[other.column])
+            for (one, other), part in zip(group.pairs, answers, strict=True)
         }
         noise[group.name] = account.noise_sd(group.sensitivity, rho) / (UNIT**2 * count)
     return Targets(count, found, shares, moments, noise)

@@ -43,6 +43,7 @@ from microveil.protection.building import (
     with_computed_columns,
 )
 from microveil.protection.columns import columns_in_clear, dates_and_numbers, numeric_columns, roles_of, treatment_of
+from microveil.protection.privately import check_only_private, protect_privately
 from microveil.protection.unit_sizes import Resized, with_common_sizes
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.release.diagnostics import EngineRun
@@ -77,6 +78,9 @@ def protect(data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | Non
 def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progress: Progress | None = None) -> Release:
     """Protect a table as the options say, with the parameters of the method."""
     whole = open_frame(data)
+    if options.epsilon is not None:
+        return protect_privately(whole, options, params, progress or (lambda *_: None))
+    check_only_private(options)
     registry = NewRelease.of_table(options.registry, options.method, whole)
     release, remarks = _protected(whole, options, params, progress or (lambda *_: None))
     if options.drop_identifiers:

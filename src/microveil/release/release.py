@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError, one_of
 from microveil.io.config_files import plain_data
+from microveil.private.mechanism import Ledger
 
 if TYPE_CHECKING:
     from microveil.assessment.assessment import Assessment
@@ -196,8 +197,17 @@ class Release:
     order: NDArray[np.intp] | None = None
     """Where the rows were in the original, if they were shuffled. As secret as the seed, from which it follows."""
 
+    ledger: Ledger | None = None
+    """Of a release under differential privacy: what was asked of the data, and what it cost."""
+
+    for_owner: list[str] = field(default_factory=list)
+    """Of such a release: what its owner should know, and what must not be published."""
+
     def __repr__(self) -> str:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""
+        if self.ledger is not None:
+            promise = f"epsilon {self.ledger.epsilon:g}, delta {self.ledger.delta:g}, by {self.ledger.unit}"
+            return f"<Release by {self.method} under differential privacy ({promise}): {self.rows} rows>"
         kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"
         unique = f" ({self.unique_in_clear:.1%} of the rows unique on them)" if self.unique_in_clear else ""
         clear = f"in clear: {', '.join(self.in_clear)}{unique}, " if self.in_clear else ""
@@ -209,7 +219,7 @@ class Release:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is stored or sent has nothing that is not released: no seed, no order, and none of the original rows."""
-        return {**self.__dict__, "seed": None, "order": None, "sample": None, "forget": None}
+        return {**self.__dict__, "seed": None, "order": None, "sample": None, "forget": None, "for_owner": []}
 
     def close(self) -> None:
         """Give back what is kept for the release elsewhere, on the disks of Spark's workers; write its data first."""
@@ -248,6 +258,8 @@ class Release:
         `microveil.run` replays it, and `microveil.release.recipe.write` puts it into a file.
         """
         recipe = {"recipe": RECIPE_VERSION, **plain_data(self.settings)}
+        if include_seed and self.ledger is not None:
+            raise ParameterError("a release under differential privacy has no seed", "take the recipe without it")
         if include_seed and self.seed is None:
             raise ParameterError("the release was stored without its seed", "take the recipe before it is stored")
         return {**recipe, "seed": self.seed} if include_seed else recipe

@@ -1,0 +1,191 @@
+"""Protecting a table under differential privacy: what is declared, what is refused, and what may be told.
+
+The data are read in one place (`Declared.read`) and asked in one (`measured`). Everything of the release but
+`for_owner` follows from the call and from noisy answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microveil.core.errors import ParameterError
+from microveil.core.rng import Streams
+from microveil.core.threads import single_threaded_blas
+from microveil.engines import Progress
+from microveil.intake.roles import named
+from microveil.io.dictionary import Dictionary, read_dictionary
+from microveil.io.frames.dataframes import Frame
+from microveil.methods import METHODS
+from microveil.options import DEFAULT_METHOD, PRIVATE, Protect
+from microveil.private.arrangement import synthesised
+from microveil.private.declared import Declared, declared_columns
+from microveil.private.mechanism import Account
+from microveil.private.targets import measured
+from microveil.release.release import ComponentTable, Release
+from microveil.report.reporter import Reporter
+
+REFUSED = {
+    "seed": "the noise is from the system's secure source, and whoever knew a seed could take it off: leave it out",
+    "public": "no column can be released as it is: declare its levels or bounds",
+    "strata": "groups that are found in the data are not private: declare them as levels of a column",
+    "weight": "weights are not used: declare their bounds and release them as a column, or drop them",
+    "keep": "no column can be released as it is: declare its levels or bounds",
+    "keep_notes": "what is noted about a file is not protected",
+    "shuffle_rows": "rows have no order to begin with: leave it out",
+    "secret": "the noise is from the system's secure source: leave it out",
+    "kinds": "bounds make a column an amount and levels a category: leave it out",
+    "registry": "it compares the data with those of other releases: add up the ledgers of releases yourself",
+    "drop_identifiers": "drop columns by name",
+}
+"""Options that epsilon does not go with, and why."""
+
+REFUSED_FILES = {
+    "policy": "whether figures of the data meet a limit must not decide what is released",
+    "include_seed": "there is no seed",
+}
+"""The same, of options for files."""
+
+COLUMN_RULES = {"minimum", "maximum", "step", "levels", "missing", "unit", "kind"}
+"""What the dictionary may say of a column."""
+
+PROMISE = (
+    "differential privacy: whatever anybody knows, the release is nearly as likely with any one {unit} as without "
+    "(epsilon {epsilon:g}, delta {delta:g})"
+)
+NOT_TOLD = "nothing was measured against the original for this account: figures of it would not be private"
+
+
+def check_only_private(options: Protect) -> None:
+    """Refuse options of differential privacy without epsilon, which would be ignored."""
+    for name in options.changed(PRIVATE):
+        raise ParameterError(f"{name}: goes with epsilon only", "give epsilon, or leave it out")
+
+
+def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any], tell: Progress) -> Release:
+    """The release of a table under differential privacy."""
+    _check_options(options, params)
+    declared = declared_columns(whole.names, options, _dictionary(options, whole.names))
+    unit = named(dict.fromkeys(whole.names, True), "unit", options.unit)
+    account = Account(
+        float(options.epsilon or 0.0), options.delta, options.rows_per_unit or 1, f"unit ({unit[0]})" if unit else "record"
+    )
+    tell("reading columns", 0.0)
+    rows, cut = _rows_of_units(whole, unit[0], account.contributions) if unit else (None, 0)
+    with single_threaded_blas():
+        records, unfit = declared.read(whole, rows)
+        tell("measuring with noise", 0.1)
+        targets = measured(records, account, lambda count: _check_delta(options.delta, count / account.contributions))
+        tell("arranging", 0.4)
+        released = options.rows or max(round(targets.count), 1)
+        made = synthesised(targets, released, Streams.from_seed(None))
+    tell("done", 1.0)
+    method = METHODS[DEFAULT_METHOD]
+    ledger = account.ledger()
+    return Release(
+        data=declared.table(whole, made),
+        method=DEFAULT_METHOD,
+        release_type="synthetic",
+        kept={},
+        kept_on_average=(),
+        dose={},
+        warnings=[PROMISE.format(unit=ledger.unit, epsilon=ledger.epsilon, delta=ledger.delta), NOT_TOLD],
+        rules=[],
+        components=ComponentTable((), np.empty(0), np.empty((0, 0)), np.empty((0, 0)), ()),
+        rows=released,
+        leakage=None,
+        settings=_settings(options, declared),
+        seed=None,
+        writer=Reporter(None, method.summary, method.reference, [], [], {}),
+        kinds={column.name: "amount" if column in declared.amounts else "category" for column in declared.columns},
+        ledger=ledger,
+        for_owner=_for_owner(declared, unfit, cut),
+    )
+
+
+def _check_options(options: Protect, params: Mapping[str, Any]) -> None:
+    """Refuse what cannot be, or would have to look at the data."""
+    epsilon, delta = options.epsilon, options.delta
+    if epsilon is None or not 0 < epsilon < math.inf:
+        raise ParameterError("epsilon: must be a number above 0", "1 is common; more than 10 promises next to nothing")
+    if not 0 < delta < 1:
+        raise ParameterError("delta: must be between 0 and 1", "1e-6 is common; it must be below 1 / rows")
+    if options.method != DEFAULT_METHOD:
+        raise ParameterError(f"epsilon: {options.method} has no proof", f"use {DEFAULT_METHOD}")
+    for name in params:
+        raise ParameterError(f"{name}: no parameter of {DEFAULT_METHOD} goes with epsilon", "leave it out")
+    for name in options.changed(REFUSED):
+        raise ParameterError(f"{name}: does not go with epsilon", REFUSED[name])
+    if options.engine not in ("auto", "memory"):
+        raise ParameterError(f"engine: '{options.engine}' does not go with epsilon", "use engine='memory'")
+    for name in ("rows", "rows_per_unit"):
+        given = getattr(options, name)
+        if given is not None and given < 1:
+            raise ParameterError(f"{name}: must be 1 at least", "leave it out, or give more")
+    if (options.unit is None) != (options.rows_per_unit is None):
+        raise ParameterError(
+            "unit and rows_per_unit go together with epsilon", "say how many rows of a unit are used at most"
+        )
+    if options.rows is not None:
+        _check_delta(delta, options.rows)
+    for name, kind in (("bounds", "(low, high)"), ("levels", "[labels]")):
+        given = getattr(options, name)
+        if given is not None and not isinstance(given, Mapping):
+            raise ParameterError(f"{name}: must be a dict of columns", f"write {name}={{'column': {kind}}}")
+
+
+def _check_delta(delta: float, count: float) -> None:
+    """With a delta of one over the number of records, to publish a random record would be allowed."""
+    if delta * count >= 1:
+        raise ParameterError(
+            "delta: must be below one over the number of records (declared, or counted with noise)", "use 1e-6 or less"
+        )
+
+
+def _dictionary(options: Protect, names: list[str]) -> Dictionary:
+    """The dictionary, of which only what is said of single columns goes with epsilon."""
+    rules = options.rules
+    if rules is None or rules in ("infer", "none"):  # nothing is inferred
+        return Dictionary()
+    dictionary = read_dictionary(rules if isinstance(rules, Mapping | str | Path) else str(rules))
+    dictionary.check_names(names)
+    if dictionary.sums or dictionary.ratios or dictionary.orders or dictionary.impossible:
+        raise ParameterError("rules: rules between columns are not kept with epsilon", "take them out")
+    for name, entry in dictionary.columns.items():
+        for said in entry.model_dump(exclude_defaults=True):
+            if said not in COLUMN_RULES:
+                raise ParameterError(f"rules: {said} of column '{name}' does not go with epsilon", "take it out")
+    return dictionary
+
+
+def _rows_of_units(frame: Frame, unit: str, most: int) -> tuple[NDArray[np.intp], int]:
+    """At most so many rows of each unit, drawn at random, and how many rows are left out; those of no unit all are."""
+    labels, generator = frame.labels(unit), np.random.default_rng()
+    order = generator.permutation(labels.size)
+    order = order[np.argsort(labels[order], kind="stable")]
+    ordered = labels[order]
+    first = np.flatnonzero(np.append(True, np.diff(ordered) != 0)) if ordered.size else np.empty(0, np.intp)
+    place = np.arange(ordered.size) - np.repeat(first, np.diff(np.append(first, ordered.size)))
+    known = ordered != labels.max(initial=0) if frame.missing(unit) else np.ones(ordered.size, dtype=bool)
+    kept = order[(place < most) & known]
+    return kept, int(labels.size - kept.size)
+
+
+def _for_owner(declared: Declared, unfit: Mapping[str, int], cut: int) -> list[str]:
+    """What its owner should know of the data, and nobody else."""
+    said = [f"column '{name}': {count} cells did not fit its bounds or levels" for name, count in unfit.items() if count]
+    said += [f"{cut} rows were left out: more than their unit may have, or without a unit"] * (cut > 0)
+    return said
+
+
+def _settings(options: Protect, declared: Declared) -> dict[str, Any]:
+    """What a recipe holds: what was asked for, and nothing that was found."""
+    fixed = {"confidential": declared.names, "public": [], "strata": [], "weight": None, "engine": options.engine}
+    rules = options.rules
+    fixed["rules"] = "none" if rules is None else str(rules) if isinstance(rules, Path) else rules
+    return {**options.settings(), "method": DEFAULT_METHOD, **fixed, "delta": options.delta, "parameters": {}}
