@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from microveil.core.errors import DisclosureWarning
     from microveil.measures.risk.closest import leakage_distribution
     from microveil.papers.reproduce import reproduce
+    from microveil.private.expected import ExpectedError, expected_error
+    from microveil.private.mechanism import Ledger
     from microveil.protection.in_memory import protect
     from microveil.protection.on_spark import protect_spark
     from microveil.release.release import ComponentTable, Dose, Release
@@ -35,6 +37,8 @@ _HOMES = {
     "microveil.core.errors": "DisclosureWarning",
     "microveil.measures.risk.closest": "leakage_distribution",
     "microveil.papers.reproduce": "reproduce",
+    "microveil.private.expected": "ExpectedError expected_error",
+    "microveil.private.mechanism": "Ledger",
     "microveil.protection.in_memory": "protect",
     "microveil.protection.on_spark": "protect_spark",
     "microveil.release.release": "ComponentTable Dose Release",
@@ -53,6 +57,8 @@ __all__ = [
     "ComponentTable",
     "DisclosureWarning",
     "Dose",
+    "ExpectedError",
+    "Ledger",
     "Policy",
     "Release",
     "Sanity",
@@ -64,6 +70,7 @@ __all__ = [
     "compare",
     "describe",
     "example_file",
+    "expected_error",
     "leakage_distribution",
     "measures",
     "methods",

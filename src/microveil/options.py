@@ -320,6 +320,25 @@ class Describe(Reading):
     overwrite: bool = same_as(ProtectFile, "overwrite")
 
 
+class Budget(Reading):
+    """The options of `microveil budget`: what a release under differential privacy will be off by."""
+
+    rows: int | None = option(None, "Records, about.", "number", metavar="N")
+    amounts: int = option(0, "Columns of amounts.", "number", metavar="N")
+    level_counts: Any = option(None, "How many levels each category has.", "ids", metavar="2,5,3")
+    epsilon: float | None = option(None, "One epsilon; by default a table of several.", metavar="E")
+    delta: float = same_as(Settings, "delta")
+    rows_per_unit: int | None = same_as(Settings, "rows_per_unit")
+    save: Path | None = option(
+        None,
+        "Write a dictionary with the names of INPUT's columns, to fill in bounds and levels and pass to --rules.",
+        "path",
+        metavar="FILE.toml",
+        flag="-o --save",
+    )
+    overwrite: bool = same_as(ProtectFile, "overwrite")
+
+
 class Assess(Options):
     """The options of `assess`."""
 

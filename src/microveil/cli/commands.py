@@ -166,6 +166,17 @@ def describe(source: Any, options: dict[str, Any], json: bool) -> None:
     actions.describe(source, options, as_json=json)
 
 
+@command(app, declared.Budget, {"source": place("[INPUT]", "A file, for -o.", needed=False)})
+def budget(source: Any, options: dict[str, Any], json: bool) -> None:
+    """What a release under differential privacy will be off by, before you spend any of it; no data are needed.
+
+    Prints standard deviations of the noise on a correlation, a cell of a two-way table and a distribution.
+    """
+    from microveil.cli import budgeting
+
+    budgeting.budget(source, options, as_json=json)
+
+
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="[ID]", help="A method, to see its parameters.")] = None,

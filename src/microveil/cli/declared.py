@@ -27,6 +27,8 @@ TYPED_AS: Mapping[str, Any] = {
     "pairs": list[str] | None,
     "limits": list[str] | None,
     "kinds": list[str] | None,
+    "bounds": list[str] | None,
+    "levels": list[str] | None,
     "settings": list[str] | None,
     "tables": list[str] | None,
     "number": int | None,

@@ -80,6 +80,29 @@ def kinds_in(texts: Sequence[str]) -> dict[str, str] | None:
     return found or None
 
 
+def bounds_in(texts: Sequence[str]) -> dict[str, list[Any]] | None:
+    """`income=0:200000:1`, by the name of a column: numbers, or dates as they are; None without any."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, ends = text.rpartition("=")
+        parts = [_value(part.strip()) for part in ends.split(":")]
+        if not equals or not name.strip() or len(parts) not in (2, 3):
+            raise ParameterError("--bounds: something is not COLUMN=LOW:HIGH", "write --bounds income=0:200000:1")
+        found[name.strip()] = parts
+    return found or None
+
+
+def levels_in(texts: Sequence[str]) -> dict[str, list[str]] | None:
+    """`sex=f,m`, by the name of a column; None without any."""
+    found = {}
+    for text in texts:
+        name, equals, labels = text.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError("--levels: something is not COLUMN=A,B", "write --levels sex=f,m")
+        found[name.strip()] = names_in(labels)
+    return found or None
+
+
 def measure_options_in(texts: Sequence[str]) -> dict[str, dict[str, Any]] | None:
     """`ssim.window=7`: options by the id of a measure; None without any."""
     found: dict[str, dict[str, Any]] = {}
@@ -129,6 +152,8 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "pairs": parameters,
     "limits": limits_in,
     "kinds": kinds_in,
+    "bounds": bounds_in,
+    "levels": levels_in,
     "methods": methods_in,
     "settings": measure_options_in,
     "tables": lambda texts: [names_in(text) for text in texts] or None,

@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from microveil.private.moments import UNIT, VALUE_BOUND, WAVE_BOUND, WAVES, group_sensitivity, level_bound
+from microveil.private.moments import (
+    MEANS,
+    RANKS,
+    SHAPES,
+    TABLES,
+    UNIT,
+    VALUE_BOUND,
+    VALUES,
+    WAVE_BOUND,
+    WAVES,
+    group_sensitivity,
+    level_bound,
+)
 
 COUNT_SHARE = 0.01
 """Share of the budget for the number of records."""
@@ -24,8 +36,6 @@ IMPORTANCE = {"ranks": 1.0, "values": 0.5, "shapes": 0.25, "means": 1.0, "tables
 
 LIMIT = {"values": 0.04, "shapes": 0.04}
 """Standard deviation of the noise of a moment above which a group is left out."""
-
-RANKS, VALUES, SHAPES, MEANS, TABLES = "ranks", "values", "shapes", "means", "tables"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ no level, as missing. So no error, no type and no row of a release tells what is
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -293,3 +294,12 @@ def _level_cells(column: CategoryColumn, made: Synthetic) -> tuple[list[Any], An
         kind, levels = nw.String(), [_text(level) for level in levels]
     levels += [None] * column.may_miss
     return [levels[code] for code in made.categories[column.name].tolist()], kind
+
+
+def dictionary_to_fill_in(names: Sequence[str]) -> str:
+    """A dictionary with the names of columns, in which their bounds or levels are to be written."""
+    lines = ["# Fill in what is known of each column without looking at the data: bounds, or levels; drop the others.", ""]
+    for name in names:
+        lines += [f"[columns.{json.dumps(name, ensure_ascii=False)}]", "# minimum = ", "# maximum = ", "# step = "]
+        lines += ["# levels = []", "# missing = true", ""]
+    return "\n".join(lines)

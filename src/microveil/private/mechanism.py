@@ -91,7 +91,9 @@ class Account:
         """The standard deviation of the noise that a query of this sensitivity (one row) needs at this cost."""
         return self.contributions * sensitivity / math.sqrt(2 * rho) * (1 + 1e-9)
 
-    def noisy(self, query: str, exact: NDArray[np.int64], sensitivity: float, rho: float) -> Array:
+    def noisy(
+        self, query: str, exact: NDArray[np.int64], sensitivity: float, rho: float, per_unit: float = 1.0
+    ) -> Array:
         """The exact numbers with noise.
 
         Args:
@@ -99,6 +101,7 @@ class Account:
             exact: whole numbers.
             sensitivity: the most that one row changes them by, as a Euclidean length.
             rho: what it may cost.
+            per_unit: how much of them is one, for the ledger.
         """
         dp = _opendp()
         scale = self.noise_sd(sensitivity, rho)
@@ -107,7 +110,8 @@ class Account:
         cost = mechanism.map(float(self.contributions * sensitivity))
         if math.fsum([*(entry.rho for entry in self.entries), cost]) > self.rho * (1 + 1e-12):
             raise AssertionError("the budget of the release is spent")
-        self.entries.append(Spent(query, exact.size, self.contributions * sensitivity, cost, scale))
+        told = self.contributions * sensitivity / per_unit
+        self.entries.append(Spent(query, exact.size, told, cost, scale / per_unit))
         return np.array(mechanism(exact.tolist()), np.float64)
 
     def ledger(self) -> Ledger:
@@ -129,7 +133,7 @@ def _summed(entries: Iterable[Spent]) -> list[Spent]:
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest loss, as zCDP, that is still (epsilon, delta)-differentially private."""
     low, high = 0.0, epsilon
-    for _ in range(60):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
     return low

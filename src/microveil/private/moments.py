@@ -36,6 +36,16 @@ CUT_OFF = 2.5
 
 LARGEST_SUM = 2**53
 
+RANKS, VALUES, SHAPES, MEANS, TABLES = "ranks", "values", "shapes", "means", "tables"
+TOLD = {
+    RANKS: "sums for correlations of ranks",
+    VALUES: "sums for correlations of values",
+    SHAPES: "sums for bends between amounts",
+    MEANS: "sums for means of amounts by category",
+    TABLES: "two-way tables of categories",
+}
+"""What groups of moments are called in the ledger."""
+
 Features = NDArray[np.float64]
 """Records x features, whole numbers."""
 
@@ -104,7 +114,7 @@ class MomentGroup:
 
     def noisy(self, account: Account, rho: float, count: float) -> list[Array]:
         """The moments of each pair (features x features), per record."""
-        answers = account.noisy(self.name, self.exact(), self.sensitivity, rho) / (UNIT**2 * count)
+        answers = account.noisy(TOLD[self.name], self.exact(), self.sensitivity, rho, UNIT**2) / (UNIT**2 * count)
         shapes = [(one.features.shape[1], other.features.shape[1]) for one, other in self.pairs]
         parts = np.split(answers, np.cumsum([rows * columns for rows, columns in shapes])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -22,7 +22,7 @@ from microveil.intake.roles import named
 from microveil.io.dictionary import Dictionary, read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import METHODS
-from microveil.options import DEFAULT_METHOD, PRIVATE, Protect
+from microveil.options import DEFAULT_METHOD, PRIVATE, Protect, ProtectFile
 from microveil.private.arrangement import synthesised
 from microveil.private.declared import Declared, declared_columns
 from microveil.private.mechanism import Account
@@ -59,6 +59,12 @@ PROMISE = (
     "(epsilon {epsilon:g}, delta {delta:g})"
 )
 NOT_TOLD = "nothing was measured against the original for this account: figures of it would not be private"
+
+
+def check_private_file(options: ProtectFile) -> None:
+    """Refuse options for files that epsilon does not go with."""
+    for name in options.changed(REFUSED_FILES):
+        raise ParameterError(f"{name}: does not go with epsilon", REFUSED_FILES[name])
 
 
 def check_only_private(options: Protect) -> None:
@@ -119,8 +125,9 @@ def _check_options(options: Protect, params: Mapping[str, Any]) -> None:
         raise ParameterError(f"epsilon: {options.method} has no proof", f"use {DEFAULT_METHOD}")
     for name in params:
         raise ParameterError(f"{name}: no parameter of {DEFAULT_METHOD} goes with epsilon", "leave it out")
-    for name in options.changed(REFUSED):
-        raise ParameterError(f"{name}: does not go with epsilon", REFUSED[name])
+    for name, given in options.changed(REFUSED).items():
+        if not isinstance(given, list | tuple) or given:
+            raise ParameterError(f"{name}: does not go with epsilon", REFUSED[name])
     if options.engine not in ("auto", "memory"):
         raise ParameterError(f"engine: '{options.engine}' does not go with epsilon", "use engine='memory'")
     for name in ("rows", "rows_per_unit"):

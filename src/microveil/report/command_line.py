@@ -25,12 +25,22 @@ def protect_words(source: str, output: str, settings: Mapping[str, Any]) -> list
         if name in NOT_TYPED or Settings.about(name).get("only") or value in (None, [], field.get_default()):
             continue
         flag = Settings.flags(name)[0]
-        if isinstance(value, Mapping):  # the kinds of columns, each by itself
-            words += [word for column, kind in value.items() for word in (flag, f"{column}={kind}")]
+        if isinstance(value, Mapping):  # what is said of columns, each by itself
+            words += [word for column, said in value.items() for word in (flag, f"{column}={_said(name, said)}")]
+            continue
+        if isinstance(value, int | float) and value is not True:
+            words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
             continue
         # A text is a formula, a file, or the one column that there can be.
         words += [flag] if value is True else [flag, value if isinstance(value, str) else _listed(value)]
     return words
+
+
+def _said(name: str, value: Any) -> str:
+    """What is said of a column: bounds with colons, levels with commas, or a word."""
+    if name == "bounds":
+        return ":".join(str(part) for part in value)
+    return value if isinstance(value, str) else _listed([str(part) for part in value])
 
 
 def _typed(value: Any) -> str:

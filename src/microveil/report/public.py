@@ -23,6 +23,13 @@ from microveil.report.material import (
     roles,
 )
 
+PRIVATE_ADVICE = (
+    "Use the file for distributions of columns, correlations, group means and two-way tables; the ledger tells the noise "
+    "on each. Relations of three or more columns were not measured.",
+    "Single records have no meaning of their own, and extreme values least: values were cut off at declared bounds.",
+    "Standard errors computed from this file do not allow for the noise: results near a threshold are open.",
+)
+
 SHOWN = ("value", "low", "high", "chance", "better", "range", "meaning")
 
 
@@ -44,13 +51,14 @@ def public_contents(material: Material) -> dict[str, Any]:
             "kind": release.release_type,
             "kind_meaning": KIND_MEANING[release.release_type],
             "rows": release.rows,
-            "columns": len(release.dose) + len(release.labels),
+            "columns": len(release.dose) + len(release.labels) or len(release.kinds),
             "roles": roles(release),
         },
+        "ledger": None if release.ledger is None else release.ledger.to_dict(),
         "kept": kept(release),
         "kept_on_average": list(release.kept_on_average),
         "rules": list(release.rules),
-        "measures": _losses(material.assessment),
+        "measures": {} if release.ledger is not None else _losses(material.assessment),
         "advice": _advice(release),
         "plots": _plots(material),
     }
@@ -70,6 +78,8 @@ def _losses(assessment: Assessment | None) -> dict[str, Any]:
 
 def _advice(release: Release) -> list[str]:
     """What an analyst should and should not do with the file."""
+    if release.ledger is not None:
+        return list(PRIVATE_ADVICE)
     said = [_good_for(release), _not_for(release)]
     if release.rules:
         said.append("The rules between columns hold in every row: totals can be computed from their parts.")

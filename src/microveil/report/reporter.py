@@ -25,6 +25,8 @@ from microveil.rules.orders import find_orders, implied_orders, of_one_measure
 if TYPE_CHECKING:
     from microveil.report import File, Material
 
+NOT_PRIVATE = "figures of the original would not be private"
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Reporter:
@@ -94,6 +96,8 @@ class Reporter:
 
         fingerprints = {"released": fingerprint(self._released(release))}
         material = Material(release, self.summary, self.reference, fingerprints=fingerprints, **extras)
+        if release.ledger is not None:
+            material = replace(material, absent=NOT_PRIVATE)
         if self.original is None:
             return material
         material = replace(material, fingerprints={**fingerprints, "original": fingerprint(self.original)})

@@ -14,13 +14,14 @@ from microveil.core.errors import DataError, MicroveilError, ParameterError, Pol
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formula_cells
 from microveil.io.frames.dataframes import open_frame
 from microveil.io.locations import Place, file_of, own_file, place_from
-from microveil.io.tables import check_target, open_blocks
+from microveil.io.tables import FileFormat, check_target, open_blocks
 from microveil.methods import method_named
 from microveil.options import DEFAULT_METHOD, MEMORY, Protect, ProtectFile, declared_by
 from microveil.protection import checks
 from microveil.protection.building import about_notes
 from microveil.protection.in_blocks import protect_blocks
 from microveil.protection.in_memory import READING, protect_table
+from microveil.protection.privately import check_private_file
 from microveil.protection.on_spark import protect_on_spark, write_dataset
 from microveil.release.registry import NewRelease
 from microveil.release.release import Release
@@ -66,6 +67,8 @@ def _finished(job: Job, found: ProtectedFile) -> Release:
 
 def protect(job: Job, face: Face) -> ProtectedFile:
     """Protect a file; either everything asked for is written, or nothing is."""
+    if job.options.epsilon is not None:
+        check_private_file(job.options)
     read_policy(job.options.policy)
     check_targets(job)
     engine = _engine(job)
@@ -78,6 +81,10 @@ def protect(job: Job, face: Face) -> ProtectedFile:
     registry = NewRelease.of_table(options.registry, options.method, opened)
     alone = Protect(**{**options.only(Protect), "registry": None})
     release = registry.warned(protect_table(opened, alone, job.params, _beginning(face, opened)))
+    if release.ledger is not None:  # how the file was written, and what was found on reading it, is not told
+        measured, file_format = Measured(None, None), FileFormat(file_format.name)
+        written = write_all(job, release, file_format, measured, registry, face)
+        return ProtectedFile(release, None, None, written, "", frame)
     formulas = _about_formulas(release, job.output, kept=options.keep_formulas)
     left_out = about_notes(file_format.has_notes, keep_notes=options.keep_notes)
     read = file_format.source_format.findings
@@ -146,6 +153,8 @@ def _engine(job: Job) -> str:
     file, options = own_file(job.source), job.options
     if options.engine != "auto":
         return options.engine
+    if options.epsilon is not None:
+        return "memory"
     if file is None or not file.is_file() or own_file(job.output) is None or options.changed(checks.NEED_ALL_ROWS):
         return "memory"
     try:

@@ -63,6 +63,8 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "found": {name: plain(value) for name, value in release.found.items()},
         "leakage": None if release.leakage is None else dataclasses.asdict(release.leakage),
         "warnings": release.warnings,
+        "ledger": None if release.ledger is None else release.ledger.to_dict(),
+        "for_owner": release.for_owner,
         "risk": None if risk is None else {"before": risk[0].to_dict(), "after": risk[1].to_dict()},
     }
 
@@ -70,6 +72,10 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
 def release(result: Release, risk: Risk | None, judged: Assessment | None, written: list[Path]) -> None:
     """The account of a release for a person."""
     console = open_console()
+    if result.ledger is not None:
+        _private(console, result)
+        print_written(written, console)
+        return
     if result.in_clear:
         console.print(f"[bold]In clear:[/bold] {escape(', '.join(result.in_clear))}")
     console.print(
@@ -110,6 +116,22 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     if judged is not None and judged.verdict is not None:
         _verdict(console, judged.verdict)
     print_written(written, console)
+
+
+def _private(console: Console, result: Release) -> None:
+    """The account of a release under differential privacy; what is for the owner goes to a terminal only."""
+    ledger = result.ledger
+    if ledger is None:
+        return
+    console.print(
+        f"Released {result.rows} rows of {len(result.kinds)} columns under [bold]differential privacy[/bold]: epsilon "
+        f"{ledger.epsilon:g}, delta {ledger.delta:g}, for each {escape(ledger.unit)}."
+    )
+    for row in ledger.to_rows():
+        said = f"{row['share']:6.1%} of the loss, noise {row['noise_sd']:.3g} on each of {row['numbers']}"
+        console.print(f"  {escape(row['query'])}: {said}")
+    for line in result.for_owner:
+        console.print(f"[yellow]For the owner only:[/yellow] {escape(line)}")
 
 
 def _risk(console: Console, before: Measure, after: Measure) -> None:

@@ -1,0 +1,222 @@
+"""`protect` with epsilon: what is promised, what is refused, and that nothing but noisy answers reaches a release."""
+
+import itertools
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import microveil as mv
+from microveil.core.errors import ParameterError
+from microveil.core.rng import Streams
+from microveil.private.mechanism import Account
+
+BOUNDS = {"age": (0, 110, 1), "income": (0, 100_000.0), "born": ("1920-01-01", "2010-12-31")}
+LEVELS = {"sex": ["f", "m"], "region": [1, 2, 3]}
+DECLARED = {"epsilon": 1.0, "delta": 1e-6, "bounds": BOUNDS, "levels": LEVELS}
+
+
+def people(rows=3_000, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.normal(45, 15, rows).clip(0, 100).round()
+    sex = rng.integers(0, 2, rows)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": (age * 800 + sex * 8_000 + rng.normal(0, 5_000, rows)).clip(0),
+            "sex": np.array(["f", "m"])[sex],
+            "region": rng.integers(1, 4, rows),
+            "born": pd.Timestamp("2010-01-01") - pd.to_timedelta(age * 365, unit="D"),
+        }
+    )
+
+
+@pytest.fixture
+def without_data(monkeypatch):
+    """Mechanisms that answer without looking at the data, and streams of a fixed seed: what is left is public."""
+
+    def fix():
+        generator = np.random.default_rng(5)
+        real = Account.noisy
+
+        def noisy(self, query, exact, sensitivity, rho, per_unit=1.0):
+            real(self, query, np.zeros_like(exact), sensitivity, rho, per_unit)
+            return np.round(generator.normal(2_000 * per_unit**0.5, 10, exact.size))
+
+        monkeypatch.setattr(Account, "noisy", noisy)
+        monkeypatch.setattr(Streams, "from_seed", classmethod(lambda cls, *_: cls(7)))
+        return real
+
+    yield fix
+
+
+def odd(table):
+    """Another table of the same columns: other rows, types and cells, some of them absurd."""
+    other = people(17, seed=9).astype(object)
+    for row, name in enumerate(other):
+        other.loc[row, name] = [None, float("inf"), "?", "unknown", -1e300][row]
+    other.loc[7, "sex"] = 12
+    return other
+
+
+def test_nothing_but_noisy_answers_reaches_a_release(without_data, tmp_path, monkeypatch):
+    seen = []
+    for number, table in enumerate([people(), odd(people()), people(1)]):
+        real = without_data()
+        release = mv.protect(table, **DECLARED)
+        release.report(tmp_path / f"{number}.html", audience="public")
+        page = json.loads((tmp_path / f"{number}.json").read_text())
+        page["report"].pop("made")
+        ledger = [(entry.query, entry.numbers, entry.rho) for entry in release.ledger.entries]
+        seen.append((release.data, repr(release), release.warnings, release.recipe(), ledger, page, release.kinds))
+        monkeypatch.setattr(Account, "noisy", real)
+    for one, other in itertools.pairwise(seen):
+        pd.testing.assert_frame_equal(one[0], other[0])
+        assert one[1:] == other[1:]
+
+
+def test_release_has_the_declared_types_and_no_others():
+    for table in (people(400), odd(None)):
+        data = mv.protect(table, **DECLARED, rows=50).data
+        assert [str(kind)[:8] for kind in data.dtypes[["age", "income", "region", "born"]]] == [
+            "int64",
+            "float64",
+            "int64",
+            "datetime",
+        ]
+        assert len(data) == 50
+        assert set(data["sex"]) <= {"f", "m"}
+        assert data["income"].between(0, 100_000).all()
+        assert not data.isna().any().any()
+    assert isinstance(mv.protect(pl.from_pandas(people(400)), **DECLARED).data, pl.DataFrame)
+    array = np.random.default_rng(0).uniform(0, 1, (500, 2))
+    found = mv.protect(array, epsilon=2.0, bounds={0: (0, 1), 1: (0, 1)}, rows=30).data
+    assert found.shape == (30, 2)
+
+
+def test_statistics_come_back_within_the_expected_error():
+    table = people(8_000)
+    release = mv.protect(table, **DECLARED)
+    told = mv.expected_error(8_000, 3, [2, 3])
+    gap = table[["age", "income"]].corr("spearman").iloc[0, 1] - release.data[["age", "income"]].corr("spearman").iloc[0, 1]
+    assert abs(gap) < 5 * told.rank_correlation + 0.01
+    means = [data.groupby("sex")["income"].mean().diff().iloc[-1] for data in (table, release.data)]
+    assert means[1] == pytest.approx(means[0], rel=0.25)
+    assert len(release.data) == release.rows
+    assert release.ledger.spent_epsilon <= 1.0
+    assert release.ledger.remaining_epsilon < 0.05
+    assert told.rank_correlation > mv.expected_error(80_000, 3, [2, 3]).rank_correlation
+
+
+def test_missing_cells_are_released_where_they_are_declared():
+    table = people(5_000)
+    table.loc[::4, "income"] = np.nan
+    table.loc[::5, "sex"] = None
+    data = mv.protect(table, **DECLARED, missing=["income", "sex"]).data
+    assert data["income"].isna().mean() == pytest.approx(0.25, abs=0.04)
+    assert data["sex"].isna().mean() == pytest.approx(0.2, abs=0.04)
+    assert data[["age", "income"]].corr("spearman").iloc[0, 1] == pytest.approx(0.87, abs=0.1)
+    plain = mv.protect(table, **DECLARED)
+    assert not plain.data.isna().any().any()
+    assert any("'income': 1250 cells" in line for line in plain.for_owner)
+
+
+def test_what_the_owner_is_told_is_not_stored_or_published(tmp_path):
+    table = people(500)
+    table.loc[3, "income"] = 1e9
+    release = mv.protect(table, **DECLARED)
+    assert any("'income': 1 cells" in line for line in release.for_owner)
+    assert pickle.loads(pickle.dumps(release)).for_owner == []  # noqa: S301 - our own
+    release.report(tmp_path / "p.html", audience="public")
+    page = (tmp_path / "p.html").read_text() + (tmp_path / "p.json").read_text()
+    assert "did not fit" not in page
+    assert "Privacy loss ledger" in page
+    release.report(tmp_path / "i.html")
+    assert "for the owner only" in (tmp_path / "i.html").read_text()
+
+
+def test_a_unit_counts_once_whatever_rows_it_has():
+    table = people(2_000)
+    table["person"] = np.repeat(np.arange(500), 4)
+    release = mv.protect(table, **DECLARED, unit="person", rows_per_unit=2)
+    assert release.rows == pytest.approx(1_000, abs=500)
+    assert "person" not in release.data
+    assert "unit" in release.ledger.unit
+    assert any(line.startswith("1000 rows were left out") for line in release.for_owner)
+    count = next(entry for entry in release.ledger.entries if entry.query == "number of records")
+    assert count.sensitivity == 2
+
+
+def test_a_recipe_asks_for_the_same_again():
+    release = mv.protect(people(300), **DECLARED)
+    again = mv.run(release.recipe(), people(300))
+    assert again.ledger.epsilon == 1.0
+    with pytest.raises(ParameterError, match="no seed"):
+        release.recipe(include_seed=True)
+
+
+def test_a_dictionary_may_declare_the_columns():
+    rules = {"columns": {"a": {"minimum": 0, "maximum": 1}, "b": {"levels": ["u", "v"], "missing": True}}}
+    table = pd.DataFrame({"a": [0.5] * 40, "b": ["u"] * 40})
+    assert set(mv.protect(table, epsilon=5.0, delta=1e-3, rules=rules).data) == {"a", "b"}
+    rules["sums"] = [{"total": "a", "parts": ["b"]}]
+    with pytest.raises(ParameterError, match="rules between columns"):
+        mv.protect(table, epsilon=5.0, delta=1e-3, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"epsilon": 0.0}, "epsilon: must be"),
+        ({"epsilon": -1.0}, "epsilon: must be"),
+        ({"epsilon": float("inf")}, "epsilon: must be"),
+        ({"epsilon": float("nan")}, "epsilon: must be"),
+        ({"delta": 0.0}, "delta: must be between"),
+        ({"delta": 0.01}, "delta: must be below"),
+        ({"delta": 0.01, "rows": 200}, "delta: must be below"),
+        ({"bounds": None}, "nothing is declared of column 'age'"),
+        ({"bounds": {**BOUNDS, "agee": (0, 1)}}, "did you mean 'age'"),
+        ({"bounds": {**BOUNDS, "age": (10, 0)}}, "not \\(low, high\\)"),
+        ({"bounds": {**BOUNDS, "age": (0, float("inf"))}}, "not \\(low, high\\)"),
+        ({"levels": {**LEVELS, "sex": "fm"}}, "no list"),
+        ({"levels": {**LEVELS, "region": [1, "1"]}}, "twice"),
+        ({"levels": {**LEVELS, "age": [1]}}, "both bounds and levels"),
+        ({"seed": 3}, "seed: does not go"),
+        ({"strata": "sex"}, "strata: does not go"),
+        ({"public": ["sex"]}, "public: does not go"),
+        ({"keep": ["sex"]}, "keep: does not go"),
+        ({"weight": "income"}, "weight: does not go"),
+        ({"method": "pca"}, "pca has no proof"),
+        ({"window": 10}, "window: no parameter"),
+        ({"engine": "stream"}, "engine: 'stream' does not go"),
+        ({"unit": "region"}, "rows_per_unit go together"),
+        ({"rows": 0}, "rows: must be 1"),
+        ({"epsilon": None}, "delta: goes with|bounds: goes with"),
+    ],
+)
+def test_wrong_use_is_refused(changed, problem):
+    with pytest.raises(ParameterError, match=problem):
+        mv.protect(people(300), **{**DECLARED, **changed})
+
+
+def test_values_are_in_no_message():
+    with pytest.raises(ParameterError) as caught:
+        mv.protect(people(300), epsilon=1.0, bounds={"age": (0, 1)})
+    assert "bounds=" in str(caught.value)
+    assert not any(str(value) in str(caught.value) for value in people(300)["income"])
+
+
+def test_files_are_written_without_figures_of_the_original(tmp_path):
+    people(300).drop(columns="born").to_csv(tmp_path / "in.csv", sep=";", index=False)
+    declared = {**DECLARED, "bounds": {k: v for k, v in BOUNDS.items() if k != "born"}}
+    out, page = tmp_path / "out.csv", tmp_path / "p.html"
+    release = mv.protect_file(tmp_path / "in.csv", out, public_report=page, report=tmp_path / "i.html", **declared)
+    assert out.read_text().splitlines()[0] == "age,income,sex,region"  # not as the original was written
+    assert len(release.warnings) == 2
+    for refused in ({"policy": {"limits": {}}}, {"include_seed": True}):
+        with pytest.raises(ParameterError, match="does not go with epsilon"):
+            mv.protect_file(tmp_path / "in.csv", tmp_path / "o.csv", **declared, **refused)
+    assert not (tmp_path / "o.csv").exists()
