@@ -50,7 +50,7 @@ def without_data(monkeypatch):
         monkeypatch.setattr(Streams, "from_seed", classmethod(lambda cls, *_: cls(7)))
         return real
 
-    yield fix
+    return fix
 
 
 def odd(table):
@@ -101,8 +101,8 @@ def test_statistics_come_back_within_the_expected_error():
     table = people(8_000)
     release = mv.protect(table, **DECLARED)
     told = mv.expected_error(8_000, 3, [2, 3])
-    gap = table[["age", "income"]].corr("spearman").iloc[0, 1] - release.data[["age", "income"]].corr("spearman").iloc[0, 1]
-    assert abs(gap) < 5 * told.rank_correlation + 0.01
+    before, after = (data[["age", "income"]].corr("spearman").iloc[0, 1] for data in (table, release.data))
+    assert abs(after - before) < 5 * told.rank_correlation + 0.01
     means = [data.groupby("sex")["income"].mean().diff().iloc[-1] for data in (table, release.data)]
     assert means[1] == pytest.approx(means[0], rel=0.25)
     assert len(release.data) == release.rows
@@ -129,7 +129,7 @@ def test_what_the_owner_is_told_is_not_stored_or_published(tmp_path):
     table.loc[3, "income"] = 1e9
     release = mv.protect(table, **DECLARED)
     assert any("'income': 1 cells" in line for line in release.for_owner)
-    assert pickle.loads(pickle.dumps(release)).for_owner == []  # noqa: S301 - our own
+    assert pickle.loads(pickle.dumps(release)).for_owner == []
     release.report(tmp_path / "p.html", audience="public")
     page = (tmp_path / "p.html").read_text() + (tmp_path / "p.json").read_text()
     assert "did not fit" not in page

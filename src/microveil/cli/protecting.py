@@ -59,7 +59,12 @@ def _protect(job: Job, *, as_json: bool, quiet: bool) -> None:
     described: list[Description] = []
 
     def began(frame: Any) -> None:
-        if quiet or job.options.epsilon is not None or job.options.rules != "infer" or frame.count * len(frame.names) > MOST_DESCRIBED:
+        if (
+            quiet
+            or job.options.epsilon is not None
+            or job.options.rules != "infer"
+            or frame.count * len(frame.names) > MOST_DESCRIBED
+        ):
             return
         described.append(describe(frame))
         if not as_json:

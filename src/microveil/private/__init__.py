@@ -1,1 +1,1 @@
-"""Releases with a proof: noisy targets, a random start, an arrangement; all that follows the noise is post-processing."""
+"""Releases with a proof: noisy targets, a random start, an arrangement. After the noise nothing looks at the data."""

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.rng import Streams
-from microveil.private.budget import RANKS, SHAPES, VALUES
 from microveil.private.consistent import consistent, layers_of, normal_root, roots_of
-from microveil.private.moments import CUT_OFF
+from microveil.private.moments import CUT_OFF, RANKS, SHAPES, VALUES
 from microveil.private.targets import Targets
 
 PROPOSALS, MOST_PASSES, FEWEST_PASSES, STALLED, PATIENCE = 30_000_000, 150, 6, 0.98, 4
@@ -177,7 +176,8 @@ class _Search:
         """The values and the levels where their features are."""
         at = len(self.layers) * self.width
         amounts = {
-            name: values[self.features[:, at + j].astype(np.intp)] for j, (name, values) in enumerate(self.amounts.items())
+            name: values[self.features[:, at + j].astype(np.intp)]
+            for j, (name, values) in enumerate(self.amounts.items())
         }
         blocks = zip(self.levels, self._moving()[self.width :, 1:], strict=True)
         levels = {name: self.features[:, first:last].argmax(axis=1) for name, (first, last) in blocks}

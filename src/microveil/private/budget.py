@@ -28,8 +28,9 @@ from microveil.private.moments import (
 COUNT_SHARE = 0.01
 """Share of the budget for the number of records."""
 
-DISTRIBUTIONS = 0.2
-"""Share of the rest for the distributions of the columns; more of it where records are few."""
+DISTRIBUTIONS, MORE_DISTRIBUTIONS, COARSE = 0.2, 0.4, 0.02
+"""Share of the rest for the distributions of the columns; and where records are so few that the noise on a count would
+be more than the last, as a share of them."""
 
 IMPORTANCE = {"ranks": 1.0, "values": 0.5, "shapes": 0.25, "means": 1.0, "tables": 2.5}
 """How much the error of a moment counts: tables are shares of cells, which are small."""
@@ -72,7 +73,8 @@ def split(rho: float, count: float, amounts: int, levels: Sequence[int], contrib
     """
     columns = amounts + len(levels)
     sizes = sensitivities(amounts, levels)
-    left = rho * (1 - DISTRIBUTIONS) if sizes else 0.0
+    coarse = contributions / math.sqrt(2 * rho * DISTRIBUTIONS / columns) > COARSE * count
+    left = rho * (1 - (MORE_DISTRIBUTIONS if coarse else DISTRIBUTIONS)) if sizes else 0.0
     chosen = dict(sizes)
     while True:
         pull = {name: (IMPORTANCE[name] * size) ** (2 / 3) for name, size in chosen.items()}

@@ -1,7 +1,7 @@
 """Noisy moments made consistent: blocks shrunk by their noise, the whole brought to what moments can be.
 
-All of it is post-processing. The result is a matrix of second moments between centred features of the release: layers of
-amounts first (each a feature of every amount), then the levels of the categories over the roots of their shares.
+All of it is post-processing. The result is a matrix of second moments between centred features of the release: layers
+of amounts first (each a feature of every amount), then the levels of the categories over the roots of their shares.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.private.budget import MEANS, RANKS, SHAPES, TABLES, VALUES
-from microveil.private.moments import WAVES
+from microveil.private.moments import MEANS, RANKS, SHAPES, TABLES, VALUES, WAVES
 from microveil.private.targets import Targets
 
 ROUNDS = 30
@@ -49,7 +48,8 @@ def layers_of(targets: Targets) -> tuple[str, ...]:
 
 def consistent(targets: Targets, within: Array) -> Consistent:
     """The targets from noisy moments; `within` has the moments that no arrangement changes, between features of one
-    column of the release, and zeros elsewhere."""
+    column of the release, and zeros elsewhere.
+    """
     amounts, layers = len(targets.distributions), layers_of(targets)
     roots = tuple(roots_of(share) for share in targets.shares.values())
     width = within.shape[0]
@@ -75,28 +75,34 @@ def consistent(targets: Targets, within: Array) -> Consistent:
         share, root, noise = shares[b - amounts], roots[b - amounts], targets.noise[MEANS]
         block = _shrunk(part - part.mean(), noise, share.size - 1)
         rows = at["wave 1"] + a
-        put(slice(rows, rows + 1), slice(starts[b - amounts], starts[b - amounts + 1]), block / root, (noise / root[None, :]) ** 2)
+        put(
+            slice(rows, rows + 1),
+            slice(starts[b - amounts], starts[b - amounts + 1]),
+            block / root,
+            (noise / root[None, :]) ** 2,
+        )
     for (a, b), part in targets.moments.get(TABLES, {}).items():
         noise, (one, other) = targets.noise[TABLES], (shares[a - amounts], shares[b - amounts])
         inner = part - part.mean(axis=0) - part.mean(axis=1, keepdims=True) + part.mean()
         known = one[:, None] / other.size + other / one.size - 1 / (one.size * other.size) - np.outer(one, other)
         block = _shrunk(inner + known, noise, (one.size - 1) * (other.size - 1))
         scale = np.outer(roots[a - amounts], roots[b - amounts])
-        own = (slice(starts[c - amounts], starts[c - amounts + 1]) for c in (a, b))
-        put(*own, block / scale, (noise / scale) ** 2)
+        first, second = (slice(starts[c - amounts], starts[c - amounts + 1]) for c in (a, b))
+        put(first, second, block / scale, (noise / scale) ** 2)
     fitted = np.isfinite(variance) & (within == 0) & _other_columns(amounts, len(layers), roots)
     values = slice(at.get("value", 0), at.get("value", 0) + (amounts if "value" in at else 0))
     others = np.delete(np.arange(width), values)
-    for own in (np.arange(width)[values], others):  # what was not measured between them is left open
-        part = np.ix_(own, own)
-        target[part] = _possible(target[part], within[part], fitted[part])
+    for those in (np.arange(width)[values], others):  # what was not measured between them is left open
+        square = np.ix_(those, those)
+        target[square] = _possible(target[square], within[square], fitted[square])
     weight = np.where(fitted, 1.0 / (1.0 + variance / np.maximum(variance[fitted].min(initial=1.0), 1e-12)), 0.0)
     return Consistent(target, weight, np.sqrt(variance))
 
 
 def roots_of(shares: Array) -> Array:
     """What the indicators of levels are divided by."""
-    return np.sqrt(np.maximum(shares, RAREST))
+    roots: Array = np.sqrt(np.maximum(shares, RAREST))
+    return roots
 
 
 def normal_root(targets: Targets) -> Array:
@@ -113,7 +119,8 @@ def normal_root(targets: Targets) -> Array:
     np.fill_diagonal(normal, 1.0)
     values, vectors = np.linalg.eigh(normal)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root / np.sqrt(np.maximum(np.square(root).sum(axis=1, keepdims=True), 1e-12))
+    unit: Array = root / np.sqrt(np.maximum(np.square(root).sum(axis=1, keepdims=True), 1e-12))
+    return unit
 
 
 def _other_columns(amounts: int, layers: int, roots: tuple[Array, ...]) -> Mask:
@@ -146,18 +153,20 @@ def _symmetric(pairs: Mapping[tuple[int, int], float], size: int) -> Array:
 
 def _spiked(full: Array, noise: float) -> Array:
     """A symmetric matrix without what is noise: its eigenvalues shrunk as is best for a few strong directions among
-    independent noise (Gavish and Donoho 2017, for symmetric matrices)."""
+    independent noise (Gavish and Donoho 2017, for symmetric matrices).
+    """
     values, vectors = np.linalg.eigh(full)
     edge = 2 * noise * np.sqrt(len(full))
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    smooth = (vectors * kept) @ vectors.T
+    smooth: Array = (vectors * kept) @ vectors.T
     np.fill_diagonal(smooth, 0.0)
     return smooth
 
 
 def _shrunk(block: Array, noise: float, freedom: int) -> Array:
     """A block of moments that are 0 if two columns have nothing to do with each other, shrunk by its noise (James and
-    Stein's estimator, its positive part)."""
+    Stein's estimator, its positive part).
+    """
     square = float(np.square(block).sum())
     return block * max(0.0, 1.0 - freedom * noise**2 / square) if square > 0 else block
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -29,7 +29,8 @@ MOST_LEVELS = 200
 FIRST_DAY = date(1970, 1, 1)
 GIVE_BOUNDS = (
     "give bounds={'column': (low, high)} for amounts and levels={'column': [...]} for categories, from what is known "
-    "about them and not from the data (`microveil budget INPUT -o FILE.toml` writes a dictionary to fill in), or drop it"
+    "about them and not from the data (`microveil budget INPUT -o FILE.toml` writes a dictionary to fill in), or drop "
+    "the column"
 )
 
 
@@ -115,8 +116,7 @@ class Declared:
         schema: dict[str, Any] = {}
         if isinstance(frame.source, np.ndarray):
             return np.column_stack([self._as_floats(column, made) for column in self.columns])
-        native = getattr(frame, "native", None)
-        backend = native.implementation if native is not None else "polars"
+        backend: Any = frame.native.implementation  # type: ignore[attr-defined]  # what is no array has one
         for column in self.columns:
             if isinstance(column, AmountColumn):
                 columns[column.name], schema[column.name] = _amount_cells(column, made, pandas=backend.is_pandas_like())
@@ -156,7 +156,7 @@ def declared_columns(names: Sequence[str], options: Any, dictionary: Dictionary)
     bounds, levels = ({str(name): value for name, value in given.items()} for given in (bounds, levels))
     found: list[AmountColumn | CategoryColumn] = []
     for name in wanted:
-        entry = dictionary.columns.get(name, ColumnEntry())
+        entry = dictionary.columns.get(name) or ColumnEntry.model_validate({})
         may_miss = name in map(str, missing) or entry.missing
         own_bounds, own_levels = bounds.get(name), levels.get(name, entry.levels or None)
         if own_bounds is None and entry.minimum is not None and entry.maximum is not None:
@@ -194,13 +194,15 @@ def _amount(name: str, bounds: Any, step: float | None, may_miss: bool) -> Amoun
         raise ParameterError(problem, hint)
     if max(map(abs, ends)) > 1e150 or (step is not None and width > ends[1] - ends[0]):
         raise ParameterError(problem, hint)
-    return AmountColumn(name, Scale(ends[0], ends[1], 1.0 if dates else width if step is not None else None), may_miss, dates)
+    return AmountColumn(
+        name, Scale(ends[0], ends[1], 1.0 if dates else width if step is not None else None), may_miss, dates
+    )
 
 
 def _category(name: str, levels: Any, may_miss: bool) -> CategoryColumn:
     if isinstance(levels, str) or not isinstance(levels, Sequence | set | frozenset | np.ndarray) or len(levels) < 1:
         raise ParameterError(f"levels: those of column '{name}' are no list", "give all labels that it can have")
-    own = [level for level in (sorted(levels, key=str) if isinstance(levels, set | frozenset) else list(levels))]
+    own = sorted(levels, key=str) if isinstance(levels, set | frozenset) else list(levels)
     may_miss |= any(_is_missing(level) for level in own)
     own = [level.item() if isinstance(level, np.generic) else level for level in own if not _is_missing(level)]
     if len({_text(level) for level in own}) < len(own):
@@ -251,7 +253,9 @@ def _days(cell: Any) -> float:
 
 
 def _is_missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or type(cell).__name__ in ("NAType", "NaTType")
+    return (
+        cell is None or (isinstance(cell, float) and math.isnan(cell)) or type(cell).__name__ in ("NAType", "NaTType")
+    )
 
 
 def _text(cell: Any) -> str:
@@ -272,7 +276,7 @@ def _amount_cells(column: AmountColumn, made: Synthetic, *, pandas: bool) -> tup
     values, absent = made.amounts[column.name], _absent(column, made)
     if column.dates:
         days = [date.fromordinal(int(day) + FIRST_DAY.toordinal()) for day in values.tolist()]
-        cells: list[Any] = [datetime(day.year, day.month, day.day) for day in days] if pandas else days  # noqa: DTZ001
+        cells: list[Any] = [datetime(day.year, day.month, day.day) for day in days] if pandas else days
         kind: Any = nw.Datetime() if pandas else nw.Date()
     elif column.scale.whole and not column.may_miss:
         return np.rint(values).astype(np.int64).tolist(), nw.Int64()
@@ -298,7 +302,10 @@ def _level_cells(column: CategoryColumn, made: Synthetic) -> tuple[list[Any], An
 
 def dictionary_to_fill_in(names: Sequence[str]) -> str:
     """A dictionary with the names of columns, in which their bounds or levels are to be written."""
-    lines = ["# Fill in what is known of each column without looking at the data: bounds, or levels; drop the others.", ""]
+    lines = [
+        "# Fill in what is known of each column without looking at the data: bounds, or levels; drop the others.",
+        "",
+    ]
     for name in names:
         lines += [f"[columns.{json.dumps(name, ensure_ascii=False)}]", "# minimum = ", "# maximum = ", "# step = "]
         lines += ["# levels = []", "# missing = true", ""]

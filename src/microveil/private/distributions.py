@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +71,10 @@ class Distribution:
         beside = single[:-1] | single[1:]
         left = np.where(np.append(True, beside), np.nan, np.append(0.0, joints))
         right = np.where(np.append(beside, True), np.nan, np.append(joints, 0.0))
-        left, right = np.where(np.isnan(left), 2 * density - right, left), np.where(np.isnan(right), 2 * density - left, right)
+        left, right = (
+            np.where(np.isnan(left), 2 * density - right, left),
+            np.where(np.isnan(right), 2 * density - left, right),
+        )
         slopes = np.nan_to_num(right - left, nan=0.0)
         return np.where(single, 0.0, np.clip(slopes, -STEEPEST, STEEPEST))
 
@@ -89,7 +93,8 @@ class Distribution:
         inside, slope = np.clip((ranks - self.levels[run]) / share, 0.0, 1.0 - 1e-9), self._slopes[run]
         bent = np.log1p(inside * np.expm1(slope)) / np.where(slope == 0, 1.0, slope)
         inside = np.clip(np.where(slope == 0, inside, bent), 0.0, 1.0 - 1e-9)
-        return self.edges[run] + inside * (self.edges[run + 1] - self.edges[run])
+        found: Array = self.edges[run] + inside * (self.edges[run + 1] - self.edges[run])
+        return found
 
     @cached_property
     def mean_and_sd(self) -> tuple[float, float]:
@@ -140,14 +145,14 @@ def amount_distribution(
         active = [half for run in large for half in _cut(run, 2)]
         runs = sorted([run for run in runs if run not in large] + active)
     # What levels that were not needed would have cost goes into the last count.
-    asked.add(runs, account.noisy(f"distribution of {name}", _counts(cells, runs), 1.0, left), account.noise_sd(1, left))
+    asked.add(
+        runs, account.noisy(f"distribution of {name}", _counts(cells, runs), 1.0, left), account.noise_sd(1, left)
+    )
     edges = np.array([*(run[0] for run in runs), scale.cells], np.int64)
     return Distribution(scale, edges, on_simplex(_without_empty_ends(asked.fitted(edges), account.noise_sd(1.0, left))))
 
 
-def category_shares(
-    account: Account, name: str, codes: NDArray[np.intp], levels: int, *, rho: float
-) -> Array:
+def category_shares(account: Account, name: str, codes: NDArray[np.intp], levels: int, *, rho: float) -> Array:
     """The noisy share of each level; `codes` are those of the records, -1 for none of them."""
     counts = np.bincount(codes[codes >= 0], minlength=levels).astype(np.int64)
     return on_simplex(account.noisy(f"distribution of {name}", counts, 1.0, rho))
@@ -163,12 +168,14 @@ def on_simplex(counts: Array) -> Array:
     ordered = np.sort(counts)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, counts.size + 1)
     shift = excess[np.flatnonzero(ordered > excess)[-1]]
-    return np.maximum(out - shift, 0.0) / total
+    shares: Array = np.maximum(out - shift, 0.0) / total
+    return shares
 
 
 def _without_empty_ends(counts: Array, sd: float) -> Array:
     """Counts in which those at either end that noise alone could be are added up where surer ones begin: far out, they
-    would be taken for outliers."""
+    would be taken for outliers.
+    """
     counts = counts.copy()
     for ends in (counts, counts[::-1]):
         sums = np.cumsum(ends)
@@ -204,7 +211,7 @@ class _Asked:
 def _cut(run: Run, parts: int) -> list[Run]:
     """A run in parts as equal as they can be, of a cell at least."""
     edges = np.unique(np.linspace(run[0], run[1], min(parts, run[1] - run[0]) + 1).astype(int)).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _counts(cells: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int64]:

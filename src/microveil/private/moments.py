@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError
 from microveil.private.mechanism import Account
 
 UNIT = 4_096
@@ -34,7 +33,8 @@ WAVES = 3
 CUT_OFF = 2.5
 """Standard deviations at which values are cut off."""
 
-LARGEST_SUM = 2**53
+ROWS_AT_ONCE = 2**20
+"""Rows whose products of two features, each below 2^14, add up to less than 2^53."""
 
 RANKS, VALUES, SHAPES, MEANS, TABLES = "ranks", "values", "shapes", "means", "tables"
 TOLD = {
@@ -102,9 +102,11 @@ class MomentGroup:
         """All sums, pair by pair."""
         found = [np.empty(0, np.int64)]
         for one, other in self.pairs:
-            if math.isqrt(one.bound * other.bound) * len(one.features) >= LARGEST_SUM:
-                raise DataError("too many rows for exact sums", "release parts of the table one by one")
-            found.append((one.features.T @ other.features).astype(np.int64).ravel())  # whole numbers: exact in doubles
+            total = np.zeros((one.features.shape[1], other.features.shape[1]), np.int64)
+            for start in range(0, len(one.features), ROWS_AT_ONCE):  # whole numbers below 2^53: exact in doubles
+                rows = slice(start, start + ROWS_AT_ONCE)
+                total += (one.features[rows].T @ other.features[rows]).astype(np.int64)
+            found.append(total.ravel())
         return np.concatenate(found)
 
     @property

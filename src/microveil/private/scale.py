@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class Scale:
             return np.arange(round((self.high - self.low) / self.step) + 1.0)
         points = [self.low, *([0.0] if self.low < 0 < self.high else []), self.high]
         parts = []
-        for left, right in zip(points[:-1], points[1:], strict=True):
+        for left, right in pairwise(points):
             inner = np.linspace(left, right, FINEST // (len(points) - 1) + 1)
             inner[0] = np.nextafter(left, np.inf)
             parts += [np.array([left]), inner[:-1]]

@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-from microveil.private.budget import COUNT_SHARE, MEANS, RANKS, SHAPES, TABLES, VALUES, split
+from microveil.private.budget import COUNT_SHARE, split
 from microveil.private.distributions import Distribution, amount_distribution, category_shares
 from microveil.private.mechanism import Account
 from microveil.private.moments import (
+    MEANS,
+    RANKS,
+    SHAPES,
+    TABLES,
     UNIT,
     VALUE_BOUND,
+    VALUES,
     WAVE_BOUND,
     WAVES,
     Block,
@@ -27,7 +32,6 @@ from microveil.private.moments import (
     waves,
 )
 from microveil.private.scale import Scale
-
 
 LEAST_PRESENT = 0.05
 """Least share of records that are taken to have an amount."""
@@ -86,7 +90,7 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
     there = [1 - shares[records.absences[name]][1] if name in records.absences else 1.0 for name in found]
     there = [max(share, LEAST_PRESENT) for share in there] + [1.0] * len(shares)
     moments, noise = {}, {}
-    for group in groups(records, found, budget.groups):
+    for group in groups(records, found, list(budget.groups)):
         rho = budget.groups[group.name]
         answers = group.noisy(account, rho, count)
         moments[group.name] = {

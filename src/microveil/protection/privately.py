@@ -79,7 +79,10 @@ def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any],
     declared = declared_columns(whole.names, options, _dictionary(options, whole.names))
     unit = named(dict.fromkeys(whole.names, True), "unit", options.unit)
     account = Account(
-        float(options.epsilon or 0.0), options.delta, options.rows_per_unit or 1, f"unit ({unit[0]})" if unit else "record"
+        float(options.epsilon or 0.0),
+        options.delta,
+        options.rows_per_unit or 1,
+        f"unit ({unit[0]})" if unit else "record",
     )
     tell("reading columns", 0.0)
     rows, cut = _rows_of_units(whole, unit[0], account.contributions) if unit else (None, 0)
@@ -110,7 +113,7 @@ def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any],
         writer=Reporter(None, method.summary, method.reference, [], [], {}),
         kinds={column.name: "amount" if column in declared.amounts else "category" for column in declared.columns},
         ledger=ledger,
-        for_owner=_for_owner(declared, unfit, cut),
+        for_owner=_for_owner(unfit, cut),
     )
 
 
@@ -183,9 +186,11 @@ def _rows_of_units(frame: Frame, unit: str, most: int) -> tuple[NDArray[np.intp]
     return kept, int(labels.size - kept.size)
 
 
-def _for_owner(declared: Declared, unfit: Mapping[str, int], cut: int) -> list[str]:
+def _for_owner(unfit: Mapping[str, int], cut: int) -> list[str]:
     """What its owner should know of the data, and nobody else."""
-    said = [f"column '{name}': {count} cells did not fit its bounds or levels" for name, count in unfit.items() if count]
+    said = [
+        f"column '{name}': {count} cells did not fit its bounds or levels" for name, count in unfit.items() if count
+    ]
     said += [f"{cut} rows were left out: more than their unit may have, or without a unit"] * (cut > 0)
     return said
 

@@ -24,8 +24,8 @@ from microveil.report.material import (
 )
 
 PRIVATE_ADVICE = (
-    "Use the file for distributions of columns, correlations, group means and two-way tables; the ledger tells the noise "
-    "on each. Relations of three or more columns were not measured.",
+    "Use the file for distributions of columns, correlations, group means and two-way tables; the ledger tells the "
+    "noise on each. Relations of three or more columns were not measured.",
     "Single records have no meaning of their own, and extreme values least: values were cut off at declared bounds.",
     "Standard errors computed from this file do not allow for the noise: results near a threshold are open.",
 )

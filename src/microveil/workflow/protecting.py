@@ -21,8 +21,8 @@ from microveil.protection import checks
 from microveil.protection.building import about_notes
 from microveil.protection.in_blocks import protect_blocks
 from microveil.protection.in_memory import READING, protect_table
-from microveil.protection.privately import check_private_file
 from microveil.protection.on_spark import protect_on_spark, write_dataset
+from microveil.protection.privately import check_private_file
 from microveil.release.registry import NewRelease
 from microveil.release.release import Release
 from microveil.report.reporter import pair_of
@@ -83,8 +83,8 @@ def protect(job: Job, face: Face) -> ProtectedFile:
     release = registry.warned(protect_table(opened, alone, job.params, _beginning(face, opened)))
     if release.ledger is not None:  # how the file was written, and what was found on reading it, is not told
         measured, file_format = Measured(None, None), FileFormat(file_format.name)
-        written = write_all(job, release, file_format, measured, registry, face)
-        return ProtectedFile(release, None, None, written, "", frame)
+        files = write_all(job, release, file_format, measured, registry, face)
+        return ProtectedFile(release, None, None, files, "", frame)
     formulas = _about_formulas(release, job.output, kept=options.keep_formulas)
     left_out = about_notes(file_format.has_notes, keep_notes=options.keep_notes)
     read = file_format.source_format.findings
