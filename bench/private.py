@@ -174,7 +174,9 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name, epsilon in itertools.product(cases, EPSILONS):
         cached = {r for r in RIVALS if (given.cache / f"{name}-{r}-{epsilon}" / "after.cpu").exists()}
-        makers = [r for r in RIVALS if (given.dpmm or r in cached) and given.only in ("", r)] + ["ours"] * (given.only in ("", "ours"))
+        makers = [r for r in RIVALS if (given.dpmm or r in cached) and given.only in ("", r)] + ["ours"] * (
+            given.only in ("", "ours")
+        )
         for maker in makers:
             place = given.cache / f"{name}-{maker}-{epsilon}"
             place.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,7 @@ class Distribution:
         inside, slope = np.clip((ranks - self.levels[run]) / share, 0.0, 1.0 - 1e-9), self._slopes[run]
         bent = np.log1p(inside * np.expm1(slope)) / np.where(slope == 0, 1.0, slope)
         inside = np.clip(np.where(slope == 0, inside, bent), 0.0, 1.0 - 1e-9)
-        found: Array = self.edges[run] + inside * (self.edges[run + 1] - self.edges[run])
+        found: Array = self.edges[run].astype(np.float64) + inside * (self.edges[run + 1] - self.edges[run])
         return found
 
     @cached_property
