@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,16 @@ from microveil.tables.fill import is_whole
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table, frame_like, rows_of
+from microveil.tables.witnesses import around, witnessed
 
 EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
 
 SIDES = ("sliding", "each")
+
+FEW = 500
+"""Hidden cells up to which the ends of every interval are found, unless another thing is asked for."""
+
+SEARCHING, SOLVING = "searching for possible tables", "solving linear programs"
 
 Limits = float | Mapping[tuple[str, ...], float]
 """A bound of every inner cell, or bounds of some published cells by their codes."""
@@ -29,13 +36,17 @@ Limits = float | Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True, repr=False)
 class Intervals:
-    """The suppressed cells (`rows` among the published ones), how low and how high each can be, and a verdict."""
+    """The suppressed cells (`rows` among the published ones), how low and how high each can be, and a verdict.
+
+    Cells whose `ends_known` is false can go further than `low` and `high`, which were enough to call them protected.
+    """
 
     suppressed: Suppressed
     rows: Indices
     low: Array
     high: Array
     verdicts: NDArray[np.str_]
+    ends_known: Mask
 
     @property
     def value(self) -> Array:
@@ -66,7 +77,7 @@ class Intervals:
             "high": self.high,
             "width": self.high - self.low,
             "verdict": self.verdicts,
-        }
+        } | ({} if self.ends_known.all() else {"ends_known": self.ends_known})
         return frame_like(table.source, {**codes, **found})
 
 
@@ -103,6 +114,12 @@ class Intruder(Options):
         explained="Or it is called nearly determined.",
     )
     sides: str = option("sliding", "sliding (the whole width), or each side of the value.")
+    exact_intervals: bool | None = option(
+        None,
+        "Find the ends of every interval.",
+        explained=f"Else, where more than {FEW:,} cells are hidden, two possible tables in which a cell lies far "
+        "enough apart are all that is asked for to call it protected, and it may go further than they say.",
+    )
 
 
 @declared_by(Intruder)
@@ -126,40 +143,88 @@ def intervals(
     system = reduced(table.matrix, hidden)
     knowledge = _knowledge(table, system, asked)
     rows = np.flatnonzero(s.suppressed)
-    low, high = _ends(table, rows, system, knowledge, progress)
     if asked.whole and not is_whole(table):
         raise ParameterError("whole: the cells are not whole numbers", "leave it out")
-    if is_whole(table):
-        low, high = (_without_round_off(side) for side in (low, high))
-    if asked.whole:
-        low, high = np.ceil(low), np.floor(high)
     value = table.published_values[rows]
-    needed = asked.protection / 100 * np.abs(value)
-    gaps = (high - low,) if asked.sides == "sliding" else (value - low, high - value)
-    exact = high - low <= PROGRAM_ROUND_OFF * np.maximum(1.0, np.abs(value))
-    near = np.any([gap < needed for gap in gaps], axis=0)
-    return Intervals(s, rows, low, high, np.where(exact, EXACT, np.where(near, NEAR, SAFE)))
-
-
-def _ends(
-    table: Table,
-    rows: Indices,
-    system: Reduced,
-    known: CellBounds,
-    progress: Callable[[str, float | None], None] | None,
-) -> tuple[Array, Array]:
-    """The ends of all cells; no programs are solved for those that cannot move at all."""
-    value = table.published_values[rows]
+    attack = Attack(value, asked, is_whole(table))
     targets = table.matrix[rows][:, system.unknown].astype(np.float64).tocsr()
-    probe = system.residuals(np.random.default_rng(1).standard_normal((system.size, 2)))
-    moving = np.flatnonzero((np.abs(targets @ probe) > PROGRAM_ROUND_OFF).any(axis=1))
-    low, high = value.copy(), value.copy()
-    if moving.size:
-        rest = value[moving] - targets[moving] @ known.point
-        tell = (lambda _: None) if progress is None else (lambda share: progress("solving linear programs", share))
-        lowest, highest = extremes(targets[moving], known, tell)
-        low[moving], high[moving] = rest + lowest, rest + highest
-    return low, high
+    low, high, ends_known = attack.ends(targets, system, knowledge, progress or (lambda *_: None))
+    return Intervals(s, rows, *attack.rounded(low, high), attack.verdicts(low, high), ends_known)
+
+
+@dataclass(frozen=True, repr=False)
+class Attack:
+    """The search for the ends of cells of these values, and what the ends say."""
+
+    value: Array
+    asked: Intruder
+    whole: bool
+
+    def ends(
+        self, targets: Any, system: Reduced, known: CellBounds, tell: Callable[[str, float | None], None]
+    ) -> tuple[Array, Array, Mask]:
+        """How low and how high each cell can be, and of which cells that is all: the others can go further.
+
+        `targets` are the cells x unknown inner cells. Linear programs are for the cells that no witnesses call
+        protected; and for none of those that cannot move at all.
+        """
+        probe = system.residuals(np.random.default_rng(1).standard_normal((system.size, 2)))
+        still = (np.abs(targets @ probe) <= PROGRAM_ROUND_OFF).all(axis=1)
+        low, high, rest = self.value.copy(), self.value.copy(), self.value - targets @ known.point
+        exact = self.asked.exact_intervals
+        if exact is None:
+            exact = self.value.size <= FEW
+        if not exact and not still.all():
+
+            def settled(below: Array, above: Array) -> Mask:
+                done: Mask = still | self._clear(rest + below, rest + above)
+                return done
+
+            below, above = witnessed(targets, known, settled, partial(tell, SEARCHING))
+            low[~still], high[~still] = (rest + below)[~still], (rest + above)[~still]
+            self._look_around(low, high, targets, known, still)
+        open_ = np.flatnonzero(~still if exact else ~(still | self._clear(low, high)))
+        if open_.size:
+            lowest, highest = extremes(targets[open_], known, partial(tell, SOLVING))
+            low[open_], high[open_] = rest[open_] + lowest, rest[open_] + highest
+        ends_known = still.copy()
+        ends_known[open_] = True
+        return low, high, ends_known
+
+    def _look_around(self, low: Array, high: Array, targets: Any, known: CellBounds, still: Mask) -> None:
+        """Move ends to where the cells around allow, for cells in doubt: a small program before the large one."""
+        for row in np.flatnonzero(~(still | self._clear(low, high))).tolist():
+            found = around(targets[[row]], known)
+            if found is None:
+                continue
+            cells, near = found
+            here = targets[[row]][:, cells]
+            rest = self.value[row] - float((here @ near.point)[0])
+            lowest, highest = extremes(here, near)
+            low[row], high[row] = min(low[row], rest + lowest[0]), max(high[row], rest + highest[0])
+
+    def rounded(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """The ends without round-off, and between whole numbers for those who know that cells are whole."""
+        if self.whole:
+            low, high = (_without_round_off(side) for side in (low, high))
+        return (np.ceil(low), np.floor(high)) if self.asked.whole else (low, high)
+
+    def verdicts(self, low: Array, high: Array) -> NDArray[np.str_]:
+        """What the ends say of each cell."""
+        low, high = self.rounded(low, high)
+        needed = self.asked.protection / 100 * np.abs(self.value)
+        gaps = (high - low,) if self.asked.sides == "sliding" else (self.value - low, high - self.value)
+        exact = high - low <= PROGRAM_ROUND_OFF * np.maximum(1.0, np.abs(self.value))
+        near = np.any([gap < needed for gap in gaps], axis=0)
+        return np.where(exact, EXACT, np.where(near, NEAR, SAFE))
+
+    def _clear(self, low: Array, high: Array) -> Mask:
+        """Cells that are protected even if what was seen is off by the round-off of a program."""
+        margin = 2 * PROGRAM_ROUND_OFF * np.maximum(1.0, np.abs(self.value))
+        with np.errstate(invalid="ignore"):
+            wide = high - low > 3 * margin
+        clear: Mask = wide & (self.verdicts(low + margin, high - margin) == SAFE)
+        return clear
 
 
 def _knowledge(table: Table, system: Reduced, asked: Intruder) -> CellBounds:

@@ -92,7 +92,7 @@ def extremes(targets: Any, known: CellBounds, tell: Callable[[float], None] = la
     `tell` is called with the share of the work that is done.
     """
     low, high = np.zeros(targets.shape[0]), np.zeros(targets.shape[0])
-    outer = _propagated(known)
+    outer = propagated(known)
     needed = np.flatnonzero(known.needed)
     parts = [(needed[rows], columns) for rows, columns in pieces(known.sums[needed]) if columns.size]
     by_column = targets.tocsc()
@@ -156,7 +156,7 @@ def _one_by_one(targets: Any, side: Reach, both: tuple[Reach, Reach], solver: Pr
         side.close(row, float(point[cells].sum()))
 
 
-def _propagated(known: CellBounds) -> tuple[Array, Array]:
+def propagated(known: CellBounds) -> tuple[Array, Array]:
     """Bounds of single cells, as each sum and the bounds of the others in it leave them."""
     low, high = known.low.copy(), known.high.copy()
     rows = np.repeat(np.arange(known.sums.shape[0]), np.diff(known.sums.indptr))
