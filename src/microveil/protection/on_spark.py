@@ -13,7 +13,7 @@ from microveil.core.table import Matrix, Microdata
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
 from microveil.methods import method_named
-from microveil.options import DEFAULT_METHOD, Protect, declared_by
+from microveil.options import Protect, declared_by
 from microveil.protection import checks
 from microveil.protection.building import build_release, reporter_of, settings_of
 from microveil.protection.columns import remote_columns, with_columns_said
@@ -23,13 +23,16 @@ from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
 from microveil.release.secret import secret_key
 
+METHOD_ON_SPARK = "pca"
+"""The method if none is named: `veil` puts the values of all records in order, which no worker has."""
+
 NOT_ON_SPARK = (*checks.NEED_ALL_ROWS, "registry")
 """Options that need all rows at once, or a table that is held here."""
 
 
 @declared_by(Protect, *NOT_ON_SPARK, "engine")
 def protect_spark(
-    data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | None = None, **options: Any
+    data: Any, method: str = METHOD_ON_SPARK, *, progress: Progress | None = None, **options: Any
 ) -> Release:
     """Protect a table on Spark: a DataFrame, or a Parquet file or folder that Spark can read.
 
@@ -39,7 +42,7 @@ def protect_spark(
 
     Args:
         data: a Spark DataFrame, or the path of a Parquet file or folder.
-        method: the id of a method that can go through rows one by one; others say so.
+        method: the id of a method that can go through rows one by one; others, such as `veil`, say so.
         progress: called with the name of the step and the share done.
         **options: the options below, and the parameters of the method.
     """

@@ -33,7 +33,7 @@ from microveil.engines.spark.rows import (
     numbers_in,
     release_rows,
 )
-from microveil.engines.spark.sessions import in_own_session, the_session
+from microveil.engines.spark.sessions import check_workers, in_own_session, the_session
 from microveil.engines.spark.table import (
     SparkMatrix,
     SparkRecords,
@@ -104,10 +104,12 @@ class SparkSource:
         if hasattr(source, "mapInArrow"):
             if not hasattr(source, "_jdf"):
                 raise ParameterError("data: DataFrames of Spark Connect are not supported", "use a classic session")
+            check_workers(source.sparkSession)
             return cls(source)
         from pyspark.errors import AnalysisException
 
         session = session or the_session()
+        check_workers(session)
         try:
             return cls(session.read.parquet(str(source)), from_files=True)
         except AnalysisException:
