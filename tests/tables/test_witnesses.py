@@ -12,7 +12,7 @@ from test_fill import cell, random_table, table_1
 from test_golden_suppression import case  # noqa: F401 - a fixture
 
 from microveil import tables
-from microveil.tables import bounds, witnesses
+from microveil.tables import bounds
 from microveil.tables.audit import EXACT, FEW, SAFE
 
 INTRUDERS: list[dict[str, Any]] = [
@@ -81,14 +81,6 @@ def test_zeros_leave_their_bound_together() -> None:
         found = same_verdicts(tables.as_suppressed(table, [tuple(map(str, names[row])) for row in hidden]))
         protected += found.count(SAFE)
     assert protected > 20
-
-
-@pytest.mark.slow
-def test_a_small_program_around_a_cell_is_part_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witnesses, "NEAR_CELLS", 40)
-    monkeypatch.setattr(witnesses.Room, "walk", lambda *_: None)
-    found = same_verdicts(random_table((7, 7, 6), 0, 0.5, "amounts"))
-    assert not found.ends_known.all()
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from numpy.typing import NDArray
+
 from microveil.core.arrays import Array
 
 STEP = 2**18
@@ -64,10 +66,25 @@ def side_by_side(first: Array, second: Array) -> Iterator[tuple[Array, Array, in
         places = stops
 
 
+def ascending_order(column: Array) -> NDArray[np.intp]:
+    """The rows from the lowest value to the highest, equal ones as they come: a stable argsort.
+
+    numpy's other sort takes a third of the time, and differs only where values are equal or missing.
+    """
+    order = np.argsort(column)
+    ascending = column[order]
+    if (ascending[1:] == ascending[:-1]).any() or np.isnan(ascending[-1:]).any():
+        order = np.argsort(column, kind="stable")
+    return order
+
+
 def mid_ranks(column: Array) -> Array:
     """Ranks from 1; equal values share the mean of theirs."""
-    order = np.argsort(column, kind="stable")
+    order = np.argsort(column)  # whichever of equal values comes first
     ascending = column[order]
+    if np.isnan(ascending[-1:]).any():
+        order = np.argsort(column, kind="stable")
+        ascending = column[order]
     starts = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
     sizes = np.diff(np.r_[starts, column.size])
     ranks = np.empty(column.size)

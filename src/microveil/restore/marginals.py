@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from microveil.core.arrays import Array, Mask
 from microveil.core.parameters import Step
 from microveil.core.rng import Stream
+from microveil.core.sorted_columns import ascending_order
 from microveil.restore.smoothing import smoothed
 
 Kind = Literal["free", "original", "smoothed", "stratified"]
@@ -93,11 +94,11 @@ class Marginal:
     def put_in_order_of(self, column: Array) -> None:
         """The same, in the place of the other column."""
         if self.present is None or self.unseen is None:
-            column[np.argsort(column, kind="stable")] = self.values
+            column[ascending_order(column)] = self.values
             return
         for cells, values in ((self.present, self.values), (~self.present, self.unseen)):
             rows = np.flatnonzero(cells)
-            column[rows[np.argsort(column[rows], kind="stable")]] = values
+            column[rows[ascending_order(column[rows])]] = values
 
 
 def stratified(ascending: Array, stream: Stream) -> Array:

@@ -19,7 +19,7 @@ from microveil.tables.fill import is_whole
 from microveil.tables.reduced import Indices, Reduced, reduced
 from microveil.tables.suppress import Suppressed
 from microveil.tables.table import Table, frame_like, rows_of
-from microveil.tables.witnesses import around, witnessed
+from microveil.tables.witnesses import witnessed
 
 EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
 
@@ -182,7 +182,6 @@ class Attack:
 
             below, above = witnessed(targets, known, settled, partial(tell, SEARCHING))
             low[~still], high[~still] = (rest + below)[~still], (rest + above)[~still]
-            self._look_around(low, high, targets, known, still)
         open_ = np.flatnonzero(~still if exact else ~(still | self._clear(low, high)))
         if open_.size:
             lowest, highest = extremes(targets[open_], known, partial(tell, SOLVING))
@@ -190,18 +189,6 @@ class Attack:
         ends_known = still.copy()
         ends_known[open_] = True
         return low, high, ends_known
-
-    def _look_around(self, low: Array, high: Array, targets: Any, known: CellBounds, still: Mask) -> None:
-        """Move ends to where the cells around allow, for cells in doubt: a small program before the large one."""
-        for row in np.flatnonzero(~(still | self._clear(low, high))).tolist():
-            found = around(targets[[row]], known)
-            if found is None:
-                continue
-            cells, near = found
-            here = targets[[row]][:, cells]
-            rest = self.value[row] - float((here @ near.point)[0])
-            lowest, highest = extremes(here, near)
-            low[row], high[row] = min(low[row], rest + lowest[0]), max(high[row], rest + highest[0])
 
     def rounded(self, low: Array, high: Array) -> tuple[Array, Array]:
         """The ends without round-off, and between whole numbers for those who know that cells are whole."""

@@ -9,7 +9,6 @@ direction is taken in which it moves most inside that ellipsoid. One sparse fact
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from microveil.core.arrays import Array, Mask
 from microveil.core.tolerances import FINE_ROUND_OFF, TEXT_ROUND_OFF
 from microveil.tables.bounds import FEASIBLE, LARGE, CellBounds, propagated
-from microveil.tables.reduced import Indices, pieces
+from microveil.tables.reduced import pieces
 
 RIDGE = 1e-12
 """Added to the diagonal of the normal equations, in units of its largest entry; later steps take it out again."""
@@ -33,9 +32,6 @@ RANDOM = 2
 
 ESCAPES = 4
 """Times that cells are taken away from their bounds, each time from where the last left them."""
-
-NEAR_CELLS = 2_000
-"""Cells around a sum, all others held where they are, that a linear program is asked about before the whole is."""
 
 Settled = Callable[[Array, Array], Mask]
 """Says of lows and highs that were seen which sums need no further search."""
@@ -61,28 +57,6 @@ def witnessed(
         each = targets[left[first : first + AT_ONCE]]
         room.walk(room.width[:, None] * each.toarray().T, targets, low, high)
     return low, high
-
-
-def around(target: Any, known: CellBounds) -> tuple[Indices, CellBounds] | None:
-    """The cells around a sum (one row: unknown cells), and what is known of them if all others stay where they are.
-
-    How far the sum can go there, it can go. None where these cells would be most of all, or not enough for the sum.
-    """
-    near, added = np.zeros(known.point.size, dtype=bool), target.indices
-    while added.size:
-        near[added] = True
-        if near.sum() >= NEAR_CELLS:
-            break
-        rows = np.flatnonzero(known.sums @ near)
-        beside = np.unique(known.sums[rows].indices)
-        beside = beside[~near[beside]]
-        added = beside[np.argsort(-known.point[beside], kind="stable")][: NEAR_CELLS - int(near.sum())]
-    if target.indices.size > NEAR_CELLS or 2 * near.sum() > near.size:
-        return None
-    cells, rows = np.flatnonzero(near), np.flatnonzero((known.sums @ near > 0) & known.needed)
-    rest = known.sums[rows] @ np.where(near, 0.0, known.point)
-    part = known.part(rows, cells)
-    return cells, replace(part, floor=part.floor - rest, ceiling=part.ceiling - rest)
 
 
 class Room:
