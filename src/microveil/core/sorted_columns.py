@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
