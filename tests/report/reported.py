@@ -22,7 +22,7 @@ SEED = 7_340_921_855
 
 PLOTS = {
     "internal": {
-        "ru_map", "scree", "altered", "weights", "losses", "histograms", "quantiles", "correlations",
+        "attacks", "ru_map", "scree", "altered", "weights", "losses", "histograms", "quantiles", "correlations",
     },
     "public": {"losses", "tenths", "correlations"},
 }  # fmt: skip

@@ -20,6 +20,7 @@ from microveil.report.material import Compared, Material, strict
 from microveil.report.public import public_contents
 from microveil.report.study import map_picture, study_report
 from microveil.report.tables import ReportedTable, table_report
+from microveil.report.verdict import digits, percent
 from microveil.storage.atomic import atomic_targets
 
 NO_PICTURES = "vl-convert-python, which draws pictures, is not installed"
@@ -108,19 +109,23 @@ def _page(template: str, contents: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=_number, percent=_percent, words=lambda name: str(name).replace("_", " "))
-    pictures = {name: _drawn(name, found) for name, found in contents["plots"].items()}
+    environment.filters.update(
+        number=digits, share=percent, plain=_plain, words=lambda name: str(name).replace("_", " ")
+    )
+    # Hovering over a mark tells its numbers where the reader may know them all.
+    told = contents.get("report", {}).get("audience") == "internal"
+    pictures = {name: _drawn(name, found, told=told) for name, found in contents.get("plots", {}).items()}
     return environment.get_template(template).render(**contents, pictures=pictures)
 
 
-def _drawn(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+def _drawn(name: str, found: Mapping[str, Any], *, told: bool) -> dict[str, Any]:
     """A picture as markup, or the reason why it is not there: a report never fails because of a picture."""
     from markupsafe import Markup
 
     absent = found["absent"]
     if not absent:
         try:
-            svg = plots.draw(name, found["title"], found["description"], found["rows"])
+            svg = plots.draw(name, found["title"], found["description"], found["rows"], told=told)
             return {**found, "svg": Markup(svg)}  # noqa: S704 - the library that draws escapes names of columns
         except ImportError:
             absent = NO_PICTURES
@@ -129,10 +134,19 @@ def _drawn(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "absent": absent, "svg": ""}
 
 
-def _number(figure: float | str | None) -> str:
-    """Three digits; a dash for none."""
-    return "-" if figure is None else figure if isinstance(figure, str) else f"{figure:.3g}"
+def _plain(value: Any) -> str:
+    """A setting as people write it: lists with commas, yes and no, a dash for none."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {_plain(item)}" for name, item in value.items() if item not in (None, [], {})) or "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_plain, value)) or "-"
+    if isinstance(value, float):
+        return digits(value)
+    return "-" if value is None or value == "" else str(value)
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"
+def screen_html(screen: Mapping[str, Any]) -> str:
+    """A first screen by itself, for notebooks."""
+    return _page("screen_alone.html.j2", {"screen": strict(screen)})

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from microveil.assessment.assessment import Assessment
+from microveil.intake.kinds import TIMES
 from microveil.io.config_files import toml_text
 from microveil.measures.base import Measure
 from microveil.release.release import EXACTLY, Audit, Release
 from microveil.report import portrait
+from microveil.report.analyses import analyses
 from microveil.report.command_line import protect_words
 from microveil.report.material import (
     KIND_MEANING,
@@ -23,8 +25,11 @@ from microveil.report.material import (
     picture,
     roles,
 )
+from microveil.report.processing import record_of_processing
 from microveil.report.public import correlation_picture, loss_picture
+from microveil.report.screens import of_release
 from microveil.report.study import map_picture, study_contents
+from microveil.report.verdict import digits
 
 WORST = 3
 RECORDS = 20
@@ -40,6 +45,9 @@ def internal_contents(material: Material) -> dict[str, Any]:
     release, found = material.release, material.assessment
     return {
         "report": heading("internal"),
+        "screen": of_release(material),
+        "uses": analyses(material),
+        "record": record_of_processing(material),
         "identity": _identity(material),
         "context": _context(release),
         "release": _release(material),
@@ -163,8 +171,8 @@ def _residual_risk(release: Release, found: Assessment | None, audits: Sequence[
     said = [*_risk_of_attacks(found), *_risk_in_clear(release), *_risk_of_statistics(release)]
     if release.leakage is not None:
         said.append(
-            f"Records that come back whole by accident: {release.leakage.expected:.2g} are expected, at least one "
-            f"with probability {release.leakage.risk:.2g}."
+            f"Records that come back whole by accident: {digits(release.leakage.expected)} are expected, at least "
+            f"one with probability {digits(release.leakage.risk)}."
         )
     broken = [audit for audit in audits or () if audit.after > audit.before]
     if broken:
@@ -185,11 +193,11 @@ def _risk_of_attacks(found: Assessment | None) -> list[str]:
     worst = None if found is None else found.worst_attack
     if worst is None:
         return ["No attack was measured, so nothing can be said on what an intruder would find."]
-    chance = "not known" if worst.chance is None else f"{worst.chance:.3g}"
+    chance = "not known" if worst.chance is None else digits(worst.chance)
     beyond = worst.chance is not None and worst.low > worst.chance
     return [
-        f"Of the attacks that were tried, {worst.id} gains most: {worst.value:.3g} (95 % interval {worst.low:.3g} to "
-        f"{worst.high:.3g}), by luck alone {chance} ({worst.meaning}). "
+        f"Of the attacks that were tried, {worst.id} gains most: {digits(worst.value)} (95 % interval "
+        f"{digits(worst.low)} to {digits(worst.high)}), by luck alone {chance} ({worst.meaning}). "
         + (
             "That is more than luck."
             if beyond
@@ -254,9 +262,29 @@ def _command(material: Material, recipe: Mapping[str, Any]) -> str:
 def _plots(material: Material) -> dict[str, Any]:
     return {
         "ru_map": map_picture(material.study),
+        "attacks": attack_picture(material.assessment),
         **_component_plots(material.release),
         **_column_plots(material),
     }
+
+
+def attack_picture(found: Assessment | None) -> dict[str, Any]:
+    """What every attack finds, beside luck and a shuffle."""
+    return picture(
+        "What attacks find",
+        "Bars: share found by each attack, the one that gains most first. Black: by luck alone. Orange: in a shuffle "
+        "of every column, where it was measured. A bar that ends at the black line finds no more than luck.",
+        None if found is None else lambda: _attack_rows(found),
+        "no attack was measured",
+    )
+
+
+def _attack_rows(found: Assessment) -> list[portrait.Row]:
+    figures = {**found.figures} if found.in_clear is None else {found.in_clear.id: found.in_clear, **found.figures}
+    return [
+        {"attack": name, "value": figures[name].value, "chance": figures[name].chance, "shuffle": found.known(name)[1]}
+        for name in found.gains
+    ]
 
 
 def _component_plots(release: Release) -> dict[str, Any]:
@@ -298,9 +326,10 @@ def _column_plots(material: Material) -> dict[str, Any]:
         "losses": loss_picture(material),
         "histograms": picture(
             "Distributions before and after",
-            "Shares of original and released values; what lies beyond the 2nd and the 98th hundredth of the original "
-            f"is in the end bars, and bars of fewer than {portrait.FEWEST} records are not drawn." + only_some(names),
-            None if view is None else lambda: portrait.histograms(*view.some),
+            "Shares of original (area) and released values (line), skewed columns on an axis of ratios. The ends have "
+            f"what lies beyond the 2nd and 98th hundredth of the original; fewer than {portrait.FEWEST} records are "
+            f"drawn as none.{only_some(names)}",
+            None if view is None else lambda: distributions(material),
             material.absent,
         ),
         "quantiles": picture(
@@ -313,6 +342,12 @@ def _column_plots(material: Material) -> dict[str, Any]:
         "correlations": correlation_picture(material),
         **_label_plots(material),
     }
+
+
+def distributions(material: Material) -> list[portrait.Row]:
+    """Outlines of the columns; those of dates without numbers, which would be steps since some day."""
+    rows = [] if material.view is None else portrait.histograms(*material.view.some)
+    return [{**row, "time": material.release.kinds.get(row["column"]) in TIMES} for row in rows]
 
 
 def _label_plots(material: Material) -> dict[str, Any]:

@@ -24,9 +24,9 @@ FORMAT = 1
 NO_ORIGINAL = "the original is not at hand: a release that was stored or sent has left it behind"
 
 KIND_MEANING = {
-    "masked": "original scores, rearranged or blurred",
-    "hybrid": "partly drawn from a model, partly original",
-    "synthetic": "drawn from a model",
+    "masked": "original values, exchanged between records or blurred",
+    "hybrid": "values partly original, partly drawn from a model",
+    "synthetic": "values drawn from a model",
 }
 
 
@@ -79,6 +79,11 @@ class ThinnedPair:
     def losses(self) -> list[Row]:
         """What each column lost."""
         return portrait.losses(self.before, self.after, self.names)
+
+    @cached_property
+    def correlation_changes(self) -> list[Row]:
+        """What became of the correlation of each pair of columns."""
+        return portrait.correlation_changes(self.before, self.after, self.names)
 
     @property
     def some(self) -> tuple[Matrix, Matrix, list[str]]:

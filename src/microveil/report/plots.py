@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -18,16 +19,33 @@ Spec = dict[str, Any]
 BLUE, ORANGE, GREY, BLACK = "#1f5fa8", "#c2570c", "#8a8a8a", "#1a1a1a"
 NAME_SPACE = "http://www.w3.org/2000/svg"
 WIDTH = 620
-FACET = 185
+FACET, ACROSS = 180, 4
 
 PERCENT = {"format": "%"}
 UPRIGHT = {"labelAngle": 0}
-CONFIG = {"aria": False, "font": "sans-serif"}
+CONFIG = {"aria": False, "font": "sans-serif", "padding": {"left": 24, "top": 5, "right": 30, "bottom": 5}}
 
 
-def draw(name: str, title: str, description: str, rows: Iterable[Row]) -> str:
-    """The picture of that name as an SVG element with a title and a description for those who cannot see it."""
-    return _inline(_svg(json.dumps(spec(name, rows))), name, title, description)
+def draw(name: str, title: str, description: str, rows: Iterable[Row], *, told: bool = False) -> str:
+    """The picture of that name as an SVG element with a title and a description for those who cannot see it.
+
+    If `told`, a mark tells its numbers where the mouse rests on it: a browser does that for titles, without a script.
+    """
+    found = spec(name, rows)
+    if told:
+        found = {**found, "config": {**CONFIG, "aria": True}}
+    svg = _svg(json.dumps(found))
+    return _inline(_with_titles(svg) if told else svg, name, title, description)
+
+
+def _with_titles(svg: str) -> str:
+    """The words that a mark has for readers of the screen, as a title; those of axes and frames go."""
+    svg = re.sub(
+        r'<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="[^"]*"([^>]*)/>',
+        r"<path\2><title>\1</title></path>",
+        svg,
+    )
+    return re.sub(r' (aria-label|aria-roledescription|aria-hidden|role)="[^"]*"', "", svg)
 
 
 @lru_cache(maxsize=8)
@@ -102,26 +120,57 @@ FILES = _colours("file", {"original": ORANGE, "released": BLUE})
 
 
 def _facets(picture: Spec, rows: list[Row]) -> Spec:
-    """One small picture for each column, three in a row, each with its own scale."""
+    """One small picture for each column, some in a row, each with its own scale."""
     order = list(dict.fromkeys(row["column"] for row in rows))
-    header = {"title": None, "labelLimit": FACET}
+    header = {"title": None, "labelLimit": FACET, "labelFontSize": 12}
     return {
         "facet": {"field": "column", "type": "nominal", "sort": order, "header": header},
         "spec": {**picture, "width": FACET, "height": 110},
-        "columns": 3,
+        "columns": ACROSS,
         "resolve": {"scale": {"x": "independent", "y": "independent"}},
     }
 
 
 def _histograms(rows: list[Row]) -> Spec:
-    bars = {
-        "x": _amount("from", title=None, scale={"zero": False}, axis={"tickCount": 4, "format": "~s"}),
-        "x2": {"field": "to"},
-        "y": _amount("share", title="share", axis={**PERCENT, "tickCount": 4}),
-        "y2": {"datum": 0},
+    """The original as an area, the release as a line, so that they can be told apart where they are equal."""
+    bends = {row["column"]: row["bend"] for row in rows}
+    times = {row["column"] for row in rows if row["time"]}
+    ends = {name: [row["at"] for row in rows if row["column"] == name] for name in bends}
+    drawn = [_outlines(name, bend, min(ends[name]), max(ends[name])) for name, bend in bends.items()]
+    for name, one in zip(bends, drawn, strict=True):
+        if name in times:
+            one["layer"][0]["encoding"]["x"] |= {"axis": {"labels": False, "ticks": False}, "title": "earlier to later"}
+    return {"concat": drawn, "columns": ACROSS}
+
+
+def _ratio_ticks(bend: float, low: float, high: float) -> list[float]:
+    """0 and powers of ten on either side, three of them at most."""
+    first = math.ceil(math.log10(bend))
+    powers = [10.0**k for k in range(first, 1 + max(first, math.floor(math.log10(max(abs(low), abs(high))))))][::-2][:2]
+    return sorted(tick for tick in (0.0, *powers, *(-power for power in powers)) if low <= tick <= high)
+
+
+def _outlines(column: str, bend: float | None, low: float, high: float) -> Spec:
+    scale: Spec = {"zero": False} if bend is None else {"type": "symlog", "constant": bend}
+    axis: Spec = {"format": "~s"} | ({"tickCount": 4} if bend is None else {"values": _ratio_ticks(bend, low, high)})
+    steps = {
+        "x": _amount("at", title=None, scale=scale, axis=axis),
+        "y": _amount("share", title=None, axis={**PERCENT, "tickCount": 4}),
         "color": FILES,
     }
-    return _facets(_mark("rect", bars, opacity=0.5), rows)
+    area = _mark("area", steps, interpolate="step-after", opacity=0.45)
+    line = _mark("line", steps, interpolate="step-after", strokeWidth=1.8)
+    layers = [
+        {**mark, "transform": [{"filter": {"field": "file", "equal": file}}]}
+        for file, mark in (("original", area), ("released", line))
+    ]
+    return {
+        "title": {"text": column, "fontSize": 12, "fontWeight": "normal", "limit": FACET},
+        "transform": [{"filter": {"field": "column", "equal": column}}],
+        "layer": layers,
+        "width": FACET,
+        "height": 110,
+    }
 
 
 def _tenths(rows: list[Row]) -> Spec:
@@ -201,6 +250,24 @@ def _losses(rows: list[Row]) -> Spec:
     return {"hconcat": [{**_mark("bar", bars, color=BLUE), "width": 150, "height": {"step": 16}} for bars in panels]}
 
 
+def _attacks(rows: list[Row]) -> Spec:
+    """A bar for each attack, a tick for luck and one for a shuffle."""
+    y = {"y": _name("attack", (row["attack"] for row in rows), labelLimit=200)}
+    marks = [
+        {
+            **_mark(
+                "bar",
+                {"x": _amount("value", title="share found", axis=PERCENT, scale={"domain": [0, 1]}), **y},
+                color=BLUE,
+            )
+        }
+    ]
+    for field, colour, thick in (("chance", BLACK, 2.5), ("shuffle", ORANGE, 2.5)):
+        mark = _mark("tick", {"x": _amount(field), **y}, color=colour, thickness=thick)
+        marks.append({**mark, "transform": [{"filter": f"isValid(datum.{field})"}]})
+    return {"layer": marks, "width": WIDTH - 200, "height": {"step": 18}}
+
+
 def _scree(_: list[Row]) -> Spec:
     bars = {
         "x": _step("component", "component"),
@@ -261,6 +328,7 @@ def _intervals(rows: list[Row]) -> Spec:
 _PICTURES: dict[str, Callable[[list[Row]], Spec]] = {
     "intervals": _intervals,
     "ru_map": _map,
+    "attacks": _attacks,
     "losses": _losses,
     "correlations": _correlations,
     "two_way": _two_way,

@@ -28,6 +28,9 @@ ENOUGH = 30
 
 TENTHS = 10
 BARS = 24
+LONG_TAIL = 5
+"""Times the median from which on a column is shown on an axis of ratios."""
+
 MOST_COLUMNS = 12
 """Columns that are shown one by one."""
 
@@ -101,7 +104,7 @@ def _tenth_edges(values: Array) -> Array:
 
 
 def histograms(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
-    """Bars of both files from the 2nd to the 98th hundredth of the original; what lies beyond is in the end bars."""
+    """Outlines of both files from the 2nd to the 98th hundredth of the original; the rest is in the end steps."""
     rows: list[Row] = []
     for name, both in _columns(before, after, names):
         old, new = _present(*both)
@@ -110,21 +113,28 @@ def histograms(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]
         low, high = np.quantile(old, [0.02, 0.98])
         if not high > low:
             continue
-        edges = np.linspace(low, high, min(BARS, max(6, int(np.sqrt(old.size)))) + 1)
+        bend = _bend(old, low, high)
+        ends = np.linspace(*_bent(np.array([low, high]), bend), min(BARS, max(6, int(np.sqrt(old.size)))) + 1)
+        edges = ends if bend is None else np.sinh(ends) * bend
         for file, values in (("original", old), ("released", new)):
-            counts, _ = np.histogram(np.clip(values, low, high), edges)
+            counts, _ = np.histogram(_bent(np.clip(values, low, high), bend), ends)
+            # A line needs an end for its last step; what a handful of records make is drawn as nothing.
+            shares = [_short(n / values.size) if n >= FEWEST else 0.0 for n in counts]
             rows += [
-                {
-                    "column": name,
-                    "file": file,
-                    "from": _short(left),
-                    "to": _short(right),
-                    "share": _short(n / values.size),
-                }
-                for left, right, n in zip(edges[:-1], edges[1:], counts, strict=True)
-                if n >= FEWEST
+                {"column": name, "file": file, "at": _short(at), "share": share, "bend": bend}
+                for at, share in zip(edges, [*shares, shares[-1]], strict=True)
             ]
     return rows
+
+
+def _bend(values: Array, low: float, high: float) -> float | None:
+    """Where the axis of a skewed column goes over from even steps to even ratios; None for a column that is not."""
+    middle = float(np.median(np.abs(values[values != 0])))
+    return _short(middle / 2) if max(abs(low), abs(high)) > LONG_TAIL * middle > 0 else None
+
+
+def _bent(values: Array, bend: float | None) -> Array:
+    return values if bend is None else np.arcsinh(values / bend)
 
 
 def quantiles(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:

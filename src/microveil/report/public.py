@@ -8,11 +8,14 @@ to search.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from microveil.assessment.assessment import Assessment
 from microveil.release.release import Release
 from microveil.report import portrait
+from microveil.report.analyses import AS_BEFORE, BROKEN, NEARLY, UNKNOWN, analyses, relations_not_kept
 from microveil.report.material import (
     KIND_MEANING,
     Material,
@@ -22,6 +25,7 @@ from microveil.report.material import (
     picture,
     roles,
 )
+from microveil.report.screens import for_everybody
 
 PRIVATE_ADVICE = (
     "Use the file for distributions of columns, correlations, group means and two-way tables; the ledger tells the "
@@ -36,9 +40,12 @@ SHOWN = ("value", "low", "high", "chance", "better", "range", "meaning")
 def public_contents(material: Material) -> dict[str, Any]:
     """The public report as plain data."""
     release = material.release
-    file = material.files.get("released")
+    if release.ledger is not None:  # whatever looks at the data again is not covered by the promise
+        material = replace(material, assessment=None, study=None, before=None, after=None, labels=None, audits=None)
+    file, uses = material.files.get("released"), analyses(material)
     return {
         "report": heading("public"),
+        "screen": for_everybody(material),
         "identity": {
             "fingerprint": material.fingerprints.get("released"),
             "file": None if file is None else {"name": file.name, "sha256": file.sha256},
@@ -58,8 +65,10 @@ def public_contents(material: Material) -> dict[str, Any]:
         "kept": kept(release),
         "kept_on_average": list(release.kept_on_average),
         "rules": list(release.rules),
-        "measures": {} if release.ledger is not None else _losses(material.assessment),
-        "advice": _advice(release),
+        "measures": _losses(material.assessment),
+        "uses": uses,
+        "not_kept": relations_not_kept(material),
+        "advice": _advice(release, uses),
         "plots": _plots(material),
     }
 
@@ -76,11 +85,21 @@ def _losses(assessment: Assessment | None) -> dict[str, Any]:
     return {name: {key: found[key] for key in SHOWN} for name, found in figures.items()}
 
 
-def _advice(release: Release) -> list[str]:
-    """What an analyst should and should not do with the file."""
+def _advice(release: Release, uses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What an analyst should and should not do with the file; no analysis that was found to be broken is advised."""
     if release.ledger is not None:
         return list(PRIVATE_ADVICE)
-    said = [_good_for(release), _not_for(release)]
+    weighted = "weighted " if release.settings["weight"] else ""
+    by_verdict = {
+        word: [line["use"] for line in uses if line["verdict"] == word] for word in (AS_BEFORE, NEARLY, BROKEN, UNKNOWN)
+    }
+    words = {
+        AS_BEFORE: f"Use the file for {weighted}{{}}: the differences from the original are small.",
+        NEARLY: "With care, as results move somewhat: {}.",
+        BROKEN: "Not from this file: {}.",
+        UNKNOWN: "Not measured, so not advised: {}.",
+    }
+    said = [words[word].format("; ".join(found)) for word, found in by_verdict.items() if found]
     if release.rules:
         said.append("The rules between columns hold in every row: totals can be computed from their parts.")
     if release.settings["strata"]:
@@ -96,34 +115,6 @@ def _advice(release: Release) -> list[str]:
         "Standard errors computed from this file do not allow for the protection: results near a threshold are open.",
         "Do not try to find out who a record belongs to; tell the producer if you believe that you could.",
     ]
-
-
-def _good_for(release: Release) -> str:
-    weighted = "weighted " if release.settings["weight"] else ""
-    if "covariance" in release.kept_exactly:
-        return (
-            f"Use the file for {weighted}means, variances, correlations, linear regressions and principal components "
-            "of the protected columns: they come out as on the original file."
-        )
-    if {"covariance", "distribution"} & release.kept_closely.keys():
-        return (
-            f"Use the file for {weighted}means, distributions, correlations and linear regressions: they come out "
-            "close to those of the original file, by the differences in the table above."
-        )
-    return "Hold every result against the losses in this report: relations between columns are kept nearly at best."
-
-
-def _not_for(release: Release) -> str:
-    weighted = "weighted " if release.settings["weight"] else ""
-    if "distribution" in release.kept:
-        return (
-            "Analyses that depend on more than single columns and the correlations between pairs of them "
-            "(interactions, small groups) are not kept."
-        )
-    return (
-        f"Statistics that depend on more than {weighted}means and covariances (quantiles, shares above a threshold, "
-        "higher moments, non-linear models) are not kept."
-    )
 
 
 def _plots(material: Material) -> dict[str, Any]:
@@ -169,6 +160,6 @@ def correlation_picture(material: Material) -> dict[str, Any]:
         "Change of the correlations",
         "Correlation in the release less that in the original, without weights, for each pair of columns (of the first "
         f"{portrait.MOST_PAIRED}); 0 is no loss.",
-        None if view is None else lambda: portrait.correlation_changes(view.before, view.after, view.names),
+        None if view is None else lambda: view.correlation_changes,
         material.absent,
     )

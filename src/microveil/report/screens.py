@@ -1,0 +1,209 @@
+"""The first screen of everything that has one, as plain data; one template shows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from microveil.assessment.assessment import Assessment
+from microveil.report.analyses import BROKEN, analyses, relations_not_kept
+from microveil.report.material import KIND_MEANING, Compared, Material
+from microveil.report.verdict import decisions, digits, loss_light, percent, risk_light
+
+MOST_NAMED = 12
+"""Columns that a line names."""
+
+MOST_DECISIONS = 12
+
+NEVER = "No figure here says that the data are anonymous."
+
+Screen = dict[str, Any]
+
+
+def screen(
+    title: str,
+    what: Sequence[tuple[str, str]],
+    lights: Sequence[Any] = (),
+    lists: Sequence[Mapping[str, Any]] = (),
+    foot: str = "",
+) -> Screen:
+    """The parts of a first screen: a title, pairs of a name and what is said, lights, lists, and a last word."""
+    return {
+        "title": title,
+        "what": [[name, said] for name, said in what if said],
+        "lights": [asdict(light) for light in lights],
+        "lists": [dict(one) for one in lists],
+        "foot": foot,
+    }
+
+
+def of_release(material: Material) -> Screen:
+    """For its owner: what was released, risk and loss, and what is to be decided."""
+    release, found = material.release, material.assessment
+    decide = decisions(release, found, material.audits, material.labels)
+    more = len(decide) - MOST_DECISIONS
+    foot = NEVER if more <= 0 else f"And {more} more warnings, further down. {NEVER}"
+    policy = [] if found is None or found.verdict is None else [("Policy", _policy(found))]
+    return screen(
+        f"Release by {release.method}",
+        [*_what(material), *policy],
+        [risk_light(found), loss_light(found, release.kept)],
+        [{"title": "To be decided before it leaves", "look": "decide", "lines": decide[:MOST_DECISIONS]}],
+        foot,
+    )
+
+
+def for_everybody(material: Material) -> Screen:
+    """For users of the file: what it is, what it lost, what to use it for and what not."""
+    uses = analyses(material)
+    lost = [_line("", said) for said in relations_not_kept(material)]
+    broken = [
+        _line("", f"{line['use']} ({line['of']}: {digits(line['figure'])})")
+        for line in uses
+        if line["verdict"] == BROKEN
+    ]
+    good = [
+        _line("", f"{line['use']}: {line['verdict']} ({line['of']}: {digits(line['figure'])})")
+        for line in uses
+        if line["figure"] is not None and line["verdict"] != BROKEN
+    ]
+    return screen(
+        f"Release by {material.release.method}",
+        _what(material),
+        [loss_light(material.assessment, material.release.kept)],
+        [
+            {"title": "Use it for", "look": "go", "lines": good},
+            {"title": "Do not use it for", "look": "no", "lines": [*broken, *lost]},
+        ],
+        "The producer measures the risk, and does not publish it. " + NEVER,
+    )
+
+
+def _what(material: Material) -> list[tuple[str, str]]:
+    release = material.release
+    about = f"{release.method}: {material.summary.rstrip('.')}" if material.summary else release.method
+    protected = [*release.dose, *release.labels] or [name for name in release.kinds if name not in release.in_clear]
+    left_out = [
+        name
+        for name, kind in release.kinds.items()
+        if kind in ("identifier", "free text") and name not in release.in_clear
+    ]
+    return [
+        ("Method", f"{about}."),
+        ("Result", f"{release.release_type}: {KIND_MEANING[release.release_type]}"),
+        ("Rows", f"{release.rows:,}"),
+        ("Protected", f"{len(protected)} columns: {named(protected)}" if protected else "no column"),
+        ("In clear", f"{len(release.in_clear)}: {named(release.in_clear)}" if release.in_clear else "no column"),
+        ("Left out", named(left_out)),
+    ]
+
+
+def named(columns: Sequence[str]) -> str:
+    """Names with commas; of many, some and how many more."""
+    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+    return ", ".join(map(str, columns[:MOST_NAMED])) + more
+
+
+def _policy(found: Assessment) -> str:
+    verdict = found.verdict
+    return "" if verdict is None else f"{verdict.to_dict()['name']}: {'met' if verdict.met else 'NOT met'}"
+
+
+def _line(about: str, said: str) -> dict[str, str]:
+    return {"about": about, "said": said}
+
+
+def of_assessment(found: Assessment) -> Screen:
+    """Two files side by side: risk and loss, what was not measured and what a reader must know."""
+    rows = f"{found.rows[0]:,} in the original, {found.rows[1]:,} in the release"
+    policy = [] if found.verdict is None else [("Policy", _policy(found))]
+    skipped = [_line(name, f"not measured: {reason}") for name, reason in found.skipped.items()]
+    gains = [_line(name, f"gains {percent(max(gain, 0.0))} over luck") for name, gain in list(found.gains.items())[:3]]
+    return screen(
+        "Assessment of a release",
+        [
+            ("Columns", f"{len(found.columns)}: {named(found.columns)}"),
+            ("Rows", rows),
+            ("Figures", str(len(found))),
+            *policy,
+        ],
+        [risk_light(found), loss_light(found, {})],
+        [
+            {"title": "Best attacks", "look": "plain", "lines": gains},
+            {"title": "To know", "look": "plain", "lines": [*(_line("", note) for note in found.notes), *skipped]},
+        ],
+        NEVER,
+    )
+
+
+def of_study(study: Compared) -> Screen:
+    """Methods side by side: who is beaten by no other, and who gave nothing."""
+    from microveil.report.study import study_contents
+
+    told = study_contents(study)
+    failed = [_line(label, f"gave no release: {reason}") for label, reason in told["failed"].items()]
+    best = [
+        _line(
+            label,
+            ", ".join(f"{name} {digits(study.summary(label, name).mean)}" for name in (told["risk"], told["loss"])),
+        )
+        for label in told["frontier"]
+    ]
+    beaten = [_line(label, f"beaten by {by}") for label, by in told["rejected"].items()]
+    return screen(
+        "Comparison of methods",
+        [("Methods", named(list(told["methods"]))), ("Measures", named(study.measures))],
+        [],
+        [
+            {"title": "Beaten by no other, from the safest on", "look": "plain", "lines": best},
+            {"title": "Others", "look": "plain", "lines": [*beaten, *failed]},
+        ],
+    )
+
+
+def of_advice(advice: Any) -> Screen:
+    """Which method, with what to expect of it, and why."""
+    label = advice.label or "no method keeps the limit"
+    limits = ", ".join(f"{name} at most {digits(most)}" for name, most in advice.limit.items())
+    expected = [
+        _line(row.measure, f"{digits(row.mean)} on average") for row in advice.expected if row.measure in advice.limit
+    ]
+    return screen(
+        f"Advice: {label}",
+        [("Limit", limits), ("Runners-up", named(advice.runners_up))],
+        [],
+        [
+            {"title": "Why", "look": "plain", "lines": [_line("", reason) for reason in advice.reasons]},
+            {"title": "To expect", "look": "plain", "lines": expected},
+        ],
+    )
+
+
+def of_description(found: Any) -> Screen:
+    """The columns of a table by their kinds, and the rules between them; no value."""
+    kinds: dict[str, list[str]] = {}
+    for column in found.columns:
+        kinds.setdefault(column.kind or column.content, []).append(column.name)
+    doubtful = [column.name for column in found.columns if column.doubtful]
+    coded = [column.name for column in found.columns if column.special_codes]
+    missing = [column.name for column in found.columns if column.missing]
+    rules = [_line("", rule) for rule in found.rules]
+    decide = [
+        _line(about, named(names) + end)
+        for about, names, end in (
+            ("Doubtful", doubtful, ": is the kind right? Say what it is with kinds (--kind column=kind)."),
+            ("Codes", coded, ": cells that look like codes stay as they are."),
+            ("Missing cells", missing, ": they stay in their places."),
+        )
+        if names
+    ]
+    return screen(
+        "Description of a table",
+        [("Rows", f"{found.rows:,}"), *((kind, f"{len(names)}: {named(names)}") for kind, names in kinds.items())],
+        [],
+        [
+            {"title": "To look at", "look": "decide", "lines": decide},
+            {"title": "Rules found", "look": "plain", "lines": rules},
+        ],
+    )
