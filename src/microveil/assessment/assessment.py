@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from microveil.assessment.policy import Verdict
+from microveil.core.displayed import Displayed, warned
 from microveil.core.errors import did_you_mean
 from microveil.measures.base import Kind, Measure, MeasureInfo
 
@@ -47,7 +48,7 @@ class Sanity:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Assessment(Mapping[str, Measure]):
+class Assessment(Displayed, Mapping[str, Measure]):
     """Measured figures by their id.
 
     `skipped` says which measures asked for were not taken, and why; `notes` what a reader must know; `verdict` what the
@@ -88,7 +89,7 @@ class Assessment(Mapping[str, Measure]):
         policy = "" if self.met is None else f", policy {'met' if self.met else 'not met'}"
         return (
             f"<Assessment of {len(self.columns)} columns, {self.rows[1]} rows: {len(self.figures)} figures"
-            f"{skipped}{attack}{policy}>"
+            f"{skipped}{attack}{policy}>{warned(self.notes)}"
         )
 
     def of_kind(self, kind: Kind) -> dict[str, Measure]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.displayed import Displayed
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
@@ -87,7 +88,7 @@ class ColumnDescription:
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(Displayed):
     """A table: its columns, and the rules between them.
 
     `rules` hold in every row, `near_rules` but for some rows, and `orders` say which column is never above which.

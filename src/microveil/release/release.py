@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.displayed import Displayed, warned
 from microveil.core.errors import ParameterError, one_of
 from microveil.io.config_files import plain_data
 from microveil.private.mechanism import Ledger
@@ -152,7 +153,7 @@ class ReportWriter(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Release:
+class Release(Displayed):
     """A protected table and the account of how it came about."""
 
     data: Any
@@ -215,6 +216,7 @@ class Release:
             f"<Release by {self.method}: {self.release_type}, {self.rows} rows, "
             f"{len(self.dose) + len(self.labels)} columns protected, "
             f"{clear}kept {kept}, {len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}>"
+            f"{warned(self.warnings)}"
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -263,6 +265,28 @@ class Release:
         if include_seed and self.seed is None:
             raise ParameterError("the release was stored without its seed", "take the recipe before it is stored")
         return {**recipe, "seed": self.seed} if include_seed else recipe
+
+    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the released table to a file: .csv, .parquet, .xlsx, .sav, ... by its extension, whole or not at all.
+
+        Args:
+            path: where it goes; a file that is there already is refused, but for `overwrite`.
+            overwrite: whether it may take the place of another file.
+        """
+        from microveil.io.frames.dataframes import as_polars
+        from microveil.io.tables import FileFormat, write_table
+
+        if isinstance(self.data, str | PathLike):
+            raise ParameterError("the release is in a file already", "it is where release.data says")
+        if Path(path).exists() and not overwrite:
+            raise ParameterError("path: the file is there already", "name another, or say overwrite=True")
+        write_table(as_polars(self.data), Path(path), FileFormat(""))
+
+    def to_csv(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the released table as CSV: `write`, for a name that ends so."""
+        if Path(path).suffix.lower() not in (".csv", ".tsv", ".txt"):
+            raise ParameterError("path: is not the name of a CSV file", "end it with .csv, or use release.write")
+        self.write(path, overwrite=overwrite)
 
     def report(
         self,

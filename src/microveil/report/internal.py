@@ -73,7 +73,7 @@ def internal_contents(material: Material) -> dict[str, Any]:
         "study": None if material.study is None else study_contents(material.study),
         "residual_risk": _residual_risk(release, found, material.audits),
         "replay": _replay(material),
-        "plots": _plots(material),
+        "plots": internal_plots(material),
     }
 
 
@@ -259,7 +259,8 @@ def _command(material: Material, recipe: Mapping[str, Any]) -> str:
     return shlex.join([*words, *material.options, "--engine", recipe["engine"], *seed])
 
 
-def _plots(material: Material) -> dict[str, Any]:
+def internal_plots(material: Material) -> dict[str, Any]:
+    """Every picture of a release that its owner may see."""
     return {
         "ru_map": map_picture(material.study),
         "attacks": attack_picture(material.assessment),

@@ -62,7 +62,7 @@ def chart(name: str, rows: Iterable[Row]) -> Any:
 
     found, inline = spec(name, rows), cast(Any, alt.Data)  # it has no types of its own
     data = inline(**found.pop("data"))  # as a dict it would become a named data set
-    drawn = alt.Chart.from_dict(found)
+    drawn = alt.Chart.from_dict({**found, "data": {"values": []}})
     drawn.data = data
     return drawn
 
@@ -268,6 +268,14 @@ def _attacks(rows: list[Row]) -> Spec:
     return {"layer": marks, "width": WIDTH - 200, "height": {"step": 18}}
 
 
+def _missing(rows: list[Row]) -> Spec:
+    bars = {
+        "x": _amount("missing", title="share of the cells", axis=PERCENT, scale={"domain": [0, 1]}),
+        "y": _name("column", (row["column"] for row in rows)),
+    }
+    return {**_mark("bar", bars, color=BLUE), "width": WIDTH - 120, "height": {"step": 16}}
+
+
 def _scree(_: list[Row]) -> Spec:
     bars = {
         "x": _step("component", "component"),
@@ -338,5 +346,6 @@ _PICTURES: dict[str, Callable[[list[Row]], Spec]] = {
     "quantiles": _quantiles,
     "scree": _scree,
     "altered": _altered,
+    "missing": _missing,
     "weights": _weights,
 }

@@ -91,16 +91,21 @@ class Reporter:
         opened = self._paired and self._paired[0] is release.data and release.order is None
         return self._paired[2] if opened else held(release)
 
-    def _material(self, release: Release, extras: Mapping[str, Any]) -> Material:
+    def material(self, release: Release) -> Material:
+        """What a first screen shows: all but what has to be read of every cell for it."""
+        return self._material(release, {}, fingerprinted=False)
+
+    def _material(self, release: Release, extras: Mapping[str, Any], *, fingerprinted: bool = True) -> Material:
         from microveil.report import Material
 
-        fingerprints = {"released": fingerprint(self._released(release))}
+        fingerprints = {"released": fingerprint(self._released(release))} if fingerprinted else {}
         material = Material(release, self.summary, self.reference, fingerprints=fingerprints, **extras)
         if release.ledger is not None:
             material = replace(material, absent=NOT_PRIVATE)
         if self.original is None:
             return material
-        material = replace(material, fingerprints={**fingerprints, "original": fingerprint(self.original)})
+        if fingerprinted:
+            material = replace(material, fingerprints={**fingerprints, "original": fingerprint(self.original)})
         try:
             both = self.pair(release)
         except MicroveilError as error:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from microveil.core.displayed import Displayed
 from microveil.core.errors import ParameterError
 from microveil.options import Compare, Recommend, declared_by
 from microveil.studies.columns import correlation_structure, numeric_columns, protected_columns
@@ -59,7 +60,7 @@ DOSES: dict[str, Ladder] = {
 
 
 @dataclass(frozen=True, repr=False)
-class Advice:
+class Advice(Displayed):
     """A method with its parameters, what to expect of it, and why; `method` is None where none keeps the limit.
 
     `params` has the roles of columns, too: `protect(data, advice.method, **advice.params)` is what was measured.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.displayed import Displayed
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.measures.base import MeasureInfo
 from microveil.report import study_map
@@ -57,7 +58,7 @@ class Summary:
 
 
 @dataclass(frozen=True, repr=False)
-class Study:
+class Study(Displayed):
     """Methods by their label, with what was measured on each release; `failed` says why a method gave none.
 
     A figure that is infinite, or that a release does not allow, is missing: it has no mean, keeps no limit and is on no
@@ -162,7 +163,9 @@ class Study:
         kept = [label for label, mine in points.items() if not any(_dominates(one, mine) for one in points.values())]
         return sorted(kept, key=lambda label: points[label])
 
-    def plot(self, path: str | PathLike[str] | None = None, *, risk: str | None = None, loss: str | None = None) -> Any:
+    def plot(  # type: ignore[override]  # there is one picture, which can be a file
+        self, path: str | PathLike[str] | None = None, *, risk: str | None = None, loss: str | None = None
+    ) -> Any:
         """The map of risk and loss with its frontier, as an altair chart, which notebooks show.
 
         Args:

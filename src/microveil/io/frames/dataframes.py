@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -31,7 +31,10 @@ from microveil.io.frames.number_types import (
 from microveil.io.frames.relabel import palette, taken
 from microveil.io.frames.times import TimeColumn, read_times
 
-__all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "open_frame", "table_like"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "as_polars", "open_frame", "table_like"]
 
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
 
@@ -86,6 +89,15 @@ def table_like(frame: Frame, columns: Mapping[str, list[Any]]) -> Any:
     backend: Any = frame.native.implementation if isinstance(frame, NarwhalsFrame) else "polars"
     schema = {name: _type_of(cells) for name, cells in columns.items()}
     return nw.from_dict(columns, schema, backend=backend).to_native()
+
+
+def as_polars(data: Any) -> pl.DataFrame:
+    """Any table in the kind that files are written from; the columns of an array are called by their numbers."""
+    import polars as pl
+
+    if isinstance(data, np.ndarray):
+        return pl.DataFrame(data, schema=list(open_frame(data).names))
+    return nw.from_native(_with_text_names(data), eager_only=True).to_polars()
 
 
 def _type_of(cells: list[Any]) -> Any:

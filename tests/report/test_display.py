@@ -1,0 +1,82 @@
+"""What notebooks show: the first screen of reports, pictures, and warnings in the text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from reported import SEED, Case, Page, people
+
+import microveil as mv
+from microveil.errors import ParameterError
+
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
+
+def test_everything_has_a_first_screen_without_a_value_or_a_script(case: Case) -> None:
+    shown = [case.release, case.assessment, case.study, mv.describe(case.data)]
+    for one in shown:
+        html = one._repr_html_()
+        page = Page()
+        page.feed(html)
+        assert "section" in page.tags
+        assert "script" not in page.tags
+        assert str(SEED) not in html
+        assert not re.search(r"\[\]|\bNone\b|\de-\d\d", html)
+        for value in case.data["wages"].to_list():
+            assert str(value) not in html
+    assert "not measured" in case.release._repr_html_(), "nobody has tried to break it"
+    assert all(rule in mv.describe(case.data)._repr_html_() for rule in case.release.rules)
+
+
+def test_advice_has_a_first_screen(case: Case) -> None:
+    from microveil.studies.recommend import Advice
+
+    advice = Advice("ipso", "ipso", {}, {"dbrl": 0.1}, [], [], {}, "", ["it keeps the limit"], case.study)
+    assert "it keeps the limit" in advice._repr_html_()
+    assert advice.plot().to_dict()["data"]
+
+
+def test_hostile_names_stay_text() -> None:
+    data = pl.DataFrame(np.random.default_rng(1).normal(size=(60, 2)), schema=["<script>x</script>", "b"])
+    for one in (mv.protect(data, "pca", seed=1), mv.describe(data)):
+        assert "<script" not in one._repr_html_()
+
+
+def test_pictures_are_charts(case: Case) -> None:
+    for one in (case.release, case.assessment, case.study, mv.describe(case.data)):
+        assert type(one.plot()).__module__.startswith("altair")
+    for name in ("distributions", "correlations", "losses", "components"):
+        assert case.release.plot(name).to_dict()["data"]["values"]
+    with pytest.raises(ParameterError, match="distributions"):
+        case.release.plot("pie")
+
+
+def test_the_text_lists_the_warnings_themselves(case: Case) -> None:
+    said = repr(case.release)
+    assert case.release.warnings
+    assert all(warning in said for warning in case.release.warnings)
+    assert str(SEED) not in said
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, lambda columns: np.column_stack(list(columns.values()))])
+def test_a_release_is_written_from_any_table(make: Any, tmp_path: Path) -> None:
+    data = make({name: people(60)[name].to_numpy() for name in ("wages", "age")})
+    release = mv.protect(data, "pca", seed=1)
+    release.write(tmp_path / "out.parquet")
+    release.to_csv(tmp_path / "out.csv")
+    back = pl.read_parquet(tmp_path / "out.parquet")
+    assert np.array_equal(back.to_numpy(), np.asarray(release.data))
+    assert pl.read_csv(tmp_path / "out.csv").shape == (60, 2)
+    before = (tmp_path / "out.csv").read_bytes()
+    with pytest.raises(ParameterError, match="overwrite"):
+        release.write(tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_bytes() == before
+    release.write(tmp_path / "out.csv", overwrite=True)
+    with pytest.raises(ParameterError, match=r"\.csv"):
+        release.to_csv(tmp_path / "out.xlsx")
