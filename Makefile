@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow studies fuzz lint types bench bench-scale study attacks reproduce docs clean
+.PHONY: help demo test slow studies fuzz lint types bench bench-scale study attacks reproduce docs site clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -69,8 +69,11 @@ reproduce: $(VENV)/.installed-dev ## make the papers' tables and figures again (
 docs: $(VENV)/.installed-dev ## write the generated pages anew
 	$(BIN)/python scripts/make_docs.py
 
+site: $(VENV)/.installed-dev ## build the documentation into docs/_site; its examples are run, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_site
+
 clean: ## remove everything that was made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo-output docs/_site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
