@@ -51,13 +51,14 @@ def estimates(data: pl.DataFrame) -> dict[str, tuple[float, float]]:
     slopes = inverse @ design.T @ income
     residual = income - design @ slopes
     sandwich = inverse @ (design.T * residual**2) @ design @ inverse
-    r = np.corrcoef(income, spending)[0, 1]
+    ranks = [np.argsort(np.argsort(values)) for values in (income, spending)]
+    r = np.corrcoef(*ranks)[0, 1]
     above = float(np.mean(income > 1500))
     return {
         "mean": (float(income.mean()), float(income.std(ddof=1) / np.sqrt(n))),
         "median": (float(np.median(income)), 0.5 / density / np.sqrt(n)),
         "share above a threshold": (above, float(np.sqrt(above * (1 - above) / n))),
-        "correlation (Fisher's z)": (float(np.arctanh(r)), 1 / np.sqrt(n - 3)),
+        "rank correlation": (float(np.arctanh(r)), float(np.sqrt((1 + r * r / 2) / (n - 3)))),  # Bonett and Wright
         "slope of a regression": (float(slopes[1]), float(np.sqrt(sandwich[1, 1]))),
     }
 

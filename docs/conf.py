@@ -26,6 +26,9 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"index": [], "tutorial": []}
 html_show_sourcelink = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
