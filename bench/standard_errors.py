@@ -76,7 +76,8 @@ def main(repeats: int) -> None:
             for name, pair in estimates(data).items():
                 found[label][name].append(pair)
     table = {
-        label: {name: _judged(np.array(pairs), truth[name]) for name, pairs in of.items()} for label, of in found.items()
+        label: {name: _judged(np.array(pairs), truth[name]) for name, pairs in of.items()}
+        for label, of in found.items()
     }
     told = {"rows": ROWS, "repeats": repeats, "figures": table}
     Path(__file__).with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

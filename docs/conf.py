@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-from microveil import __version__  # noqa: E402 - the extension stands beside this file
+from microveil import __version__
 
 project, author, copyright = "microveil", "the microveil authors", "the microveil authors, Apache-2.0"  # noqa: A001
 version = release = __version__
@@ -30,6 +30,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {"index": [], "tutorial": []}
 html_show_sourcelink = False
+napoleon_custom_sections = [("Options", "params_style")]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 nitpicky = False

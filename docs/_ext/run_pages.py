@@ -47,6 +47,7 @@ class Picture(SphinxDirective):
     option_spec = {}  # noqa: RUF012 - as docutils has it
 
     def run(self) -> list[nodes.Node]:
+        """What the lines make, in the page."""
         names = _NAMES[self.env.docname]
         body = ast.parse("\n".join(self.content))
         *before, last = body.body

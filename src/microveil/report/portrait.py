@@ -114,7 +114,8 @@ def histograms(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]
         if not high > low:
             continue
         bend = _bend(old, low, high)
-        ends = np.linspace(*_bent(np.array([low, high]), bend), min(BARS, max(6, int(np.sqrt(old.size)))) + 1)
+        first, last = _bent(np.array([low, high]), bend).tolist()
+        ends = np.linspace(first, last, min(BARS, max(6, int(np.sqrt(old.size)))) + 1)
         edges = ends if bend is None else np.sinh(ends) * bend
         for file, values in (("original", old), ("released", new)):
             counts, _ = np.histogram(_bent(np.clip(values, low, high), bend), ends)

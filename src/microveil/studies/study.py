@@ -163,7 +163,7 @@ class Study(Displayed):
         kept = [label for label, mine in points.items() if not any(_dominates(one, mine) for one in points.values())]
         return sorted(kept, key=lambda label: points[label])
 
-    def plot(  # type: ignore[override]  # there is one picture, which can be a file
+    def plot(  # there is one picture, which can be a file
         self, path: str | PathLike[str] | None = None, *, risk: str | None = None, loss: str | None = None
     ) -> Any:
         """The map of risk and loss with its frontier, as an altair chart, which notebooks show.

@@ -97,7 +97,8 @@ def as_polars(data: Any) -> pl.DataFrame:
 
     if isinstance(data, np.ndarray):
         return pl.DataFrame(data, schema=list(open_frame(data).names))
-    return nw.from_native(_with_text_names(data), eager_only=True).to_polars()
+    found: pl.DataFrame = nw.from_native(_with_text_names(data), eager_only=True).to_polars()
+    return found
 
 
 def _type_of(cells: list[Any]) -> Any:
