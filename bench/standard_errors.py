@@ -1,8 +1,8 @@
 """How far standard errors computed from a release are off: intervals of 95 % over repeated samples and releases.
 
-Samples are drawn from one population, each is protected, and an analyst who knows nothing of it computes an estimate with
-its usual standard error. `ratio` is the mean of these standard errors over how much the estimates really scatter (1: valid;
-below 1 intervals are too short); `coverage` is the share of the intervals that hold the truth (.95: valid).
+Samples are drawn from one population, each is protected, and an analyst who knows nothing of it computes an estimate
+with its usual standard error. `ratio` is the mean of these standard errors over how much the estimates really scatter
+(1: valid; below 1 intervals are too short); `coverage` the share of the intervals that hold the truth (.95: valid).
 Run: `python bench/standard_errors.py [REPEATS]`, into bench/standard_errors.json; the table is in docs/analysts.md.
 """
 

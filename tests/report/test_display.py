@@ -80,3 +80,13 @@ def test_a_release_is_written_from_any_table(make: Any, tmp_path: Path) -> None:
     release.write(tmp_path / "out.csv", overwrite=True)
     with pytest.raises(ParameterError, match=r"\.csv"):
         release.to_csv(tmp_path / "out.xlsx")
+
+
+@pytest.mark.parametrize("method", ["noise", "microaggregate_noise"])
+def test_warnings_have_no_powers_of_ten(method: str) -> None:
+    data = pl.DataFrame(
+        {"a": np.random.default_rng(1).integers(0, 9, 90), "b": np.random.default_rng(2).normal(size=90)}
+    )
+    release = mv.protect(data, method, seed=1)
+    assert any("moved means" in warning for warning in release.warnings)
+    assert not re.search(r"\de[-+]\d", release._repr_html_())

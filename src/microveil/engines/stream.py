@@ -428,5 +428,5 @@ def _doubt(most: int) -> str:
     error = 2 * math.sqrt(math.log(2 / DOUBT) / (2 * rows))
     return (
         f"the columns were too long to be put in order: their distributions come from samples of about {rows} rows, "
-        f"and shares of values are off by at most {error:.1e} (in {1 - DOUBT:.0%} of all cases)"
+        f"and shares of values are off by at most {error:.5f} (in {1 - DOUBT:.0%} of all cases)"
     )

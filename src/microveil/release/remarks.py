@@ -264,8 +264,8 @@ def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -
         cost = outcome.enforcement
         said.append(
             f"{cost.cells} cells of {_listed([table.confidential_names[j] for j in sorted(cost.columns)])} were moved "
-            f"to values the columns can have; that moved means by at most {cost.mean:.1e} and covariances by "
-            f"{cost.covariance:.1e} standard deviations"
+            f"to values the columns can have; that moved means by at most {cost.mean:.4f} and covariances by "
+            f"{cost.covariance:.4f} standard deviations"
         )
     said += [
         f"held before, and no longer does: {rule.sentence(table.confidential_names)}; exact moments come first, unless "
@@ -331,4 +331,8 @@ def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float]
     if outcome.enforcement is not None or outcome.ratios or any(rule.broken(protected) for rule in intake.known.sums):
         reason = "declared rules come first"
     promised = {name: error for name, error in kept.items() if name not in ("rank correlation", "distribution")}
-    return [f"{name}: kept to {error:.1e} only, because {reason}" for name, error in promised.items() if error > KEPT]
+    return [
+        f"{name}: kept to {max(0, int(-np.log10(error)))} decimals only, because {reason}"
+        for name, error in promised.items()
+        if error > KEPT
+    ]

@@ -129,9 +129,9 @@ def histograms(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]
 
 
 def _bend(values: Array, low: float, high: float) -> float | None:
-    """Where the axis of a skewed column goes over from even steps to even ratios; None for a column that is not."""
+    """Where the axis of a skewed column goes over from even steps to even ratios (one digit); None for others."""
     middle = float(np.median(np.abs(values[values != 0])))
-    return _short(middle / 2) if max(abs(low), abs(high)) > LONG_TAIL * middle > 0 else None
+    return float(f"{middle / 2:.1g}") if max(abs(low), abs(high)) > LONG_TAIL * middle > 0 else None
 
 
 def _bent(values: Array, bend: float | None) -> Array:
