@@ -196,7 +196,7 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
 def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
     said = [
         f"column '{name}': {', '.join(f'{code:g}' for code in codes)} taken for a code, not a value; such cells stay "
-        "as they are and enter no statistic (rules=None if it is a value)"
+        "as they are and enter no statistic (if it is a value: rules=None, --rules none)"
         for name, codes in intake.codes.items()
     ]
     if intake.present is not None:
@@ -332,7 +332,7 @@ def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float]
         reason = "declared rules come first"
     promised = {name: error for name, error in kept.items() if name not in ("rank correlation", "distribution")}
     return [
-        f"{name}: kept to {max(0, int(-np.log10(error)))} decimals only, because {reason}"
+        f"{name}: kept to {max(0, int(-np.log10(min(error, 1.0))))} decimals only, because {reason}"
         for name, error in promised.items()
         if error > KEPT
     ]

@@ -20,8 +20,11 @@ NO_STUDY = "methods were not compared: pass release.report(..., study=mv.compare
 
 def study_report(study: Compared) -> dict[str, Any]:
     """The report of a study as plain data; it has risk figures, so it is an internal one."""
+    from microveil.report.screens import of_study
+
     return {
         "report": heading("internal"),
+        "screen": of_study(study),
         "study": study_contents(study),
         "plots": {"ru_map": map_picture(study)},
     }
