@@ -90,3 +90,11 @@ def test_warnings_have_no_powers_of_ten(method: str) -> None:
     release = mv.protect(data, method, seed=1)
     assert any("moved means" in warning for warning in release.warnings)
     assert not re.search(r"\de[-+]\d", release._repr_html_())
+
+
+def test_exact_moments_do_not_hide_that_distributions_bend() -> None:
+    release = mv.protect(
+        pl.DataFrame(np.random.default_rng(1).lognormal(0, 2, size=(300, 3)), schema=list("abc")), "pca", seed=1
+    )
+    assert max(release.kept.values()) < 1e-9
+    assert "distribution is off most" in release._repr_html_()

@@ -123,6 +123,12 @@ class Material:
             return None
         return ThinnedPair(self.names, portrait.thinned(self.before), portrait.thinned(self.after))
 
+    @property
+    def distances(self) -> list[float]:
+        """Between the distributions of each column before and after."""
+        losses = [] if self.view is None else self.view.losses
+        return [row["distribution"] for row in losses if row["distribution"] is not None]
+
 
 def heading(audience: str) -> dict[str, Any]:
     """What every report begins with."""

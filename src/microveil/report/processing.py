@@ -13,7 +13,7 @@ Line = dict[str, str]
 def record_of_processing(material: Material) -> list[Line]:
     """Questions of GDPR Art. 35(7), each with what is known of it and what is not."""
     release, found = material.release, material.assessment
-    risk, loss = risk_light(found), loss_light(found, release.kept)
+    risk, loss = risk_light(found), loss_light(found, release.kept, material.distances)
     kinds: dict[str, int] = {}
     for kind in release.kinds.values():
         kinds[kind] = kinds.get(kind, 0) + 1

@@ -48,7 +48,7 @@ def of_release(material: Material) -> Screen:
     return screen(
         f"Release by {release.method}",
         [*_what(material), *policy],
-        [risk_light(found), loss_light(found, release.kept)],
+        [risk_light(found), loss_light(found, release.kept, material.distances)],
         [{"title": "To be decided before it leaves", "look": "decide", "lines": decide[:MOST_DECISIONS]}],
         foot,
     )
@@ -71,7 +71,7 @@ def for_everybody(material: Material) -> Screen:
     return screen(
         f"Release by {material.release.method}",
         _what(material),
-        [loss_light(material.assessment, material.release.kept)],
+        [loss_light(material.assessment, material.release.kept, material.distances)],
         [
             {"title": "Use it for", "look": "go", "lines": good},
             {"title": "Do not use it for", "look": "no", "lines": [*broken, *lost]},

@@ -77,8 +77,14 @@ def risk_light(found: Assessment | None) -> Light:
     return Light("Risk", colour, word, gain, limits, ends, said)
 
 
-def loss_light(found: Assessment | None, kept: Mapping[str, float]) -> Light:
-    """What was lost most, as a share of what a shuffle of every column loses; without an assessment, what is known."""
+def loss_light(found: Assessment | None, kept: Mapping[str, float], distances: Sequence[float] = ()) -> Light:
+    """What was lost most, as a share of what a shuffle of every column loses; without an assessment, what is known.
+
+    Args:
+        found: the assessment, if there is one.
+        kept: the statistics that were to be kept, with their errors.
+        distances: of the distributions of columns before and after, which nobody may have promised to keep.
+    """
     ends, limits = ("as in the original", "as after shuffling every column"), (SMALL_LOSS, LARGE_LOSS)
     losses = {} if found is None else _losses(found)
     if losses:
@@ -86,6 +92,8 @@ def loss_light(found: Assessment | None, kept: Mapping[str, float]) -> Light:
         colour, word = _judged(share, limits, ("small", "some", "large"))
         return Light("Loss", colour, word, share, limits, ends, said)
     promised = {name: error for name, error in kept.items() if name != "linear rules"}
+    if distances:
+        promised["distribution"] = max(promised.get("distribution", 0.0), *distances)
     if not promised:
         return Light("Loss", GREY, "not measured", None, limits, ends, "What the release lost was not measured.")
     name, error = max(promised.items(), key=lambda item: item[1] if item[1] == item[1] else math.inf)
@@ -93,7 +101,13 @@ def loss_light(found: Assessment | None, kept: Mapping[str, float]) -> Light:
     colour, word = _judged(share, limits, ("small", "some", "large"))
     ends = ("as in the original", "off by a standard deviation, or a correlation of 1")
     return Light(
-        "Loss", colour, word, share, limits, ends, f"Of what was to be kept, {name} is off most: {digits(error)}."
+        "Loss",
+        colour,
+        word,
+        share,
+        limits,
+        ends,
+        f"By what is known without an assessment, {name} is off most: {digits(error)}.",
     )
 
 
@@ -248,6 +262,8 @@ def percent(share: float | None) -> str:
     """A share in per cent, with one decimal below ten."""
     if share is None or not math.isfinite(share):
         return "-"
-    if 0 < abs(share) < 0.0005:
+    if abs(share) < 1e-8:  # round-off
+        return "0 %"
+    if abs(share) < 0.0005:
         return "< 0.1 %"
     return f"{100 * share:.{0 if abs(share) >= 0.0995 else 1}f}".removesuffix(".0") + " %"
