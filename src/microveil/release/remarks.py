@@ -332,7 +332,7 @@ def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float]
         reason = "declared rules come first"
     promised = {name: error for name, error in kept.items() if name not in ("rank correlation", "distribution")}
     return [
-        f"{name}: kept to {max(0, int(-np.log10(min(error, 1.0))))} decimals only, because {reason}"
+        f"{name}: kept to {max(0, int(-np.log10(min(error, 1.0))))} digits only, because {reason}"
         for name, error in promised.items()
         if error > KEPT
     ]
