@@ -15,6 +15,7 @@ settings.register_profile("fuzz", max_examples=FUZZED or 100, print_blob=True, *
 settings.load_profile("fuzz" if FUZZED else "repeatable")
 
 SLOW_PAGES = {"reports.md", "assess.md", "mos.md", "recipes.md", "scale.md", "spectral-variants.md", "veil.md"}
+SLOW_PAGES |= {"tutorial.md", "howto-policy.md", "howto-business.md", "howto-hospital.md", "how-it-works.md"}
 """Pages whose examples take long; those of README.md and the other pages run in `make test`."""
 
 
