@@ -10,7 +10,7 @@ from microveil.report import plots, screens
 from microveil.report.html import screen_html
 from microveil.report.internal import attack_picture, internal_plots
 from microveil.report.material import Material, picture
-from microveil.report.study import map_picture
+from microveil.report.study import map_picture, study_contents
 
 NAMES = {"histograms": "distributions", "attacks": "attacks", "losses": "losses", "correlations": "correlations"}
 NAMES |= {"group_means": "groups", "two_way": "labels", "scree": "components", "missing": "missing", "ru_map": "map"}
@@ -42,7 +42,7 @@ def _screens() -> dict[str, Callable[[Any], Mapping[str, Any]]]:
     return {
         "Release": lambda release: screens.of_release(_material(release)),
         "Assessment": screens.of_assessment,
-        "Study": screens.of_study,
+        "Study": lambda study: screens.of_study(study, study_contents(study)),
         "Advice": screens.of_advice,
         "Description": screens.of_description,
     }

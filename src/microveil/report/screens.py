@@ -137,11 +137,8 @@ def of_assessment(found: Assessment) -> Screen:
     )
 
 
-def of_study(study: Compared) -> Screen:
-    """Methods side by side: who is beaten by no other, and who gave nothing."""
-    from microveil.report.study import study_contents
-
-    told = study_contents(study)
+def of_study(study: Compared, told: Mapping[str, Any]) -> Screen:
+    """Methods side by side: who is beaten by no other, and who gave nothing; `told` are the contents of its report."""
     failed = [_line(label, f"gave no release: {reason}") for label, reason in told["failed"].items()]
     best = [
         _line(

@@ -7,6 +7,7 @@ from typing import Any
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.report.material import Compared, heading, picture
 from microveil.report.portrait import Row
+from microveil.report.screens import of_study
 
 WORST_ATTACK = "worst_attack"
 LOSS = "pil"
@@ -20,12 +21,11 @@ NO_STUDY = "methods were not compared: pass release.report(..., study=mv.compare
 
 def study_report(study: Compared) -> dict[str, Any]:
     """The report of a study as plain data; it has risk figures, so it is an internal one."""
-    from microveil.report.screens import of_study
-
+    told = study_contents(study)
     return {
         "report": heading("internal"),
-        "screen": of_study(study),
-        "study": study_contents(study),
+        "screen": of_study(study, told),
+        "study": told,
         "plots": {"ru_map": map_picture(study)},
     }
 
