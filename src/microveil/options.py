@@ -13,7 +13,7 @@ from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
@@ -22,6 +22,8 @@ from microveil.core.parameters import Step, validated
 
 DEFAULT_METHOD = "veil"
 MEMORY = "1GB"
+NEGATIVE, DECIMALS = "negative", "decimals"
+"""What a method may do to values only where it is allowed: numbers below zero, or broken ones, where there were none."""
 
 Kind = Literal[
     "argument",
@@ -459,11 +461,34 @@ class Recommend(_Study):
         metavar="ID=VALUE",
         explained="The largest value by the id of the measure; or a number, for what the worst attack may gain.",
     )
-    repeats: Annotated[int, Ge(1)] = option(5, "Releases of each candidate.", "number", metavar="N")
+    methods: Any = option(
+        None,
+        "The candidates, as for `microveil compare`; by default every method at several doses.",
+        "methods",
+        metavar="'A, B KEY=VALUE'",
+        explained="An id stands for all doses that are tried of it.",
+    )
+    allow: Any = option(
+        None,
+        "What the method may do to values: negative (where there were none), decimals (where there were whole numbers).",
+        "ids",
+        metavar="A,B",
+    )
+    time: Annotated[float | None, Gt(0)] = option(
+        60.0,
+        "Seconds on the clock: then comes the best answer so far, and what was not tried.",
+        metavar="SECONDS",
+        explained="None for as long as it takes.",
+    )
+    repeats: Annotated[int, Ge(1)] = option(5, "Releases of each candidate that comes to the last round.", "number",
+                                            metavar="N")  # fmt: skip
 
 
 class RecommendFile(Recommend, Reading):
-    """The options of `microveil recommend`: those of `recommend`, and how the file is read."""
+    """The options of `microveil recommend`: those of `recommend`, how the file is read, and what is written."""
+
+    report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
+    overwrite: bool = same_as(ProtectFile, "overwrite")
 
 
 def declared_by(model: type[Options], *leave_out: str) -> Callable[[F], F]:

@@ -134,9 +134,14 @@ class Assessment(Displayed, Mapping[str, Measure]):
     @property
     def gains(self) -> dict[str, float]:
         """What each attack that has a chance level gains over it, the worst attack first; below 0 luck does better."""
+        return {name: gain for name, (gain, _) in self.gains_with_low.items()}
+
+    @property
+    def gains_with_low(self) -> dict[str, tuple[float, float]]:
+        """The same, each with what the low end of the attack's interval would gain."""
         unnamed = [] if self.in_clear is None or self.in_clear.id in self.figures else [self.in_clear]
         attacks = _attacks([*self.of_kind("risk").values(), *unnamed])
-        return {attack.id: gain_of(attack) for attack in attacks}
+        return {one.id: (gain_of(one), _beyond(one.low, one.chance or 0.0)) for one in attacks}
 
     @property
     def worst_gain(self) -> float | None:

@@ -35,6 +35,9 @@ SAMPLE = 1_000
 AT_ONCE = 2**20
 """Rows of a column that are looked at together: the column may be on a disk."""
 
+NEGATIVE_SAID, DECIMALS_SAID = "negative values where there were none", "decimals where there were whole numbers"
+"""What a method did to the values of columns, where it did."""
+
 
 def remarks(
     run: EngineRun, kept: Mapping[str, float], dose: Mapping[str, Dose], same_records: float, *, rounded: bool
@@ -255,9 +258,9 @@ def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -
             decimals.append(name)
     said = []
     if negative:
-        said.append(f"negative values where there were none: {_listed(negative)}")
+        said.append(f"{NEGATIVE_SAID}: {_listed(negative)}")
     if decimals:
-        said.append(f"decimals where there were whole numbers: {_listed(decimals)}")
+        said.append(f"{DECIMALS_SAID}: {_listed(decimals)}")
     if said and plan.promises_moments:
         said[-1] += "; exact moments come first, unless the dictionary of the columns declares what values are allowed"
     if outcome.enforcement is not None:

@@ -24,9 +24,10 @@ from microveil.core.threads import worker_count
 from microveil.io.frames.dataframes import open_frame, table_like
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.methods import method_named
-from microveil.options import Compare, declared_by
+from microveil.options import DECIMALS, NEGATIVE, Compare, declared_by
 from microveil.protection.in_memory import protect
 from microveil.release.release import Release
+from microveil.release.remarks import DECIMALS_SAID, NEGATIVE_SAID
 from microveil.studies.columns import protected_columns
 from microveil.studies.store import Store
 from microveil.studies.study import KEPT, LOSS, WORST, Study, is_table
@@ -42,6 +43,9 @@ ROLES = ("confidential", "public", "strata", "weight")
 
 PLAIN = (str, int, float, np.number, Path, type(None))
 """What is shown of settings in labels."""
+
+ODD = {NEGATIVE: f"{NEGATIVE_SAID}: ", DECIMALS: f"{DECIMALS_SAID}: "}
+"""Remarks on a release that speak against its method, by the word that allows it."""
 
 FILES = {"other", "rules"}
 """Settings that may name a file: another content is other work."""
@@ -67,6 +71,8 @@ class StudyPlan:
     roles: Mapping[str, Any]
     measures: Sequence[str]
     sensitive: Sequence[str | int] | None = None
+    as_released: bool = False
+    """Is every release one that would be published, with its labels, or of numbers alone, to compare methods?"""
 
 
 @declared_by(Compare)
@@ -80,18 +86,18 @@ def compare(data: Any, methods: Given, *, progress: Progress | None = None, **op
         **options: the options below.
     """
     asked = Compare.checked({**options, "methods": methods})
-    candidates = _labelled(asked.methods)
+    candidates = labelled(asked.methods)
     ids = measures_of_numbers(asked.measures)
     ids = ids if asked.sensitive is None else list(dict.fromkeys([*ids, KEPT]))
     roles = {name: getattr(asked, name) for name in (*ROLES, "rules")}
-    study_key = _hash(fingerprint(data), json.dumps(_identity([roles, asked.sensitive])), sorted(ids))
+    study_key = key_of(fingerprint(data), json.dumps(identity_of([roles, asked.sensitive])), sorted(ids))
     fixed = {
         label
         for label, (method, parameters) in candidates.items()
-        if not method_named(method).plan(_without_roles(parameters)).perturb.random
+        if not method_named(method).plan(without_roles(parameters)).perturb.random
     }
     planned = [
-        _planned(label, *candidate, repeat, study_key, asked.seed)
+        planned_release(label, *candidate, repeat, study_key, asked.seed)
         for label, candidate in candidates.items()
         for repeat in range(1 if label in fixed else asked.repeats)
     ]
@@ -108,7 +114,7 @@ def compare(data: Any, methods: Given, *, progress: Progress | None = None, **op
 
     with kept.writing():
         plan = StudyPlan(data, roles, ids, asked.sensitive)
-        run_tasks(_measured, plan, waiting, asked.workers or worker_count(), finished)
+        run_tasks(measured, plan, waiting, asked.workers or worker_count(), finished)
     results = {label: [kept.results[one.key] for one in planned if one.label == label] for label in candidates}
     # Why a method failed first; a mean over those releases that happened to succeed would flatter it.
     failed = {label: one["failed"] for label, found in results.items() for one in reversed(found) if "failed" in one}
@@ -155,7 +161,7 @@ def _is_plain(value: Any) -> bool:
     return all(isinstance(one, PLAIN) for one in (value if isinstance(value, list | tuple) else [value]))
 
 
-def _labelled(methods: Given) -> Methods:
+def labelled(methods: Given) -> Methods:
     """Method and parameters by label; without one, a method is called by its id and what was set."""
     if isinstance(methods, str) or not isinstance(methods, Mapping | Sequence) or not methods:
         raise ParameterError("methods: takes ids or (id, parameters) pairs", "give a list, or a dict of labels")
@@ -163,7 +169,7 @@ def _labelled(methods: Given) -> Methods:
     found: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for given, entry in entries:
         method, parameters = (entry, {}) if isinstance(entry, str) else entry
-        method_named(method).plan(_without_roles(parameters))
+        method_named(method).plan(without_roles(parameters))
         label = given or label_of(method, parameters)
         if label in found:
             raise ParameterError(f"methods: '{label}' is there twice", "give them labels of their own")
@@ -171,51 +177,53 @@ def _labelled(methods: Given) -> Methods:
     return found
 
 
-def _identity(value: Any, name: str = "") -> Any:
+def identity_of(value: Any, name: str = "") -> Any:
     """What the key of a release is made of: all of a setting; of tables and files a fingerprint."""
     if isinstance(value, str | Path) and name in FILES and Path(value).is_file():
         return hashlib.blake2b(Path(value).read_bytes(), digest_size=16).hexdigest()
     if isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _identity(one, key) for key, one in value.items()}
+        return {str(key): identity_of(one, key) for key, one in value.items()}
     if is_table(value):
         return fingerprint(value)
     if isinstance(value, Iterable) and not isinstance(value, Iterator):
-        return [_identity(one) for one in value]
+        return [identity_of(one) for one in value]
     return str(value)
 
 
-def _without_roles(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def without_roles(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of the method itself, without the roles of columns."""
     return {name: value for name, value in parameters.items() if name not in ROLES}
 
 
-def _planned(
+def planned_release(
     label: str, method: str, parameters: Mapping[str, Any], repeat: int, study_key: str, seed: int | None
 ) -> PlannedRelease:
     """A release with its key and, of a study that has a seed, a seed of its own."""
-    key = _hash(study_key, method, json.dumps(_identity(parameters), sort_keys=True), repeat)
+    key = key_of(study_key, method, json.dumps(identity_of(parameters), sort_keys=True), repeat)
     if seed is None:
         return PlannedRelease(label, method, parameters, repeat, key, None)
     own = int(Streams.from_seed(seed).stream("study", key).generator().integers(2**63))
-    return PlannedRelease(label, method, parameters, repeat, _hash(key, own), own)
+    return PlannedRelease(label, method, parameters, repeat, key_of(key, own), own)
 
 
-def _hash(*parts: object) -> str:
+def key_of(*parts: object) -> str:
     return hashlib.blake2b(json.dumps([str(part) for part in parts]).encode(), digest_size=16).hexdigest()
 
 
-def _measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
+def measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
     """The figures of one release, or why there is none."""
     result = {"label": planned.label, "method": planned.method, "repeat": planned.repeat}
     try:
         with warnings.catch_warnings():  # nothing of a study is released
             warnings.simplefilter("ignore", DisclosureWarning)
             # Most methods protect numbers only, so that is what they are compared on; what stays in clear is no matter.
-            options = {"keep": "rest", **plan.roles, **planned.parameters}
+            options = {**({} if plan.as_released else {"keep": "rest"}), **plan.roles, **planned.parameters}
             release = protect(plan.data, planned.method, seed=planned.seed, **options)
-        assessment = dataclasses.replace(_assessed(plan, release), in_clear=None)
+        assessment = _assessed(plan, release)
+        if not plan.as_released or "keep" not in planned.parameters:  # what people put there is no fault of the method
+            assessment = dataclasses.replace(assessment, in_clear=None)
     except MicroveilError as error:
         return {**result, "failed": str(error)}
     figures = {name: measure.value for name, measure in assessment.items()}
@@ -225,7 +233,17 @@ def _measured(plan: StudyPlan, planned: PlannedRelease) -> dict[str, Any]:
     # JSON has no infinity; a figure that is infinite (a divergence of singular matrices) is a missing one.
     finite = {name: value for name, value in figures.items() if abs(value) < float("inf")}
     chances = {name: measure.chance for name, measure in assessment.items() if measure.chance is not None}
-    return {**result, "figures": finite, "chances": chances}
+    result |= {"figures": finite, "chances": chances}
+    return {**result, "gains": assessment.gains_with_low, "odd": _odd(release)} if plan.as_released else result
+
+
+def _odd(release: Release) -> dict[str, str]:
+    """What a release is not to be advised for: columns by the word that allows it."""
+    still = [name for name, dose in release.dose.items() if dose.asked != 0 and dose.cells_changed == 0]
+    odd = {"unchanged": ", ".join(still)}
+    for word, said in ODD.items():
+        odd[word] = next((one.removeprefix(said).partition(";")[0] for one in release.warnings if said in one), "")
+    return {word: names for word, names in odd.items() if names}
 
 
 def _assessed(plan: StudyPlan, release: Release) -> Assessment:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from microveil.core.displayed import Displayed
-from microveil.core.errors import ParameterError
-from microveil.options import Compare, Recommend, declared_by
+from microveil.core.errors import ParameterError, one_of
+from microveil.core.threads import worker_count
+from microveil.io.frames.dataframes import open_frame
+from microveil.methods import method_named
+from microveil.options import DECIMALS, NEGATIVE, Protect, Recommend, declared_by
+from microveil.protection.columns import treatment_of
 from microveil.studies.columns import correlation_structure, numeric_columns, protected_columns
-from microveil.studies.compare import ROLES, Progress, compare, label_of, measures_for
-from microveil.studies.study import FEWEST, LOSS, UNPROTECTED, WORST, Study, Summary, without_tables
+from microveil.studies.compare import ROLES, Progress, label_of, labelled, measures_for, without_roles
+from microveil.studies.race import RANKS, SHUFFLE, Contest, Race, in_order, race
+from microveil.studies.store import Store
+from microveil.studies.study import FEWEST, KEPT, LOSS, UNPROTECTED, WORST, Study, Summary, without_tables
 
 LIMIT = {WORST: 0.02}
 """What an attack may gain over chance, where nothing is said: one record in fifty."""
@@ -52,11 +59,16 @@ DOSES: dict[str, Ladder] = {
     "noise": [("noise", {"noise_sd_ratio": ratio}) for ratio in (0.2, 0.5, 1.0)],
     "microaggregate_noise": [("microaggregate_noise", {"group_size": size}) for size in (3, 5, 10, 25)],
     "microhybrid": [("microhybrid", {"group_size": size}) for size in (10, 30, 100)],
-    "veil": [("veil", {})],
+    "veil": [("veil", {}), *(("veil", {"window": window}) for window in (40, 80))],
     "primp_cholesky": [("primp_cholesky", {})],
     "shuffle": [("shuffle", {})],
 }
 """Every method that protects all columns, from its smallest dose to its largest."""
+
+FIRST = "veil"
+"""What is tried first: if there is time for nothing else, there is an answer."""
+
+ALLOWED = (NEGATIVE, DECIMALS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +76,9 @@ class Advice(Displayed):
     """A method with its parameters, what to expect of it, and why; `method` is None where none keeps the limit.
 
     `params` has the roles of columns, too: `protect(data, advice.method, **advice.params)` is what was measured.
-    `smallest_dose` has, for each method with a dose, the smallest one that keeps the limit, or None.
+    `why` says in two sentences why it is advised, and what it costs. `smallest_dose` has, for each method with a dose,
+    the smallest one that keeps the limit, or None; `left_out` says why others went no further, and `untried` what the
+    time did not allow. Figures were measured on `rows` of all rows.
     """
 
     label: str | None
@@ -77,6 +91,11 @@ class Advice(Displayed):
     cookbook: str
     reasons: Sequence[str]
     study: Study
+    why: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    untried: Sequence[str] = ()
+    rows: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
 
     def __repr__(self) -> str:
         return f"<Advice: {self.label or 'no method keeps the limit'}>"
@@ -85,6 +104,7 @@ class Advice(Displayed):
         """Plain data, for JSON."""
         return {
             "label": self.label,
+            "why": self.why,
             "method": self.method,
             "parameters": without_tables(self.params),
             "limit": dict(self.limit),
@@ -93,6 +113,10 @@ class Advice(Displayed):
             "smallest_dose": dict(self.smallest_dose),
             "cookbook": self.cookbook,
             "reasons": list(self.reasons),
+            "left_out": dict(self.left_out),
+            "untried": list(self.untried),
+            "rows": {"measured": self.rows[0], "of": self.rows[1]},
+            "seconds": round(self.seconds, 1),
             "study": self.study.to_dict(),
         }
 
@@ -101,26 +125,55 @@ class Advice(Displayed):
 def recommend(data: Any, *, progress: Progress | None = None, **options: Any) -> Advice:
     """Which method for this table: the least loss of those that keep a limit on the attacks, measured on the table.
 
+    Candidates race against the clock: all on a few rows, the better half on more of them and with all attacks, the best
+    with several releases. What makes values negative or broken where none were, leaves a column as it was, or loses
+    more than a shuffle of the columns is never advised.
+
     Args:
         data: any table that `protect` takes.
         progress: called with the name of the step and the share done.
         **options: the options below. Advice holds for the run that has the same roles of columns.
     """
     asked = Recommend.checked(options)
-    roles = {name: getattr(asked, name) for name in ROLES}
+    for word in asked.allow or ():
+        if word not in ALLOWED:
+            raise ParameterError(f"allow: '{word}' is unknown", f"it is {one_of(ALLOWED)}")
+    roles = {name: getattr(asked, name) for name in (*ROLES, "rules")}
     columns = None if asked.sensitive is None else _columns(data, asked.sensitive)
     # What would be protected as well, were all columns to be: not weights, nor what makes the strata.
-    others = [name for name in protected_columns(data, roles) if name not in (columns or [])]
+    by_role = {name: roles[name] for name in ROLES}
+    others = [name for name in protected_columns(data, by_role) if name not in (columns or [])]
     limit = LIMIT if asked.limit is None else asked.limit
     limits = {WORST: float(limit)} if isinstance(limit, int | float) else dict(limit)
     ladders = DOSES if columns is None else selective(columns, others if asked.public is None else asked.public)
-    candidates = {_label(entry): entry for ladder in ladders.values() for entry in ladder}
-    shared = {**asked.only(Compare), "sensitive": columns, "measures": measures_for(MEASURES, limits)}
-    study = compare(data, candidates, **shared, progress=progress)
-    order = study.ranked(limits) if study.figures else []
+    ladders = _chosen(ladders, asked)
+    measures = measures_for(MEASURES, limits)
+    contest = Contest(
+        data,
+        _candidates(data, ladders, roles),
+        roles,
+        measures if columns is None else [*measures, KEPT],
+        limits,
+        columns,
+        asked.allow or (),
+        asked.repeats,
+        asked.seed,
+    )
+    store = Store(None if asked.store is None else Path(asked.store))
+    found = race(contest, store, asked.workers or worker_count(), asked.time, progress)
+    return _advice(contest, found, ladders, asked, _cookbook(data, columns, others))
+
+
+def _advice(
+    contest: Contest, found: Race, ladders: Mapping[str, Ladder], asked: Recommend, cookbook: tuple[str, str]
+) -> Advice:
+    """The advice that follows from a race; `cookbook` is the method that the papers advise, and why."""
+    study, limits = found.study, contest.limits
+    places = {n: place for n, place in in_order(study, limits, found.low_gains).items() if n not in found.out}
+    kept = [label for label, (place, _) in places.items() if place == 0]
+    order = kept or [label for label, (place, _) in places.items() if place == 1]
     chosen = order[0] if order else None
     method, params = study.methods[chosen] if chosen else (None, {})
-    cookbook, why = _cookbook(data, columns, others)
     return Advice(
         label=chosen,
         method=method,
@@ -132,10 +185,39 @@ def recommend(data: Any, *, progress: Progress | None = None, **options: Any) ->
             name: next((label for label in map(_label, ladder) if label in order), None)
             for name, ladder in ladders.items()
         },
-        cookbook=cookbook,
-        reasons=_reasons(study, limits, order, cookbook, why),
+        cookbook=cookbook[0],
+        reasons=_reasons(study, limits, order, found, *cookbook),
         study=study,
+        why=_why(found, limits, order, sure=bool(kept)),
+        left_out=found.out,
+        untried=found.untried,
+        rows=found.rows,
+        seconds=found.seconds,
     )
+
+
+def _chosen(ladders: Mapping[str, Ladder], asked: Recommend) -> dict[str, Ladder]:
+    """The ladders of candidates, as far as methods are named; what is tried first is first."""
+    if asked.methods is not None:
+        named: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+        for method, given in labelled(asked.methods).values():
+            named.setdefault(method, []).extend([(method, given)] if given or method not in ladders else ladders[method])
+        ladders = named
+    return {name: ladders[name] for name in sorted(ladders, key=lambda one: one != FIRST)}
+
+
+def _candidates(
+    data: Any, ladders: Mapping[str, Ladder], roles: Mapping[str, Any]
+) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Candidates by label. Those that know no labels release them as they are, which counts among the attacks."""
+    frame, found = open_frame(data), {}
+    for method, given in (entry for ladder in ladders.values() for entry in ladder):
+        plan = method_named(method).plan(without_roles(given))
+        options = Protect.checked({**roles, **{name: given[name] for name in given if name in Protect.model_fields}})
+        labels = () if plan.protects_labels else treatment_of(frame, options, plan).labels
+        keep = {"keep": list(labels)} if labels and options.confidential is None else {}
+        found[_label((method, given))] = method, {**given, **keep}
+    return found
 
 
 def selective(sensitive: Sequence[str], public: Sequence[str] | str) -> dict[str, Ladder]:
@@ -167,7 +249,7 @@ def _columns(data: Any, sensitive: Sequence[str | int] | str | int) -> list[str]
 
 def _label(entry: tuple[str, Mapping[str, Any]]) -> str:
     """The method and its dose; which columns are protected is the same for all."""
-    return label_of(*entry, hidden={"confidential", "public", "sensitive"})
+    return label_of(*entry, hidden={"confidential", "public", "sensitive", "keep"})
 
 
 def _cookbook(data: Any, sensitive: Sequence[str] | None, others: Sequence[str]) -> tuple[str, str]:
@@ -185,34 +267,70 @@ def _cookbook(data: Any, sensitive: Sequence[str] | None, others: Sequence[str])
     return "", f"the cookbook names no method: {seen}, both are high"
 
 
+def _limits(study: Study, limit: Mapping[str, float]) -> str:
+    sides = {name: "at least" if study.better(name) == "high" else "at most" for name in limit}
+    return ", ".join(f"{name.replace('_', ' ')} {sides[name]} {most:g}" for name, most in limit.items())
+
+
+def _why(found: Race, limit: Mapping[str, float], order: Sequence[str], *, sure: bool) -> str:
+    """Why this one, and what it costs, in two sentences."""
+    study, limits = found.study, _limits(found.study, limit)
+    if not order:
+        late = " The time was up before all were tried." if found.untried else ""
+        return f"No candidate keeps {limits}{_nearest(study, limit)}.{late}"
+    chosen = order[0]
+    loss, shuffle = study.summary(chosen, LOSS).mean, found.shuffle.get(LOSS)
+    scale = "" if shuffle is None else f", where {SHUFFLE} loses {shuffle:.3g}"
+    kept = limits if sure else f"{limits} as far as can be told (what is beyond it may be luck)"
+    gain = f"; its worst attack, {found.worst[chosen]}, gains {study.summary(chosen, WORST).mean:.3g} on average"
+    said = [f"{chosen} loses least ({LOSS} {loss:.3g}{scale}) of those that keep {kept}"]
+    said[0] += gain if WORST in study.measures and study.has(chosen, WORST) and found.worst[chosen] else ""
+    names = {RANKS: "rank correlations", "correlation_difference": "correlations", "ks": "distributions"}
+    costs = [f"{word} are off by up to {study.summary(chosen, n).mean:.2g}" for n, word in names.items()
+             if n in study.measures and study.has(chosen, n)]  # fmt: skip
+    if not costs:
+        costs = [f"{LOSS} is {loss:.3g}, where 0 is the file itself"]
+    return f"{said[0]}. What it costs: {', '.join(costs)}."
+
+
 def _reasons(
-    study: Study, limit: Mapping[str, float], order: Sequence[str], cookbook: str, why_cookbook: str
+    study: Study, limit: Mapping[str, float], order: Sequence[str], found: Race, cookbook: str, why_cookbook: str
 ) -> list[str]:
     """Plain words: the limit, what was found, and where the papers' advice and the measurement part.
 
-    `order` has the methods that keep the limit, from the least loss on; `cookbook` the method that the papers advise.
+    Args:
+        study: what was measured.
+        limit: by measure.
+        order: the methods that keep the limit, from the least loss on.
+        found: who is out, and what was not tried.
+        cookbook: the method that the papers advise.
+        why_cookbook: and why.
     """
-    sides = {name: "at least" if study.better(name) == "high" else "at most" for name in limit}
-    limits = ", ".join(f"{name.replace('_', ' ')} {sides[name]} {most:g}" for name, most in limit.items())
-    often = _often(study)
+    limits, often = _limits(study, limit), _often(study)
     left_out = [
         f"{label} is left out: a sensitive column keeps a correlation of {kept:.2f} with its original, and more than "
         f"{UNPROTECTED:g} is no protection"
         for label, kept in study.unprotected.items()
     ]
+    left_out += [f"{label} is left out: it {why}" for label, why in found.out.items() if label in study.figures]
+    left_out += [f"{label} could not be applied: {reason}" for label, reason in study.failed.items()]
+    if found.untried:
+        left_out.append(f"not tried, as the time was up: {', '.join(found.untried)}")
+    if found.rows[0] < found.rows[1]:
+        left_out.append(f"measured on {found.rows[0]:,} of {found.rows[1]:,} rows, drawn at random")
     if not order:
         return [f"no method keeps {limits} in {often}{_nearest(study, limit)}", why_cookbook, *left_out]
     chosen, loss = order[0], study.summary(order[0], LOSS)
     spread = "" if loss.mean_low is None else f" [{loss.mean_low:.3f}, {loss.mean_high:.3f}]"
-    found = [
+    said = [
         f"{len(order)} of {len(study.figures)} candidates keep {limits} in {often}",
         f"of these {chosen} loses least: {LOSS} {loss.mean:.3f}{spread}",
     ]
     if len(order) > 1:
-        found.append(f"next comes {order[1]} with {LOSS} {study.summary(order[1], LOSS).mean:.3f}")
+        said.append(f"next comes {order[1]} with {LOSS} {study.summary(order[1], LOSS).mean:.3f}")
     agree = not cookbook or chosen.split()[0] == cookbook
-    found.append(why_cookbook + ("" if agree else f"; measured on this table, {_against(study, cookbook, order)}"))
-    return [*found, *left_out, *(f"{label} could not be applied: {reason}" for label, reason in study.failed.items())]
+    said.append(why_cookbook + ("" if agree else f"; measured on this table, {_against(found, cookbook, order)}"))
+    return [*said, *left_out]
 
 
 def _often(study: Study) -> str:
@@ -234,13 +352,16 @@ def _nearest(study: Study, limit: Mapping[str, float]) -> str:
     return "" if nearest is None else f"; nearest comes {nearest} ({worst[nearest]:.3g})"
 
 
-def _against(study: Study, cookbook: str, order: Sequence[str]) -> str:
+def _against(found: Race, cookbook: str, order: Sequence[str]) -> str:
     """How the cookbook's method fared, compared with the one that was chosen."""
-    own = [label for label in study.figures if label.split()[0] == cookbook]
+    study = found.study
+    own = [label for label in (*study.figures, *found.out) if label.split()[0] == cookbook]
     within = [label for label in order if label in own]
     if within:
         loss = study.summary(within[0], LOSS).mean
         return f"{within[0]} keeps the limit too, but loses more ({LOSS} {loss:.3f})"
     if own and set(own) <= set(study.unprotected):
         return f"{cookbook} does not protect the sensitive columns"
+    if own and own[-1] in found.out and "could not" not in found.out[own[-1]]:
+        return f"{own[-1]} went no further: {found.out[own[-1]]}"
     return f"{cookbook} does not keep the limit" if own else f"{cookbook} could not be applied"

@@ -191,7 +191,7 @@ class Study(Displayed):
         met = [
             label
             for label in self._protecting
-            if self.has(label, loss) and all(self._within(label, measure, most, use) for measure, most in limit.items())
+            if self.has(label, loss) and all(self.keeps(label, measure, most, use) for measure, most in limit.items())
         ]
         return sorted(met, key=lambda label: self._cost(label, loss))
 
@@ -200,7 +200,8 @@ class Study(Displayed):
         left_out = self.unprotected
         return [label for label in self.figures if label not in left_out]
 
-    def _within(self, label: str, measure: str, most: float, use: str) -> bool:
+    def keeps(self, label: str, measure: str, most: float, use: str = "high") -> bool:
+        """Does a method keep a limit, as `ranked` holds it?"""
         if not self.has(label, measure):
             return False
         found = self.worst(label, measure) if use == "high" else self.summary(label, measure).mean

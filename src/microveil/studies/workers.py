@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -38,21 +40,46 @@ def run_tasks(
     The work is done in as many processes as `workers` says, to each of which `shared` is sent once; in this process, if
     one is enough. Only a few items wait in the processes: what is not begun need not be called back.
     """
-    if workers == 1 or len(items) < 2:
+    with task_pool(work, shared, min(workers, len(items))) as pool:
+        pool(items, finished)
+
+
+Run = Callable[..., bool]
+"""Takes items, what hears of results, and the time on the monotonic clock at which it all ends; were all items done?"""
+
+
+@contextmanager
+def task_pool(work: Callable[[Shared, Item], Result], shared: Shared, workers: int) -> Iterator[Run]:
+    """What does `work` for one batch of items after the other, as `run_tasks` does, in the same processes."""
+
+    def here(items: Sequence[Item], finished: Callable[[int, Result], None], until: float = math.inf) -> bool:
         for number, item in enumerate(items):
+            if time.monotonic() >= until:
+                return False
             finished(number, work(shared, item))
+        return True
+
+    if workers <= 1:
+        yield here
         return
-    workers = min(workers, len(items))
-    rest = iter(enumerate(items))
-    running: dict[Future[Result], int] = {}
-    with _worker_pool(workers, work, shared) as pool:
-        while True:
-            for number, item in islice(rest, 2 * workers - len(running)):
-                running[pool.submit(_work_on, item)] = number
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                finished(running.pop(future), future.result())
+    with _worker_pool(workers, work, shared) as (pool, end):
+
+        def there(items: Sequence[Item], finished: Callable[[int, Result], None], until: float = math.inf) -> bool:
+            rest, running = iter(enumerate(items)), {}
+            while True:
+                for number, item in islice(rest, 2 * workers - len(running)):
+                    running[pool.submit(_work_on, item)] = number
+                if not running:
+                    return True
+                left = None if until == math.inf else max(until - time.monotonic(), 0.0)
+                done = wait(running, timeout=left, return_when=FIRST_COMPLETED).done
+                if not done:
+                    end()  # what is not done by now is not waited for
+                    return False
+                for future in done:
+                    finished(running.pop(future), future.result())
+
+        yield there
 
 
 class Worker(SpawnProcess):
@@ -88,15 +115,19 @@ class Workers(SpawnContext):
 
 
 @contextmanager
-def _worker_pool(count: int, *task: Any) -> Iterator[ProcessPoolExecutor]:
-    """A pool of workers for a task; if the work is broken off, they are ended and not waited for."""
+def _worker_pool(count: int, *task: Any) -> Iterator[tuple[ProcessPoolExecutor, Callable[[], None]]]:
+    """A pool of workers for a task, and what ends it; if the work is broken off, they are not waited for."""
     context = Workers()
     with ProcessPoolExecutor(count, context, _begin, (os.getpid(), task)) as pool:
-        try:
-            yield pool
-        except BaseException as error:
+
+        def end() -> None:
             context.end()
             pool.shutdown(wait=False, cancel_futures=True)
+
+        try:
+            yield pool, end
+        except BaseException as error:
+            end()
             if isinstance(error, BrokenProcessPool):
                 raise DataError(
                     "workers: a process ended before its work was done (memory, or classes of your own in the data?)",
