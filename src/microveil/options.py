@@ -156,6 +156,13 @@ class Settings(Options):
     )
     strata: Any = option(None, "Columns whose groups are protected one by one.", "columns", metavar="G")
     weight: Any = option(None, "The column of survey weights.", "column", metavar="W")
+    protected_weight: Any = option(
+        None,
+        "The column of survey weights, if it is to be protected, too: it tells the size of a firm. It is calibrated to "
+        "the weighted totals.",
+        "column",
+        metavar="W",
+    )
     unit: Any = option(
         None, "Column of the unit that rows belong to: what is its own is protected once.", "column", metavar="U"
     )

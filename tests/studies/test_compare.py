@@ -250,10 +250,8 @@ def test_finished_releases_are_not_made_again(tmp_path: Path, monkeypatch: pytes
     store.write_text(text[:-40], encoding="utf-8")
     made: list[str] = []
     module = sys.modules["microveil.studies.compare"]
-    original = module._measured
-    monkeypatch.setattr(
-        module, "_measured", lambda plan, release: made.append(release.label) or original(plan, release)
-    )
+    original = module.measured
+    monkeypatch.setattr(module, "measured", lambda plan, release: made.append(release.label) or original(plan, release))
     assert compared(store=store).to_dict() == first.to_dict()
     assert len(made) == 1
     made.clear()

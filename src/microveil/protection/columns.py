@@ -133,6 +133,8 @@ def remote_columns(
         confirm: tells which rules hold in all rows.
         broken: columns that begin as numbers and go on as something else.
     """
+    if options.protected_weight is not None:
+        raise ParameterError("protected_weight: is calibrated in memory only", "use engine='memory', or weight")
     treatment = treatment_of(frame, options, plan).without_labels()
     for name in treatment.index:
         raise ParameterError(f"keep: there is no column '{name}'", did_you_mean(name, frame.names))

@@ -46,11 +46,13 @@ from microveil.protection.columns import columns_in_clear, dates_and_numbers, nu
 from microveil.protection.privately import check_only_private, protect_privately
 from microveil.protection.unit_sizes import Resized, with_common_sizes
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
+from microveil.protection.weights import calibrated, without_weight
 from microveil.release.diagnostics import EngineRun
 from microveil.release.registry import NewRelease
 from microveil.release.release import Release
 from microveil.release.returned import giveaways, returned_records
 from microveil.release.secret import secret_key
+from microveil.report.reporter import Reporter
 
 DRAWS, FEW_DRAWS, SMALL_FILE = 20, 3, 200
 """Draws of a release at most, if records come back in them: in files of so many rows, and in larger ones."""
@@ -98,6 +100,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     if isinstance(plan.perturb, LabelPerturbation):
         options = checks.label_options(plan.method, plan.perturb, options)
     key = secret_key(options.secret)
+    options, calibrate = without_weight(whole, options, plan)
     treatment = treatment_of(whole, options, plan)
     if whole.names:
         check_count(whole.count)
@@ -139,6 +142,9 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     else:
         release = one.of_columns(frame, roles, rules, derivable=True)
     release = with_computed_columns(release, released, computed, treatment.times)
+    if calibrate is not None:
+        writer = release.writer
+        release = calibrated(release, whole, calibrate, writer.codes if isinstance(writer, Reporter) else {})
     release = _arranged(resized.known_to(release, released), whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
     true = {rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part in (PLACE, SIZE)}

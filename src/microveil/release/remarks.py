@@ -82,6 +82,7 @@ def _about_doses(intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> 
         reason = ", as they follow the weight" if intake.table.weights is not None else ""
         said.append(
             f"changed less than half as much as asked{reason} (1 - correlation with the original): {_listed(less)}"
+            + ("; protect the weight as well (protected_weight)" if reason else "")
         )
     return said
 

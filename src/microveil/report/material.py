@@ -150,6 +150,8 @@ def statistic_meanings(weighted: bool, by_stratum: bool) -> dict[str, str]:
         "deviations over all records)",
         "linear rules": "sums and other linear rules between columns (over the size of their terms)",
         "two-way tables": "tables of two columns of labels (share of the records that would have to move)",
+        "weighted mean": "column means by the released weights (in weighted standard deviations)",
+        "weighted spread": "standard deviations by the released weights (relative)",
         "group means": "column means in the groups that labels make, small ones left out (in standard deviations)",
     }
 

@@ -41,6 +41,9 @@ Given = Sequence[str | tuple[str, Mapping[str, Any]]] | Mapping[str, str | tuple
 
 ROLES = ("confidential", "public", "strata", "weight")
 
+OWN_ROLES = ("protected_weight", "keep")
+"""Roles that a candidate may have of its own."""
+
 PLAIN = (str, int, float, np.number, Path, type(None))
 """What is shown of settings in labels."""
 
@@ -194,7 +197,7 @@ def identity_of(value: Any, name: str = "") -> Any:
 
 def without_roles(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of the method itself, without the roles of columns."""
-    return {name: value for name, value in parameters.items() if name not in ROLES}
+    return {name: value for name, value in parameters.items() if name not in (*ROLES, *OWN_ROLES)}
 
 
 def planned_release(

@@ -29,7 +29,7 @@ from microveil.studies.store import Store
 from microveil.studies.study import LOSS, WORST, Study
 from microveil.studies.workers import Run, task_pool
 
-FEW_ROWS, ROWS = 400, 2_000
+FEW_ROWS, ROWS = 300, 2_000
 """Rows of the first round, and of the others at most: attacks on more rows succeed less often, not more."""
 
 AT_ONCE = 4
@@ -78,6 +78,9 @@ class Contest:
 
     data: Any
     candidates: Mapping[str, tuple[str, Mapping[str, Any]]]
+    ladders: Sequence[Sequence[str]]
+    """The candidates by method, at growing doses: what speaks against a dose speaks against larger ones."""
+
     roles: Mapping[str, Any]
     measures: Sequence[str]
     limits: Mapping[str, float]
@@ -95,6 +98,10 @@ def race(contest: Contest, store: Store, workers: int, seconds: float | None, pr
     run = _Run(contest, store, math.inf if seconds is None else began + seconds, progress or (lambda *_: None), began)
     with store.writing(), task_pool(_work, run.plans, workers) as pool:
         run.all_rounds(pool)
+    if not any(run.results):  # an answer late is better than none
+        run.until = math.inf
+        with store.writing(), task_pool(_work, run.plans, 1) as pool:
+            run.one(pool)
     return run.race()
 
 
@@ -123,14 +130,15 @@ class _Run:
         plan = StudyPlan(contest.data, contest.roles, contest.measures, contest.sensitive, as_released=True)
         self.plans = [replace(self._sampled(plan, FEW_ROWS), measures=quick), self._sampled(plan, ROWS)]
         self.keys = [
-            key_of("race", fingerprint(one.data), json.dumps(identity_of([one.roles, one.sensitive])), sorted(one.measures))
+            key_of(
+                "race", fingerprint(one.data), json.dumps(identity_of([one.roles, one.sensitive])), sorted(one.measures)
+            )
             for one in self.plans
         ]
         self.results: list[Results] = [{}, {}]
         self.shuffle: list[dict[str, float]] = [{}, {}]
         self.out: dict[str, str] = {}
         self.field = list(contest.candidates)
-        self.in_time = True
 
     def _sampled(self, plan: StudyPlan, most: int) -> StudyPlan:
         if self.count <= most:
@@ -142,20 +150,32 @@ class _Run:
     def all_rounds(self, pool: Run) -> None:
         """Few rows, more rows, more releases; each for those that are left."""
         if len(self.field) > AT_ONCE:
-            self._round(pool, 0, range(1), 0.3)
-            self.field = self._best(0, max(AT_ONCE, len(self.field) // 2))
-        self._round(pool, 1, range(1), 0.6)
+            likely, *others = self.contest.ladders  # if there is time for nothing else, there is an answer
+            self._round(pool, 0, [*likely, *(ladder[0] for ladder in others)], range(1), 0.4)
+            self._inherit()
+            self._round(pool, 0, [label for label in self.field if label not in self.results[0]], range(1), 0.5)
+            self.field = self._best(0, max(AT_ONCE, len(self.contest.candidates) // 4))
+        self._round(pool, 1, self.field, range(1), 0.7)
         if self.results[1]:
             self.field = self._best(1, AT_ONCE)
-        self._round(pool, 1, range(1, self.contest.repeats), 1.0)
-        self._judge(1)
+        self._round(pool, 1, self.field, range(1, self.contest.repeats), 1.0)
 
-    def _round(self, pool: Run, number: int, repeats: range, share: float) -> None:
-        """Release and measure those that are left, the best of them first, as long as there is time."""
+    def one(self, pool: Run) -> None:
+        """The first candidate on few rows."""
+        self._round(pool, 0, self.field[:1], range(1), 1.0)
+
+    def _inherit(self) -> None:
+        for first, *larger in self.contest.ladders:
+            if first in self.out:
+                self.out.update(dict.fromkeys(larger, self.out[first]))
+        self.field = [label for label in self.field if label not in self.out]
+
+    def _round(self, pool: Run, number: int, labels: Sequence[str], repeats: range, share: float) -> None:
+        """Release and measure those named, the first of them first, for a share of the time."""
         key, seed = self.keys[number], self.contest.seed
         items = [
             planned_release(label, *self.contest.candidates[label], repeat, key, seed)
-            for label in self.field
+            for label in labels
             for repeat in (repeats if label not in self.contest.fixed else [one for one in repeats if one == 0])
         ]
         if not self.shuffle[number]:
@@ -174,8 +194,9 @@ class _Run:
             of_work = start + (share - start) * done / len(waiting)
             self.tell(f"trying {waiting[place].label}", max(min(of_work, 1.0), self._share()))
 
-        until = self.until if any(self.results) else max(self.until, time.monotonic() + 1.0)
-        self.in_time &= pool([(number, one) for one in waiting], finished, until) if self.in_time else not waiting
+        begin = self.began + share * (self.until - self.began) if share < 1 and any(self.results) else math.inf
+        if time.monotonic() < self.until and waiting:
+            pool([(number, one) for one in waiting], finished, self.until, begin)
         self._judge(number)
 
     def _share(self) -> float:
@@ -210,13 +231,14 @@ class _Run:
         return ""
 
     def _best(self, number: int, most: int) -> list[str]:
-        """Those that go on, the best first; nobody who was not tried is out."""
+        """Those that go on, the best first, of those for which there was time."""
         known = {label: found for label, found in self.results[number].items() if label in self.field}
-        if len(known) < len(self.field):  # the time is up
-            return self.field
         order = in_order(self._study(number, list(known)), self.contest.limits, _lows(known))
+        most = min(most, sum(place < 2 for place, _ in order.values()) or most)
         for label, (place, loss) in list(order.items())[most:]:
-            self.out[label] = f"{BEHIND[place]} (on {open_frame(self.plans[number].data).count} rows, {LOSS} {loss:.3g})"
+            self.out[label] = (
+                f"{BEHIND[place]} (on {open_frame(self.plans[number].data).count} rows, {LOSS} {loss:.3g})"
+            )
         return list(order)[:most]
 
     def _study(self, number: int, labels: Sequence[str]) -> Study:
@@ -238,12 +260,13 @@ class _Run:
 
     def race(self) -> Race:
         """What came of it: of the last round in which anything was measured."""
-        last = 1 if self.results[1] else 0
+        order = in_order(self._study(1, list(self.results[1])), self.contest.limits, _lows(self.results[1]))
+        good = any(place < 2 and label not in self.out for label, (place, _) in order.items())
+        last = 1 if good or set(self.results[1]) >= set(self.field) else 0
         results = self.results[last]
         tried = {label for one in self.results for label in one}
         untried = [label for label in self.contest.candidates if label not in tried]
-        if last and not self.in_time:
-            untried += [f"{label} on more rows" for label in self.field if label not in results and label in tried]
+        untried = [label for label in untried if label not in self.out]
         rows = open_frame(self.plans[last].data).count, self.count
         return Race(
             self._study(last, list(results)),

@@ -16,7 +16,7 @@ from microveil.options import DECIMALS, NEGATIVE, Protect, Recommend, declared_b
 from microveil.protection.columns import treatment_of
 from microveil.studies.columns import correlation_structure, numeric_columns, protected_columns
 from microveil.studies.compare import ROLES, Progress, label_of, labelled, measures_for, without_roles
-from microveil.studies.race import RANKS, SHUFFLE, Contest, Race, in_order, race
+from microveil.studies.race import BEHIND, RANKS, SHUFFLE, Contest, Race, in_order, race
 from microveil.studies.store import Store
 from microveil.studies.study import FEWEST, KEPT, LOSS, UNPROTECTED, WORST, Study, Summary, without_tables
 
@@ -151,6 +151,7 @@ def recommend(data: Any, *, progress: Progress | None = None, **options: Any) ->
     contest = Contest(
         data,
         _candidates(data, ladders, roles),
+        [list(map(_label, ladder)) for ladder in ladders.values()],
         roles,
         measures if columns is None else [*measures, KEPT],
         limits,
@@ -177,7 +178,11 @@ def _advice(
     return Advice(
         label=chosen,
         method=method,
-        params={**asked.changed([*ROLES, "rules"]), **params} if chosen else {},
+        params={
+            n: v for n, v in {**asked.changed([*ROLES, "rules"]), **params}.items() if n not in ROLES or v is not None
+        }
+        if chosen
+        else {},
         limit=limits,
         expected=[row for row in study.summaries() if row.label == chosen],
         runners_up=order[1:4],
@@ -201,8 +206,14 @@ def _chosen(ladders: Mapping[str, Ladder], asked: Recommend) -> dict[str, Ladder
     if asked.methods is not None:
         named: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
         for method, given in labelled(asked.methods).values():
-            named.setdefault(method, []).extend([(method, given)] if given or method not in ladders else ladders[method])
+            named.setdefault(method, []).extend(
+                [(method, given)] if given or method not in ladders else ladders[method]
+            )
         ladders = named
+    if asked.weight is not None and FIRST in ladders:  # a weight in clear may tell what it goes with
+        hidden = {"weight": None, "protected_weight": asked.weight}
+        own = [(method, {**given, **hidden}) for method, given in ladders[FIRST] if "protected_weight" not in given]
+        ladders = {**ladders, FIRST: [*own, *ladders[FIRST]]}
     return {name: ladders[name] for name in sorted(ladders, key=lambda one: one != FIRST)}
 
 
@@ -214,7 +225,7 @@ def _candidates(
     for method, given in (entry for ladder in ladders.values() for entry in ladder):
         plan = method_named(method).plan(without_roles(given))
         options = Protect.checked({**roles, **{name: given[name] for name in given if name in Protect.model_fields}})
-        labels = () if plan.protects_labels else treatment_of(frame, options, plan).labels
+        labels = () if plan.arranges else treatment_of(frame, options, plan).labels
         keep = {"keep": list(labels)} if labels and options.confidential is None else {}
         found[_label((method, given))] = method, {**given, **keep}
     return found
@@ -249,7 +260,7 @@ def _columns(data: Any, sensitive: Sequence[str | int] | str | int) -> list[str]
 
 def _label(entry: tuple[str, Mapping[str, Any]]) -> str:
     """The method and its dose; which columns are protected is the same for all."""
-    return label_of(*entry, hidden={"confidential", "public", "sensitive", "keep"})
+    return label_of(*entry, hidden={"confidential", "public", "sensitive", "keep", "weight"})
 
 
 def _cookbook(data: Any, sensitive: Sequence[str] | None, others: Sequence[str]) -> tuple[str, str]:
@@ -312,8 +323,7 @@ def _reasons(
         f"{UNPROTECTED:g} is no protection"
         for label, kept in study.unprotected.items()
     ]
-    left_out += [f"{label} is left out: it {why}" for label, why in found.out.items() if label in study.figures]
-    left_out += [f"{label} could not be applied: {reason}" for label, reason in study.failed.items()]
+    left_out += _grouped(found.out)
     if found.untried:
         left_out.append(f"not tried, as the time was up: {', '.join(found.untried)}")
     if found.rows[0] < found.rows[1]:
@@ -331,6 +341,15 @@ def _reasons(
     agree = not cookbook or chosen.split()[0] == cookbook
     said.append(why_cookbook + ("" if agree else f"; measured on this table, {_against(found, cookbook, order)}"))
     return [*said, *left_out]
+
+
+def _grouped(out: Mapping[str, str]) -> list[str]:
+    """Who is out, by the reason; those that only came behind are not."""
+    by_reason: dict[str, dict[str, None]] = {}
+    for label, why in out.items():
+        if not why.startswith(BEHIND):
+            by_reason.setdefault(why, {})[label.split()[0]] = None
+    return [f"left out: {', '.join(methods)} ({why})" for why, methods in by_reason.items()]
 
 
 def _often(study: Study) -> str:

@@ -45,16 +45,22 @@ def run_tasks(
 
 
 Run = Callable[..., bool]
-"""Takes items, what hears of results, and the time on the monotonic clock at which it all ends; were all items done?"""
+"""Takes items, what hears of results, the time on the monotonic clock `until` which there may be work, and from when on
+(`begin_until`) none is begun; were all items done?"""
 
 
 @contextmanager
 def task_pool(work: Callable[[Shared, Item], Result], shared: Shared, workers: int) -> Iterator[Run]:
     """What does `work` for one batch of items after the other, as `run_tasks` does, in the same processes."""
 
-    def here(items: Sequence[Item], finished: Callable[[int, Result], None], until: float = math.inf) -> bool:
+    def here(
+        items: Sequence[Item],
+        finished: Callable[[int, Result], None],
+        until: float = math.inf,
+        begin_until: float = math.inf,
+    ) -> bool:
         for number, item in enumerate(items):
-            if time.monotonic() >= until:
+            if time.monotonic() >= min(until, begin_until):
                 return False
             finished(number, work(shared, item))
         return True
@@ -64,16 +70,29 @@ def task_pool(work: Callable[[Shared, Item], Result], shared: Shared, workers: i
         return
     with _worker_pool(workers, work, shared) as (pool, end):
 
-        def there(items: Sequence[Item], finished: Callable[[int, Result], None], until: float = math.inf) -> bool:
-            rest, running = iter(enumerate(items)), {}
+        def there(
+            items: Sequence[Item],
+            finished: Callable[[int, Result], None],
+            until: float = math.inf,
+            begin_until: float = math.inf,
+        ) -> bool:
+            rest: Iterator[tuple[int, Item]] = iter(enumerate(items))
+            running: dict[Future[Result], int] = {}
+            whole = True
             while True:
+                if time.monotonic() >= begin_until:
+                    waiting = [future for future in running if future.cancel()]
+                    whole &= not waiting and next(rest, None) is None
+                    rest, running = iter(()), {f: n for f, n in running.items() if f not in waiting}
                 for number, item in islice(rest, 2 * workers - len(running)):
                     running[pool.submit(_work_on, item)] = number
                 if not running:
-                    return True
-                left = None if until == math.inf else max(until - time.monotonic(), 0.0)
+                    return whole
+                now = time.monotonic()
+                next_stop = begin_until if now < begin_until < until else until
+                left = None if next_stop == math.inf else max(next_stop - now, 0.0)
                 done = wait(running, timeout=left, return_when=FIRST_COMPLETED).done
-                if not done:
+                if not done and time.monotonic() >= until:
                     end()  # what is not done by now is not waited for
                     return False
                 for future in done:
