@@ -83,7 +83,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	@echo "installing microveil into $(VENV) (once) ..."
-	@$(PIP) install --quiet --editable .
+	@$(PIP) install --quiet --editable ".[report]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python

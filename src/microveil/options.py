@@ -396,6 +396,14 @@ class AssessFiles(ReadingText, Assess):
     engine: str = option("memory", "memory, or stream: block by block, for files larger than the memory.")
     memory: Any = same_as(ProtectFile, "memory")
     sample: int | None = option(None, "Originals that linkages try, with --engine stream.", only="python")
+    report: Path | None = option(
+        None, "Write the figures as a page for its owner, and FILE.json with it.", "path", metavar="FILE.html",
+        only="command line",
+    )  # fmt: skip
+    overwrite: bool = option(
+        False, "Replace files, or a table of a database, that exist already.", flag="--overwrite --replace",
+        only="command line",
+    )  # fmt: skip
 
 
 class _Study(Options):

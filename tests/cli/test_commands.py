@@ -89,12 +89,12 @@ def test_doses_are_those_that_were_reached(survey: Path, tmp_path: Path, capsys:
     asked = ["--method", "noise", "--keep", "rest", "--rules", "none", "--seed", SEED]
     code, printed, _ = run(capsys, "protect", survey, "-o", out, *asked)
     assert code == 0
-    told = re.search(r"Dose: 1 - correlation with the original is (.*), from (.*) to (.*) by column", printed)
+    told = re.search(r"Changed: by (.*) % on average, (.*) to (.*) by column \(0: untouched", printed)
     assert told is not None
     names = pl.read_csv(survey).select(pl.selectors.numeric()).columns
     before, after = (pl.read_csv(path).select(names).to_numpy().T for path in (survey, out))
     doses = [1 - np.corrcoef(old, new)[0, 1] for old, new in zip(before, after, strict=True) if np.ptp(old) > 0]
-    assert [float(figure) for figure in told.groups()] == pytest.approx(
+    assert [float(figure) / 100 for figure in told.groups()] == pytest.approx(
         [np.mean(doses), min(doses), max(doses)], abs=0.00501
     )
     assert max(doses) < 0.2

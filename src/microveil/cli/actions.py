@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from microveil.options import (
 from microveil.papers.page import Page
 from microveil.papers.reproduce import reproduce as reproduced
 from microveil.papers.verdicts import about
-from microveil.report import study_texts, twin, write_texts
+from microveil.report import Texts, assessment_texts, study_texts, twin, write_texts
 from microveil.report.command_line import protect_words
 from microveil.storage.atomic import atomic_targets, check_new, check_place, shown
 from microveil.storage.disk_columns import memory_in_bytes
@@ -56,6 +56,7 @@ def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_j
     read_policy(asked.policy)
     reading = ReadOptions.of(asked)
     given = asked.only(Assess)
+    pages = _new_pages(asked, original, released)
     with progress(quiet) as tell:  # some attacks take a while on any file
         if asked.engine not in ("memory", "stream"):
             raise ParameterError(f"engine: '{asked.engine}' cannot assess", "use memory or stream")
@@ -69,7 +70,11 @@ def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_j
             if asked.holdout is not None:
                 given["holdout"] = read(asked.holdout, quiet, reading)[0]
             judged = assess_tables(*frames, **given, progress=tell)
+    if pages:
+        _write(pages, assessment_texts(judged))
     answer(judged.to_dict, partial(releases.assessment, judged), as_json=as_json, quiet=quiet)
+    if not as_json and not quiet:
+        print_written(pages)
     end(judged)
 
 
@@ -93,19 +98,13 @@ def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: 
     asked = CompareFile.checked(options)
     limit = asked.limit or {}
     measures = studies.measures_for(asked.measures or (), limit)
-    if asked.store is not None:
-        check_place(asked.store, _files(source))
-    pages = [] if asked.report is None else [asked.report, twin(asked.report)]
-    for path in pages:
-        check_place(path, _files(source, asked.store))
-        check_new(path, overwrite=asked.overwrite)
+    pages = _pages(asked, source)
     frame, _ = read(source, quiet, ReadOptions.of(asked))
     with _noted_in(asked.store), progress(quiet) as tell:
         study = studies.compare(frame, **{**asked.only(Compare), "measures": measures}, progress=tell)
     best = study.best(limit) if limit else None
     if pages:
-        with atomic_targets(pages, point_of_no_return()) as (page, data):
-            write_texts(study_texts(study), page, data, private=True)
+        _write(pages, study_texts(study))
     if as_json:
         frontier = study.frontier() if study.has_map else []
         print_json({**study.to_dict(), "frontier": frontier, **({"best": best} if limit else {})})
@@ -117,14 +116,37 @@ def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: 
 def recommend(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Advise on a method for a file."""
     asked = RecommendFile.checked(options)
-    if asked.store is not None:
-        check_place(asked.store, _files(source))
+    pages = _pages(asked, source)
     frame, _ = read(source, quiet, ReadOptions.of(asked))
     with _noted_in(asked.store), progress(quiet) as tell:
         advice = studies.recommend(frame, **asked.only(Recommend), progress=tell)
     command = None if advice.method is None else _typed(source, asked, advice.method, advice.params)
+    if pages:
+        _write(pages, study_texts(advice.study))
     content, show = lambda: {**advice.to_dict(), "command": command}, partial(shown_studies.advice, advice, command)
     answer(content, show, as_json=as_json, quiet=quiet)
+    if not as_json and not quiet:
+        print_written(pages)
+
+
+def _pages(asked: Any, source: Place) -> list[Path]:
+    """Where the report of a study and its twin go, if one is asked for; places that cannot be written are refused."""
+    if asked.store is not None:
+        check_place(asked.store, _files(source))
+    return _new_pages(asked, source, asked.store)
+
+
+def _new_pages(asked: Any, *others: Place | None) -> list[Path]:
+    pages = [] if asked.report is None else [asked.report, twin(asked.report)]
+    for path in pages:
+        check_place(path, _files(*others))
+        check_new(path, overwrite=asked.overwrite)
+    return pages
+
+
+def _write(pages: Sequence[Path], texts: Texts) -> None:
+    with atomic_targets(list(pages), point_of_no_return()) as (page, data):
+        write_texts(texts, page, data, private=True)
 
 
 def _typed(source: Place, asked: Options, method: str, given: Mapping[str, Any]) -> str:
@@ -149,7 +171,7 @@ def reproduce(table: str | None, repeats: int | None, image: Path | None, *, as_
     answer(found.to_dict, partial(show, found), as_json=as_json, quiet=quiet)
 
 
-def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> None:
+def describe(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool = False) -> None:
     """Describe a file."""
     asked = Describe.checked(options)
     save = asked.save
@@ -158,7 +180,7 @@ def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> Non
             raise ParameterError(f"--save: {shown(save)} is neither TOML nor JSON", "name it ....toml or ....json")
         check_place(save, _files(source))
         check_new(save, overwrite=asked.overwrite)
-    frame, file_format = read(source, quiet=False, reading=ReadOptions.of(asked))
+    frame, file_format = read(source, quiet, ReadOptions.of(asked))
     description = catalogue.describe(frame)
     if save is not None:
         content = description.to_dictionary()
@@ -167,7 +189,7 @@ def describe(source: Place, options: Mapping[str, Any], *, as_json: bool) -> Non
             temporary.write_text(text, encoding="utf-8")
     read_as = file_format.description
     show = partial(catalogues.description, description, save)
-    answer(lambda: {**description.to_dict(), "read_as": read_as}, show, as_json=as_json)
+    answer(lambda: {**description.to_dict(), "read_as": read_as}, show, as_json=as_json, quiet=quiet)
 
 
 def methods(name: str | None, *, as_json: bool) -> None:

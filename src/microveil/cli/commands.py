@@ -51,7 +51,7 @@ A dictionary of the columns, for --rules; -o writes what was found:
 
 def _version(asked: bool) -> None:
     if asked:
-        version()
+        version(json=False)
         raise typer.Exit
 
 
@@ -159,11 +159,11 @@ def recommend(source: Any, options: dict[str, Any], json: bool, quiet: bool) -> 
 
 
 @command(app, declared.Describe, {"source": SOURCE}, epilog=DICTIONARY)
-def describe(source: Any, options: dict[str, Any], json: bool) -> None:
+def describe(source: Any, options: dict[str, Any], json: bool, quiet: bool) -> None:
     """Show columns, domains, special codes and the rules found, without any value."""
     from microveil.cli import actions
 
-    actions.describe(source, options, as_json=json)
+    actions.describe(source, options, as_json=json, quiet=quiet)
 
 
 @command(app, declared.Budget, {"source": place("[INPUT]", "A file, for -o.", needed=False)})
@@ -202,11 +202,13 @@ def measures(
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("demo-output"),
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Protect a bundled business survey and show what was kept and what was hidden."""
     from microveil.cli import protecting
 
-    protecting.demo(folder)
+    protecting.demo(folder, as_json=json, quiet=quiet)
 
 
 @app.command("app")
@@ -230,9 +232,30 @@ def open_app(
 
 
 @app.command()
-def version() -> None:
+def example(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Where the bundled survey of 1,200 firms goes.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists already.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the bundled business survey, which is invented, to try things on."""
+    from microveil.cli import first_steps
+
+    first_steps.example(file, overwrite=overwrite, as_json=json, quiet=quiet)
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Show what is installed and what is not, the cores and the memory there are, and where files go."""
+    from microveil.cli import first_steps
+
+    first_steps.doctor(as_json=json)
+
+
+@app.command()
+def version(json: Json = False) -> None:
     """Print the version."""
-    print(__version__)
+    print(f'{{"version": "{__version__}"}}' if json else __version__)
 
 
 GROUPS = {

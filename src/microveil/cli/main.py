@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from microveil.cli.endings import NotMet, Stopped, deaf, let_go, say, stoppable
+from microveil.cli.endings import NotMet, Stopped, as_typed, deaf, let_go, say, stoppable
 from microveil.core.errors import DisclosureWarning, MicroveilError
 
 COLLECTED = 50_000
@@ -80,7 +80,7 @@ def _failed(error: Exception) -> int:
         say(str(error))
         return NOT_MET
     if isinstance(error, MicroveilError):
-        say(str(error))
+        say(as_typed(str(error)))
         return BAD_INPUT
     if isinstance(error.__cause__, KeyboardInterrupt):  # as older versions of typer pass it on
         return _stopped()

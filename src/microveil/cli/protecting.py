@@ -37,21 +37,22 @@ def run(
     _protect(job_from_recipe(recipe, options, source, output), as_json=as_json, quiet=quiet)
 
 
-def demo(folder: Path) -> None:
+def demo(folder: Path, *, as_json: bool = False, quiet: bool = False) -> None:
     """Protect the bundled survey."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MicroveilError(f"--folder: '{folder}' cannot be made ({error.strerror})", "name another") from None
     options = ProtectFile(
-        weight="weight",
+        protected_weight="weight",
         report=folder / "report-internal.html",
         public_report=folder / "report-public.html",
         recipe=folder / "recipe.toml",
         overwrite=True,
     )
-    releases.demo_begins(example_file())
-    _protect(Job(example_file(), folder / "released.csv", options), as_json=False, quiet=False)
+    if not as_json and not quiet:
+        releases.demo_begins(example_file())
+    _protect(Job(example_file(), folder / "released.csv", options), as_json=as_json, quiet=quiet)
 
 
 def _protect(job: Job, *, as_json: bool, quiet: bool) -> None:

@@ -82,7 +82,7 @@ def validated(step: type[S], values: Mapping[str, Any]) -> S:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         name = str(first["loc"][0]) if first["loc"] else next(iter(values), step.__name__)
-        reason = _plain(first)
+        reason = plain_reason(first)
     # Outside the handler, so that the report of this error does not drag pydantic's along.
     field = step.model_fields.get(name)
     if first["type"] == "missing" and field is not None:
@@ -92,10 +92,33 @@ def validated(step: type[S], values: Mapping[str, Any]) -> S:
     raise ParameterError(f"{name}: {reason}", allowed)
 
 
-def _plain(error: Mapping[str, Any]) -> str:
-    """Pydantic's message without its prefix."""
-    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return message[:1].lower() + message[1:]
+REASONS = {
+    "int": "is not a whole number",
+    "float": "is not a number",
+    "string": "is not text",
+    "bool": "is neither true nor false",
+    "dict": "is not a table of settings",
+    "mapping": "is not a table of settings",
+    "list": "is not a list",
+    "tuple": "is not a list",
+    "path": "is not the name of a file",
+    "literal": "is none of the words that are allowed",
+    "greater_than_equal": "is below {ge:g}",
+    "greater_than": "is not above {gt:g}",
+    "less_than_equal": "is above {le:g}",
+    "less_than": "is not below {lt:g}",
+}
+"""What is wrong with a value, by the first part of what pydantic calls it."""
+
+
+def plain_reason(error: Mapping[str, Any]) -> str:
+    """What is wrong, in our words; what our own checks say, as they say it."""
+    kind = str(error["type"])
+    if kind in ("value_error", "assertion_error"):
+        message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        return message[:1].lower() + message[1:]
+    found = next((reason for name, reason in reversed(REASONS.items()) if kind.startswith(name)), "cannot be used here")
+    return found.format(**error.get("ctx", {}))
 
 
 def _shown(name: str, field: FieldInfo) -> Parameter:

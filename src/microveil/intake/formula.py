@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from microveil.core.errors import ParameterError
+from microveil.core.extras import needed
 
 if TYPE_CHECKING:
     from formulaic.parser.types import ASTNode, Token
@@ -70,6 +71,7 @@ def is_formula(choice: object) -> TypeGuard[str]:
 
 def parse_formula(text: str, role: str) -> list[frozenset[Factor]]:
     """The products of columns that a formula asks for, by the names it uses, whether there are such columns or not."""
+    needed("formulaic", "formula", f"{role}: a formula")
     from formulaic.errors import FormulaicError
     from formulaic.parser import DefaultOperatorResolver
     from formulaic.parser.algos.tokenize import tokenize

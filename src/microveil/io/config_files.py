@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from microveil.core.errors import FileError, ParameterError, did_you_mean
+from microveil.core.parameters import plain_reason
 from microveil.storage.atomic import cannot, shown
 
 
@@ -124,9 +125,9 @@ def checked(kind: type[M], what: str, content: Mapping[str, Any], hint: str) -> 
         raise ParameterError(f"{what}: there is no key {shown(key)}{_inside(where)}", did_you_mean(key, others))
     if first["type"] == "missing":
         raise ParameterError(f"{what}: '{place[-1]}' is missing{_inside(where)}", hint)
-    message = str(first["msg"]).removeprefix("Value error, ")
+    message = plain_reason(first)
     named = ".".join([*where, *(part for part in place[-1:] if isinstance(part, str))])
-    raise ParameterError(f"{what}: {f'{named}: ' if named else ''}{message[:1].lower()}{message[1:]}", hint)
+    raise ParameterError(f"{what}: {f'{named}: ' if named else ''}{message}", hint)
 
 
 def _where(place: Sequence[int | str], content: Any) -> list[str]:

@@ -16,14 +16,14 @@ from typing import Any
 from microveil.core.errors import ParameterError, one_of
 from microveil.report import plots
 from microveil.report.internal import internal_contents
-from microveil.report.material import Compared, Material, strict
+from microveil.report.material import Compared, Material, heading, strict
 from microveil.report.public import public_contents
 from microveil.report.study import map_picture, study_report
 from microveil.report.tables import ReportedTable, table_report
 from microveil.report.verdict import digits, percent
 from microveil.storage.atomic import atomic_targets
 
-NO_PICTURES = "vl-convert-python, which draws pictures, is not installed"
+NO_PICTURES = "what draws pictures is not installed: pip install 'microveil[report]'"
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +79,11 @@ _PICTURE_FILES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     ".svg": _svg,
     ".html": lambda found: _page("picture.html.j2", {"title": found["title"], "plots": {"ru_map": found}}),
 }
+
+
+def assessment_texts(judged: Any) -> Texts:
+    """The figures of an assessment, each with its scale."""
+    return _texts("assessment.html.j2", {"report": heading("internal"), "plots": {}, **judged.to_dict()})
 
 
 def table_texts(table: ReportedTable) -> Texts:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
+from microveil.core.extras import needed
+
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
 
@@ -58,8 +60,7 @@ def _svg(specification: str) -> str:
 
 def chart(name: str, rows: Iterable[Row]) -> Any:
     """The picture of that name as altair knows it, for notebooks."""
-    import altair as alt
-
+    alt = needed("altair", "report", "a chart")
     found, inline = spec(name, rows), cast(Any, alt.Data)  # it has no types of its own
     data = inline(**found.pop("data"))  # as a dict it would become a named data set
     drawn = alt.Chart.from_dict({**found, "data": {"values": []}})

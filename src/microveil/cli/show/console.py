@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,10 +13,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from microveil.cli.endings import let_go, printable
+from microveil.cli.endings import let_go, printable, say
 
 ROUND_OFF = 1e-15
 """What is left of a difference of nothing."""
+
+SECONDS_A_LINE = 10.0
+"""Between two lines of progress in a log."""
 
 Tell = Callable[[str, float | None], None]
 
@@ -42,14 +46,16 @@ def open_console() -> Console:
 
 @contextmanager
 def progress_bar() -> Iterator[Tell]:
-    """A bar with the time left, on standard error."""
+    """A bar with the time left, on standard error; off a terminal a line now and then."""
     console = _PatientConsole(stderr=True)
+    if not console.is_terminal:
+        yield _lines()
+        return
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     bar = Progress(
         *columns,
         console=console,
         transient=True,
-        disable=not console.is_terminal,  # in a log or a pipe it would leave nothing but empty lines
         redirect_stdout=False,  # the line that says "stopped" has to come out as it is
         redirect_stderr=False,
     )
@@ -62,6 +68,19 @@ def progress_bar() -> Iterator[Tell]:
             bar.update(task, description=step, total=total, completed=share or 0.0, refresh=new)
 
         yield tell
+
+
+def _lines() -> Tell:
+    """Progress for a log: nothing of what is soon done, then a line every so often."""
+    last = time.monotonic()
+
+    def tell(step: str, share: float | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_A_LINE:
+            last = time.monotonic()
+            say(step if share is None else f"{step} ({100 * min(share, 1.0):.0f} %)")
+
+    return tell
 
 
 def print_written(paths: Sequence[Any], console: Console | None = None) -> None:

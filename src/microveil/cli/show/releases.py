@@ -14,6 +14,7 @@ from rich.markup import escape
 from microveil.assessment.assessment import Assessment
 from microveil.assessment.measuring import CLEAR
 from microveil.assessment.policy import Verdict
+from microveil.cli.endings import as_typed
 from microveil.cli.show.console import aligned_row, better, number, open_console, print_written, some_names
 from microveil.intake.describe import Description
 from microveil.intake.kinds import LABELS, TIMES
@@ -37,6 +38,13 @@ NO_DIGIT = 1e-9
 
 """What a division leaves over a whole number, which is no reason to round up."""
 
+
+RELEASE_TYPES = {
+    "masked": "every released row is an original one with changed values",
+    "hybrid": "values are partly original, partly drawn anew",
+    "synthetic": "values are drawn anew from what was estimated, none is an original one",
+}
+"""What the types of releases mean."""
 
 MOST_RULES = 6
 
@@ -81,9 +89,9 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     console.print(
         f"Protected {len(result.dose) + len(result.labels)} columns of {result.rows} rows with "
         f"[bold]{result.method}[/bold] "
-        f"({result.settings['parameters']['perturb']}); the result is {result.release_type}."
+        f"({result.settings['parameters']['perturb']}): {RELEASE_TYPES[result.release_type]}."
     )
-    console.print(f"[bold]Dose:[/bold] {_dose(result)}")
+    console.print(f"[bold]Changed:[/bold] {_dose(result)}")
     weighted = "weighted " if result.settings["weight"] else ""
     words = {
         "mean": f"{weighted}means",
@@ -112,7 +120,7 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
     if risk is not None:
         _risk(console, *risk)
     for warning in result.warnings:
-        console.print(f"[yellow]Note:[/yellow] {escape(warning)}")
+        console.print(f"[yellow]Note:[/yellow] {escape(as_typed(warning))}")
     if judged is not None and judged.verdict is not None:
         _verdict(console, judged.verdict)
     print_written(written, console)
@@ -157,7 +165,10 @@ def _dose(result: Release) -> str:
     said = []
     if reached:
         mean, low, high = sum(reached) / len(reached), min(reached), max(reached)
-        said.append(f"1 - correlation with the original is {mean:.2f}, from {low:.2f} to {high:.2f} by column")
+        said.append(
+            f"by {100 * mean:.0f} % on average, {100 * low:.0f} to {100 * high:.0f} by column (0: untouched, 100: "
+            "unrelated to the original)"
+        )
     if result.labels:
         shares = [100 * dose.cells_changed for dose in result.labels.values()]
         said.append(f"labels are others in {min(shares):.0f} to {max(shares):.0f} % of the rows")
@@ -235,7 +246,7 @@ def _remarks(console: Console, judged: Assessment) -> None:
     for name, reason in judged.skipped.items():
         console.print(f"[yellow]Not measured:[/yellow] {name} ({escape(reason)})")
     for note in judged.notes:
-        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+        console.print(f"[yellow]Note:[/yellow] {escape(as_typed(note))}")
 
 
 def _cells(judged: Assessment, measure: Measure) -> tuple[str, ...]:

@@ -92,6 +92,8 @@ def advice(found: Advice, command: str | None) -> None:
     """A recommendation for a person: the method, what to expect, and why."""
     console = open_console()
     console.print(f"[bold]Recommended:[/bold] {escape(found.label or 'none of the candidates')}")
+    console.print(escape(found.why))
+    console.print()
     for reason in found.reasons:
         console.print(f"  - {escape(reason)}")
     if command is not None:
