@@ -23,7 +23,7 @@ from microveil.core.parameters import Step, validated
 DEFAULT_METHOD = "veil"
 MEMORY = "1GB"
 NEGATIVE, DECIMALS = "negative", "decimals"
-"""What a method may do to values only where it is allowed: numbers below zero, or broken ones, where there were none."""
+"""What a method may do to values only where it is allowed: numbers below zero or broken ones where none were."""
 
 Kind = Literal[
     "argument",
@@ -485,7 +485,7 @@ class Recommend(_Study):
     )
     allow: Any = option(
         None,
-        "What the method may do to values: negative (where there were none), decimals (where there were whole numbers).",
+        "What the method may do to values: negative (where none were), decimals (where whole numbers were).",
         "ids",
         metavar="A,B",
     )

@@ -32,6 +32,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.parameters import plain_reason
 from microveil.io.config_files import Strict, read_toml
 from microveil.measures.base import Measure, MeasureInfo, plain
 
@@ -172,7 +173,7 @@ def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, Meas
     else:
         return _checked(found, known)
     # What is wrong with a key, in our words where pydantic has others.
-    where, message = ".".join(str(part) for part in first["loc"]), first["msg"]
+    where, message = ".".join(str(part) for part in first["loc"]), plain_reason(first)
     section, _, key = where.rpartition(".")
     if first["type"] == "extra_forbidden":
         at: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
@@ -181,7 +182,7 @@ def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, Meas
         raise ParameterError(f"policy: '{where}' is missing", EXAMPLE)
     if where == "limits" and first["type"] == "too_short":
         raise ParameterError("policy: it has no limits", EXAMPLE)
-    raise ParameterError(f"policy: {where}: {message[:1].lower()}{message[1:]}", EXAMPLE)
+    raise ParameterError(f"policy: {where}: {message}", EXAMPLE)
 
 
 def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:

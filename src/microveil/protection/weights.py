@@ -1,7 +1,7 @@
 """Survey weights that are protected themselves, and calibrated to what they are for.
 
-Weights that fall with size tell the size: beside a weight in clear, whatever keeps its relation to the weight stays near
-its own. So the weight goes with the other columns, as one of them, and is then moved as little as it takes
+Weights that fall with size tell the size: beside a weight in clear, whatever keeps its relation to the weight stays
+near its own. So the weight goes with the other columns, as one of them, and is then moved as little as it takes
 (Deville and Särndal 1992: least squares within bounds) until weighted counts, means and variances are what they were.
 """
 

@@ -212,6 +212,7 @@ def planned_release(
 
 
 def key_of(*parts: object) -> str:
+    """The same short text for the same parts."""
     return hashlib.blake2b(json.dumps([str(part) for part in parts]).encode(), digest_size=16).hexdigest()
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import ParameterError
-from microveil.core.parameters import Step, parameters_of
+from microveil.core.parameters import Step, parameters_of, plain_reason
 from microveil.core.tolerances import SUM_ROUND_OFF
 from microveil.tables.hierarchy import Numbers
 from microveil.tables.table import Table, by_contributor
@@ -34,9 +34,9 @@ class Rule(Step):
         # Outside the handler, so that the report of this error does not drag pydantic's along.
         name = str(first["loc"][0])
         allowed = {parameter.name: parameter.allowed for parameter in parameters_of(type(self))}
-        reason = str(first["msg"]).removeprefix("Value error, ")
+        reason = plain_reason(first)
         hint = f"allowed: {allowed[name]}" if name in allowed else f"there are: {', '.join(names)}"
-        raise ParameterError(f"{kind}: {name}: {reason[:1].lower()}{reason[1:]}", hint)
+        raise ParameterError(f"{kind}: {name}: {reason}", hint)
 
     @abstractmethod
     def primary(self, table: Table) -> Mask:
