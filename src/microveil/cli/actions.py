@@ -100,7 +100,7 @@ def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: 
     measures = studies.measures_for(asked.measures or (), limit)
     pages = _pages(asked, source)
     frame, _ = read(source, quiet, ReadOptions.of(asked))
-    with _noted_in(asked.store), progress(quiet) as tell:
+    with _noted_in(asked.store), progress(quiet, lines=True) as tell:
         study = studies.compare(frame, **{**asked.only(Compare), "measures": measures}, progress=tell)
     best = study.best(limit) if limit else None
     if pages:
@@ -118,7 +118,7 @@ def recommend(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet
     asked = RecommendFile.checked(options)
     pages = _pages(asked, source)
     frame, _ = read(source, quiet, ReadOptions.of(asked))
-    with _noted_in(asked.store), progress(quiet) as tell:
+    with _noted_in(asked.store), progress(quiet, lines=True) as tell:
         advice = studies.recommend(frame, **asked.only(Recommend), progress=tell)
     command = None if advice.method is None else _typed(source, asked, advice.method, advice.params)
     if pages:

@@ -32,12 +32,12 @@ def answer(content: Callable[[], Any], show: Callable[[], None], *, as_json: boo
 
 
 @contextmanager
-def progress(quiet: bool, size: int = LONG, least: int = LONG) -> Iterator[Tell]:
-    """A bar on standard error for work of at least so much size; nothing for the rest."""
+def progress(quiet: bool, size: int = LONG, least: int = LONG, *, lines: bool = False) -> Iterator[Tell]:
+    """A bar on standard error for work of at least so much size; nothing for the rest. In a log, `lines` if asked."""
     if quiet or size < least:
         yield lambda *_: None
         return
-    with progress_bar() as tell:
+    with progress_bar(lines=lines) as tell:
         yield tell
 
 

@@ -45,11 +45,11 @@ def open_console() -> Console:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Tell]:
-    """A bar with the time left, on standard error; off a terminal a line now and then."""
+def progress_bar(*, lines: bool = False) -> Iterator[Tell]:
+    """A bar with the time left, on standard error; off a terminal nothing, or now and then one of the `lines`."""
     console = _PatientConsole(stderr=True)
     if not console.is_terminal:
-        yield _lines()
+        yield _lines() if lines else lambda *_: None
         return
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     bar = Progress(
