@@ -138,7 +138,7 @@ BAD = {
     "no limits": (HEAD, "'limits' is missing"),
     "empty limits": (HEAD + "[limits]\n", "it has no limits"),
     "no name": ("[policy]\nversion = 1\n[limits]\nks = {at_most = 1}\n", "'policy.name' is missing"),
-    "empty name": ('[policy]\nname = ""\nversion = 1\n[limits]\nks = {at_most = 1}\n', "policy.name: string should"),
+    "empty name": ('[policy]\nname = ""\nversion = 1\n[limits]\nks = {at_most = 1}\n', "policy.name: is too short"),
     "no version": ('[policy]\nname = "p"\n[limits]\nks = {at_most = 1}\n', "'policy.version' is missing"),
     "another version": ('[policy]\nname = "p"\nversion = 2\n[limits]\nks = {at_most = 1}\n', "reads 1"),
     "true is no version": ('[policy]\nname = "p"\nversion = true\n[limits]\nks = {at_most = 1}\n', "policy.version"),

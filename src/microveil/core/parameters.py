@@ -96,6 +96,9 @@ REASONS = {
     "int": "is not a whole number",
     "float": "is not a number",
     "string": "is not text",
+    "string_too_short": "is too short",
+    "string_pattern_mismatch": "is not written as it has to be",
+    "finite_number": "is not a finite number",
     "bool": "is neither true nor false",
     "dict": "is not a table of settings",
     "mapping": "is not a table of settings",
@@ -117,8 +120,8 @@ def plain_reason(error: Mapping[str, Any]) -> str:
     if kind in ("value_error", "assertion_error"):
         message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
         return message[:1].lower() + message[1:]
-    found = next((reason for name, reason in reversed(REASONS.items()) if kind.startswith(name)), "cannot be used here")
-    return found.format(**error.get("ctx", {}))
+    name = max((name for name in REASONS if kind.startswith(name)), key=len, default="")
+    return REASONS.get(name, "cannot be used here").format(**error.get("ctx", {}))
 
 
 def _shown(name: str, field: FieldInfo) -> Parameter:
