@@ -80,7 +80,7 @@ def test_a_policy_that_is_not_met_leaves_nothing(source: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--method", "veil"), "engine='memory'"),
+        (("--method", "veil"), "--engine memory"),
         (
             ("--method", "ipso"),
             "ipso cannot protect labels, and column 'region' has some; use veil (in memory), release",

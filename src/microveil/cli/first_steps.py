@@ -52,7 +52,7 @@ def findings() -> dict[str, Any]:
     return {
         "microveil": __version__,
         "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
+        "system": platform.platform(terse=True),
         "packages": {name: _version(name) for name in sorted(core)},
         "extras": {extra: {name: _version(name) for name in names} for extra, names in EXTRAS.items()},
         "cores": worker_count(),

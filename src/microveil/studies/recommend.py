@@ -221,7 +221,8 @@ def _candidates(
     data: Any, ladders: Mapping[str, Ladder], roles: Mapping[str, Any]
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Candidates by label. Those that know no labels release them as they are, which counts among the attacks."""
-    frame, found = open_frame(data), {}
+    frame = open_frame(data)
+    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for method, given in (entry for ladder in ladders.values() for entry in ladder):
         plan = method_named(method).plan(without_roles(given))
         options = Protect.checked({**roles, **{name: given[name] for name in given if name in Protect.model_fields}})
