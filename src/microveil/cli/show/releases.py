@@ -267,7 +267,7 @@ def demo_begins(source: Path) -> None:
     """What the demo is about to do."""
     console = open_console()
     console.print(f"An invented survey of 1,200 firms ships with microveil: {escape(str(source))}")
-    console.print("Now: microveil protect business_survey.csv -o released.csv --weight weight")
+    console.print("Now: microveil protect business_survey.csv -o released.csv --protected-weight weight")
     console.print()
 
 
