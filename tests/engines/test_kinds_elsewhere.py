@@ -207,7 +207,7 @@ def said(answer: Callable[[], mv.Release]) -> Any:
         release = answer()
     except MicroveilError as error:
         return str(error)
-    about_units = "unit: no column is the same", "rows that belong to another unit"  # files have rows, not units
+    about_units = "unit: no column is the same", "rows that went to another unit"  # files have rows, not units
     warnings = [warning for warning in release.warnings if not warning.startswith(about_units)]
     return sorted(release.dose), release.in_clear, release.kinds, warnings
 

@@ -208,7 +208,7 @@ def test_rows_of_units_of_rare_sizes_go_to_others(kind: str) -> None:
     assert set(found["size"]) == {2, 3, 4}
     assert (out["members"] == out.groupby("household_id")["wage"].transform("size")).all()
     assert (out["household_id"] != out["household_id"].shift()).sum() == sizes.size, "no row is left where it was"
-    assert any("rows that belong to another unit now" in warning and "16" in warning for warning in release.warnings)
+    assert any("rows that went to another unit" in warning and "16" in warning for warning in release.warnings)
     assert sorted(release.order) == list(range(homes.size))
     assert (mv.protect(data, seed=3, rules=None, unit="household_id").order) is None, "the bare method, if asked for"
 
@@ -224,3 +224,45 @@ def test_sizes_stay_where_there_is_nothing_to_be_done() -> None:
     release = mv.protect(data, seed=3)
     assert sorted(release.data.groupby("firm_id").size()) == sorted(sizes)
     assert any("3 of 43 units have a number of rows" in warning for warning in release.warnings)
+
+
+def test_one_unit_of_very_many_rows_does_not_keep_others_from_being_hidden() -> None:
+    rng = np.random.default_rng(4)
+    sizes = np.array([*rng.choice([1, 2, 3], 300), 60, 5, 5])
+    person = np.repeat(np.arange(sizes.size), sizes)
+    data = pd.DataFrame({"person_id": person, "height": rng.normal(170, 9, sizes.size).round(1)[person]})
+    data["cost"] = rng.lognormal(5, 1, person.size).round(2)
+    release = mv.protect(data, seed=1)
+    assert sorted(set(release.data["person_id"].value_counts())) == [1, 2, 3, 60]
+    assert any("1 of 303 units have a number of rows" in warning for warning in release.warnings)
+
+
+def test_what_is_lost_between_units_and_rows_is_said() -> None:
+    """Nobody is admitted before birth, and births are the patients' while days are the visits'."""
+    rng = np.random.default_rng(4)
+    born = pd.Timestamp("2010-01-01") + pd.to_timedelta(rng.integers(0, 3_000, 200), unit="D")
+    patient = np.repeat(np.arange(200), 3)
+    data = pd.DataFrame({"patient_id": patient, "birth": born[patient]})
+    data["admitted"] = data["birth"] + pd.to_timedelta(rng.integers(0, 2_000, 600), unit="D")
+    data["cost"] = rng.lognormal(5, 1, 600).round(2)
+    release = mv.protect(data, seed=1)
+    broken = int((release.data["birth"] > release.data["admitted"]).sum())
+    said = [warning for warning in release.warnings if "birth <= admitted" in warning]
+    assert (not broken and not said) or (len(said) == 1 and f"broken in {broken} rows" in said[0])
+    data["patient_id"] = data["patient_id"].astype(float).where(data.index != 5)
+    said = mv.protect(data, seed=1).warnings
+    assert any("'patient_id' has missing cells: rows are protected one by one" in warning for warning in said)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_labels_agree_with_bands_of_a_number(seed: int) -> None:
+    """The age group follows from the age; who is in the ward of children is a child."""
+    rng = np.random.default_rng(6)
+    age = rng.integers(0, 95, 800)
+    ward = np.where(age < 18, "kids", rng.choice(["a", "b"], 800))
+    data = pd.DataFrame({"age": age, "group": np.where(age < 18, "child", "adult"), "ward": ward})
+    data["cost"] = (rng.lognormal(5, 1, 800) + age).round(2)
+    out = mv.protect(data, seed=seed).data
+    assert ((out["group"] == "child") == (out["age"] < 18)).all()
+    assert ((out["ward"] == "kids") == (out["group"] == "child")).all()
+    assert (out["ward"].value_counts() == data["ward"].value_counts()).all()

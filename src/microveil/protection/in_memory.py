@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from microveil.protection.building import (
     with_computed_columns,
 )
 from microveil.protection.columns import columns_in_clear, dates_and_numbers, numeric_columns, roles_of, treatment_of
+from microveil.protection.label_pairs import with_pairs_parted
 from microveil.protection.privately import check_only_private, protect_privately
 from microveil.protection.unit_sizes import Resized, with_common_sizes
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
@@ -140,8 +141,14 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         )
         release = protect_by_unit(one.of_columns, rows)
     else:
+        if unit is not None and frame.missing(unit):
+            said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
         release = one.of_columns(frame, roles, rules, derivable=True)
-    release = with_computed_columns(release, released, computed, treatment.times)
+    bands = [rule for rule in computed if isinstance(rule, ValueRule)]
+    release = with_computed_columns(release, released, bands, treatment.times)
+    if plan.protects_labels and any(rule.labels for rule in bands):
+        release = one.without_odd_bands(release, _opened(whole, released, treatment), bands, unit)
+    release = with_computed_columns(release, released, [r for r in computed if r not in bands], treatment.times)
     if calibrate is not None:
         writer = release.writer
         release = calibrated(release, whole, calibrate, writer.codes if isinstance(writer, Reporter) else {})
@@ -201,6 +208,27 @@ class _OneRelease:
             settings = settings_of(plan, self.roles, self.options)
             release = _release(EngineRun(plan, frame, roles, intake, outcome), self.original, settings, self.seed)
         return dataclasses.replace(release, warnings=[*release.warnings, *said])
+
+    def without_odd_bands(
+        self, release: Release, before: Frame, bands: Sequence[ValueRule], unit: str | None
+    ) -> Release:
+        """The release with labels that agree with those that were computed from numbers: no child in a ward of adults.
+
+        Args:
+            release: what was released.
+            before: the original table.
+            bands: the rules by which columns were computed.
+            unit: the column of the units, whose labels stay.
+        """
+        units = None if unit is None else Units.of(before, unit)
+        of_units = [name for name in release.labels if units is not None and units.is_constant(before, name)]
+        columns = (
+            [*of_units, *(rule.column for rule in bands if rule.labels)],
+            [name for name in release.labels if name not in of_units],
+        )
+        streams = Streams(self.seed, int(fingerprint(self.original), 16), self.secret)
+        data = with_pairs_parted(release.data, before, columns, self.options.rules, streams)
+        return dataclasses.replace(release, data=data)
 
 
 def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:

@@ -20,7 +20,7 @@ from microveil.io.frames.reorder import with_columns_from, with_rows
 from microveil.release.release import Release
 
 MOST_MOVED = 0.05
-"""Share of the rows up to which they may change their unit: beyond that the sizes are what the table is about."""
+"""Share of the rows up to which they may change their unit; what needs most of them is left then, and said."""
 
 
 class Resized(NamedTuple):
@@ -34,7 +34,7 @@ class Resized(NamedTuple):
         """A release of the table that knows what was done, and is compared with the `original` one."""
         if not self.changed:
             return release
-        said = f"rows that belong to another unit now, as too few units had as many rows as theirs: {self.changed}"
+        said = f"rows that went to another unit, and stand there, as too few had as many rows as theirs: {self.changed}"
         writer = release.writer.compared_with(original)
         return replace(release, order=self.order, writer=writer, warnings=[*release.warnings, said])
 
@@ -55,8 +55,9 @@ def with_common_sizes(frame: Frame, unit: str, place: str | None, labels: Sequen
     units = Units.of(frame, unit)
     in_file = np.argsort(units.first)
     of_units = [frame.labels(name)[units.first[in_file]] for name in labels if units.is_constant(frame, name)]
-    moves = [(in_file[giver], in_file[taker]) for giver, taker in _moves(units.sizes[in_file], of_units)]
-    if not moves or len(moves) > MOST_MOVED * frame.count:
+    most = int(MOST_MOVED * frame.count)
+    moves = [(in_file[giver], in_file[taker]) for giver, taker in _moves(units.sizes[in_file], of_units, most)]
+    if not moves:
         return Resized(frame.source)
     of_file = np.arange(frame.count)
     counted = of_file.astype(float) if place is None else frame.numbers(place)
@@ -82,30 +83,37 @@ def with_common_sizes(frame: Frame, unit: str, place: str | None, labels: Sequen
     return Resized(table, len(moves), order)
 
 
-def _moves(sizes: NDArray[np.intp], labels: Sequence[NDArray[np.intp]]) -> list[tuple[int, int]]:
-    """Pairs of units, one that gives its last row and one that takes it, so that enough units have every size.
+def _moves(sizes: NDArray[np.intp], labels: Sequence[NDArray[np.intp]], most: int) -> list[tuple[int, int]]:
+    """At most so many pairs of units, one that gives its last row and one that takes it, so that sizes are common.
 
     `sizes` and `labels` are those of the units as they stand in the file. Units of a rare size give what they have
-    beyond the next common one, or take what they lack. The other of a pair is a unit of a common size, to which one
-    more (or less) is common, too: one of those that have most labels in common with it, so that no birth becomes a
-    man's, and of these the nearest, so that few rows change places. None if there are not enough units to spare.
+    beyond the next common one, or take what they lack, those first that need the fewest rows. The others are units of a
+    common size, to which one more (or less) is common, too: those that have most labels in common with it, so that no
+    birth becomes a man's, and of these the nearest, so that few rows change places.
     """
     counts = np.bincount(sizes)
     common = np.flatnonzero(counts >= FEWEST_RECORDS)
     rare = np.flatnonzero(counts[sizes] < FEWEST_RECORDS)
+    moves: list[tuple[int, int]] = []
     if not rare.size or not common.size:
-        return []
+        return moves
     spare = np.where(counts >= FEWEST_RECORDS, counts - FEWEST_RECORDS, 0)
     below = np.searchsorted(common, sizes[rare]) - 1
     change = np.where(below < 0, common[0], common[below]) - sizes[rare]
-    free, moves = np.ones(sizes.size, dtype=bool), []
-    for one, rows in zip(np.repeat(rare, np.abs(change)), np.repeat(np.sign(change), np.abs(change)), strict=True):
-        others = np.flatnonzero(free & (spare[sizes] > 0) & np.isin(sizes - rows, common))
-        if not others.size:
-            return []
-        alike = sum((own[others] == own[one]).astype(int) for own in labels) if labels else np.zeros(others.size)
-        other = int(others[np.lexsort((np.abs(others - one), -alike))[0]])
-        free[other] = False
-        spare[sizes[other]] -= 1
-        moves.append((other, int(one)) if rows > 0 else (int(one), other))
+    free = np.ones(sizes.size, dtype=bool)
+    for one, rows in sorted(zip(rare.tolist(), change.tolist(), strict=True), key=lambda pair: abs(pair[1])):
+        if len(moves) + abs(rows) > most:
+            break
+        taken: list[int] = []
+        while len(taken) < abs(rows):
+            others = np.flatnonzero(free & (spare[sizes] > 0) & np.isin(sizes - np.sign(rows), common))
+            if not others.size:
+                break
+            alike = np.sum([own[others] == own[one] for own in labels], axis=0) if labels else np.zeros(others.size)
+            taken.append(int(others[np.lexsort((np.abs(others - one), -alike))[0]]))
+            free[taken[-1]], spare[sizes[taken[-1]]] = False, spare[sizes[taken[-1]]] - 1
+        if len(taken) == abs(rows):
+            moves += [(other, one) if rows > 0 else (one, other) for other in taken]
+        else:
+            np.add.at(spare, sizes[taken], 1)
     return moves

@@ -26,14 +26,16 @@ from microveil.core.errors import ParameterError
 from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
-from microveil.core.table import Beside
-from microveil.intake.declared import flags_among, rules_of_labels
-from microveil.intake.intake import Rules, dictionary_for, rules_among
+from microveil.core.table import Beside, Matrix
+from microveil.intake.declared import flags_among
+from microveil.intake.intake import Rules, rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import Units, dates_in_order
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
 from microveil.io.frames.reorder import with_columns_from, with_rows, without_columns
+from microveil.protection.label_pairs import with_pairs_parted
 from microveil.release.release import Dose, Release
+from microveil.rules.orders import find_orders, of_one_measure
 
 TELLING = 0.1
 """Change of a correlation between the two tables from which on it is pointed out."""
@@ -255,10 +257,12 @@ def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: ND
     whole = with_columns_from(frame.source, taken)
     apart: list[str] = []
     if second is not None:
-        stay = [*first.labels, *flags_among(frame, [*first.dose, *second.dose])]
-        whole = _without_impossible_pairs(rows, whole, stay, list(second.labels))
+        place = [] if rows.place is None else [rows.place]
+        stay = [*first.labels, *flags_among(frame, [*first.dose, *second.dose]), *place]
+        whole = with_pairs_parted(whole, rows.unmoved, (stay, list(second.labels)), rows.rules, rows.streams)
         after = open_frame(whole).with_times(list(frame.times))
         apart = _about_relations(frame, after, list(first.dose), list(second.dose))
+        apart += _about_orders(rows, after, list(first.dose), list(second.dose))
         if order is not None:
             doses |= {c: _dose(doses[c], frame.numbers(c), after.numbers(c)) for c in second.dose}
     base = second or first
@@ -277,27 +281,6 @@ def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: ND
         writer=base.writer.of_both(frame.source, roles.confidential, first, second),
     )
     return dataclasses.replace(release, warnings=[*apart, *release.warnings])
-
-
-def _without_impossible_pairs(rows: RowsInUnits, whole: Any, stay: Sequence[str], of_rows: Sequence[str]) -> Any:
-    """The released table (`whole`) without pairs of labels, of units and of rows, that cannot be.
-
-    Rows exchange their labels (`of_rows`); what follows from these follows again. Labels of units `stay`, as do flags
-    and the place in the unit.
-    """
-    if not of_rows:
-        return whole
-    before, after = rows.frame, open_frame(whole)
-    stay = [*stay, *([] if rows.place is None else [rows.place])]
-    old, new = ([frame.labels(name) for name in (*stay, *of_rows)] for frame in (before, after))
-    if any(int(a.max()) != int(b.max()) for a, b in zip(old, new, strict=True)):
-        return whole
-    dictionary, inferred = dictionary_for(rules_among(rows.rules, before.names), before.names)
-    rules = rules_of_labels(rows.unmoved, [*stay, *of_rows], dictionary, inferred=inferred, stay=range(len(stay)))
-    if not rules.pairs:
-        return whole
-    fixed = rules.restored([new[j] for j in rules.independent], rows.streams.stream("pairs of labels").generator())
-    return after.rebuilt({}, {}, dict(zip(of_rows, fixed[len(stay) :], strict=True)))
 
 
 def _with_unit(release: Release, unit: str, warnings: list[str]) -> Release:
@@ -331,6 +314,20 @@ def _about_relations(before: Frame, after: Frame, of_units: Sequence[str], of_ro
         "columns of units and columns of rows are protected apart: correlations between them change by up to "
         f"{worst:.2f}"
     ]
+
+
+def _about_orders(rows: RowsInUnits, after: Frame, of_units: Sequence[str], of_rows: Sequence[str]) -> list[str]:
+    """Columns of units that were never above one of rows, or below, and are now in some."""
+    if rows.rules in (None, "none"):
+        return []
+    names = [name for name in (*of_units, *of_rows) if not rows.unmoved.missing(name)]
+    before, released = (Matrix([frame.numbers(name) for name in names]) for frame in (rows.unmoved, after))
+    lost = []
+    for rule in of_one_measure(before, find_orders(before), names):
+        broken = rule.broken(released.columns)
+        if broken and (names[rule.lower] in of_units) != (names[rule.upper] in of_units):
+            lost.append(f"{rule.sentence(names)} (broken in {broken} rows)")
+    return [f"not kept between columns of units and of rows, although it held: {', '.join(lost)}"] if lost else []
 
 
 def _correlation(a: Array, b: Array) -> float:
