@@ -210,7 +210,7 @@ class Settings(Options):
         metavar="COLUMN=A,B",
         explained="A dict: {'sex': ['f', 'm']}.",
     )
-    missing: Any = option(None, "With epsilon: columns that may have missing cells.", "columns", metavar="A,B")
+    may_be_missing: Any = option(None, "With epsilon: columns that may have missing cells.", "columns", metavar="A,B")
     rows: int | None = option(
         None, "With epsilon: rows of the release; by default a noisy count of the original ones.", "number", metavar="N"
     )
@@ -233,7 +233,7 @@ class Settings(Options):
         return self.changed(Settings.model_fields)
 
 
-PRIVATE = ("delta", "bounds", "levels", "missing", "rows", "rows_per_unit")
+PRIVATE = ("delta", "bounds", "levels", "may_be_missing", "rows", "rows_per_unit")
 """Options that go with epsilon only."""
 
 

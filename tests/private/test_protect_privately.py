@@ -115,7 +115,7 @@ def test_missing_cells_are_released_where_they_are_declared():
     table = people(5_000)
     table.loc[::4, "income"] = np.nan
     table.loc[::5, "sex"] = None
-    data = mv.protect(table, **DECLARED, missing=["income", "sex"]).data
+    data = mv.protect(table, **DECLARED, may_be_missing=["income", "sex"]).data
     assert data["income"].isna().mean() == pytest.approx(0.25, abs=0.04)
     assert data["sex"].isna().mean() == pytest.approx(0.2, abs=0.04)
     assert data[["age", "income"]].corr("spearman").iloc[0, 1] == pytest.approx(0.87, abs=0.1)

@@ -104,6 +104,8 @@ REASONS = {
     "mapping": "is not a table of settings",
     "list": "is not a list",
     "tuple": "is not a list",
+    "too_short": "has fewer entries than {min_length}",
+    "too_long": "has more entries than {max_length}",
     "path": "is not the name of a file",
     "literal": "is none of the words that are allowed",
     "greater_than_equal": "is below {ge:g}",

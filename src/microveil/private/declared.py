@@ -142,11 +142,16 @@ def absence(name: str) -> str:
 def declared_columns(names: Sequence[str], options: Any, dictionary: Dictionary) -> Declared:
     """What the call and the dictionary say of the columns, of which none may be left without.
 
-    `options` has `bounds`, `levels` and `missing`, and says which columns to leave out (`drop`) or which not to
+    `options` has `bounds`, `levels` and `may_be_missing`, and says which columns to leave out (`drop`) or which not to
     (`confidential`).
     """
-    bounds, levels, missing = dict(options.bounds or {}), dict(options.levels or {}), _named(options.missing)
-    for what, given in (("bounds", bounds), ("levels", levels), ("missing", missing), ("drop", _named(options.drop))):
+    bounds, levels, missing = dict(options.bounds or {}), dict(options.levels or {}), _named(options.may_be_missing)
+    for what, given in (
+        ("bounds", bounds),
+        ("levels", levels),
+        ("may_be_missing", missing),
+        ("drop", _named(options.drop)),
+    ):
         for name in given:
             if str(name) not in names:
                 raise ParameterError(f"{what}: there is no column '{name}'", did_you_mean(str(name), names))
