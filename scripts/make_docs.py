@@ -40,7 +40,7 @@ KINDS = {
 
 OPTIONS_HEAD = """# Options
 
-This page is generated from the code (`make docs`): each option is declared once, in `microveil/options.py`, and the
+This page is generated from the code (`make docs`): each option is declared once, in `microveil/options/`, and the
 Python functions, the command line and the recipes take it from there. The JSON schema of a recipe is
 [recipe.schema.json](recipe.schema.json).
 """

@@ -11,7 +11,7 @@ with warnings.catch_warnings():  # its newest version wants another httpx
     from starlette.testclient import TestClient
 
 from microveil.app.cases import Case
-from microveil.app.guard import Guard, Keys
+from microveil.app.guard import AccessGuard, Keys
 from microveil.app.pages import Pages
 
 PORT = 8123
@@ -24,7 +24,7 @@ class Visitor:
 
     def __init__(self, pages: Pages, keys: Keys, *, known: bool = True) -> None:
         self.pages, self.keys = pages, keys
-        self.http = TestClient(Guard(pages.app, keys, PORT), base_url=HOME, follow_redirects=False)
+        self.http = TestClient(AccessGuard(pages.app, keys, PORT), base_url=HOME, follow_redirects=False)
         if known:
             self.http.get("/", params={"token": keys.token})
 

@@ -11,14 +11,14 @@ from visitor import Visitor
 from microveil.app.cases import Desk
 from microveil.app.guard import Keys
 from microveil.app.pages import Pages
-from microveil.app.work import Workers
+from microveil.app.work import WorkerPool
 
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Iterator[Pages]:
     folder = tmp_path / "private"
     folder.mkdir(mode=0o700)
-    workers = Workers()
+    workers = WorkerPool()
     yield Pages(Desk(folder), workers)
     workers.stop()
 

@@ -12,7 +12,7 @@ import pytest
 
 from microveil.catalogue import example_file
 from microveil.cli.endings import as_typed
-from microveil.core.extras import EXTRAS
+from microveil.core.late import EXTRAS
 
 MICROVEIL = [sys.executable, "-m", "microveil"]
 

@@ -36,7 +36,7 @@ def safe_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Choices:
+class Decisions:
     """Everything that was decided about a file."""
 
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -65,14 +65,14 @@ class Choices:
 
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class Candidate:
     """A release that was tried: where its files are, how it was made, and what the worker said of it."""
 
     id: str
     number: int
     folder: Path
     output: str
-    choices: Choices
+    choices: Decisions
     result: Mapping[str, Any]
     figures: Mapping[str, Any] = field(default_factory=dict)
     """The twin of its internal report."""
@@ -86,7 +86,7 @@ class Case:
     name: str
     source: Path
     folder: Path
-    history: list[tuple[str, Choices]] = field(default_factory=lambda: [("", Choices())])
+    history: list[tuple[str, Decisions]] = field(default_factory=lambda: [("", Decisions())])
     at: int = 0
     moves: int = 0
     """Decisions so far, with those that were taken back."""
@@ -98,13 +98,13 @@ class Case:
     grid: dict[str, Any] | None = None
     """The table that was made of it last."""
 
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, Candidate] = field(default_factory=dict)
     work: Work | None = None
     notice: str = ""
     guard: threading.RLock = field(default_factory=threading.RLock)
 
     @property
-    def choices(self) -> Choices:
+    def choices(self) -> Decisions:
         """What holds now."""
         return self.history[self.at][1]
 
@@ -114,7 +114,7 @@ class Case:
         return self.described.get(reading_key(self.choices.reading))
 
     @property
-    def candidates(self) -> list[Run]:
+    def candidates(self) -> list[Candidate]:
         """The releases that were tried, as far as they are not undone."""
         return [self.runs[run] for run in self.choices.runs if run in self.runs]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from microveil.app.cases import ROLES, Case, Run
-from microveil.app.work import Workers
+from microveil.app.cases import ROLES, Candidate, Case
+from microveil.app.work import WorkerPool
 from microveil.core.errors import ParameterError
 
 Form = Mapping[str, str]
@@ -19,7 +19,7 @@ def step_of(case: Case) -> str:
     return "data" if case.table is None else "compare" if case.candidates else "columns"
 
 
-def describe(case: Case, workers: Workers) -> None:
+def describe(case: Case, workers: WorkerPool) -> None:
     """Look at the file as it is to be read."""
     from microveil.app.cases import reading_key
 
@@ -30,7 +30,7 @@ def describe(case: Case, workers: Workers) -> None:
     )
 
 
-def read_otherwise(case: Case, form: Form, workers: Workers) -> str:
+def read_otherwise(case: Case, form: Form, workers: WorkerPool) -> str:
     """Read the file in another way."""
     from microveil.app.forms import reading_options
 
@@ -42,7 +42,7 @@ def read_otherwise(case: Case, form: Form, workers: Workers) -> str:
     return "data"
 
 
-def set_columns(case: Case, form: Form, workers: Workers) -> str:
+def set_columns(case: Case, form: Form, workers: WorkerPool) -> str:
     """Kinds and roles of columns, and which rules hold."""
     from microveil.app.told import rule_sentences
     from microveil.intake.kinds import KINDS
@@ -70,7 +70,7 @@ def default_role(kind: str) -> str:
     return "drop" if kind in ("identifier", "free text") else "protect"
 
 
-def protect(case: Case, form: Form, workers: Workers) -> str:
+def protect(case: Case, form: Form, workers: WorkerPool) -> str:
     """Choose a method and its parameters; and make a release, or ask for advice, if that was the button."""
     from microveil.app.forms import typed
     from microveil.methods import method_named
@@ -99,7 +99,7 @@ def _seed(form: Form, case: Case) -> int:
     return int(text)
 
 
-def advise(case: Case, workers: Workers) -> None:
+def advise(case: Case, workers: WorkerPool) -> None:
     """Have all methods measured on the file."""
     from microveil.app.told import rules_option
 
@@ -119,7 +119,7 @@ def advise(case: Case, workers: Workers) -> None:
     case.work = workers.begin("Trying methods on the file", task, case.folder, done)
 
 
-def take_advice(case: Case, form: Form, workers: Workers) -> str:
+def take_advice(case: Case, form: Form, workers: WorkerPool) -> str:
     """Set the method and its parameters as advised."""
     if case.advice and case.advice["method"]:
         from microveil.options import Settings
@@ -130,7 +130,7 @@ def take_advice(case: Case, form: Form, workers: Workers) -> str:
     return "protect"
 
 
-def make_release(case: Case, workers: Workers) -> None:
+def make_release(case: Case, workers: WorkerPool) -> None:
     """A candidate, from what was decided."""
     from microveil.app import told
 
@@ -153,7 +153,7 @@ def make_release(case: Case, workers: Workers) -> None:
         twin = folder / Path(told.REPORT).with_suffix(".json")
         figures = json.loads(twin.read_text(encoding="utf-8")) if twin.is_file() else {}
         with case.guard:
-            case.runs[key] = Run(key, len(case.runs) + 1, folder, output, choices, result, figures)
+            case.runs[key] = Candidate(key, len(case.runs) + 1, folder, output, choices, result, figures)
             label = f"candidate {len(case.runs)}"
             case.decide(label, runs=(*case.choices.runs, key), chosen=key if result["written"] else case.choices.chosen)
 
@@ -168,7 +168,7 @@ def _write_rules(case: Case, folder: Path) -> None:
     (folder / told.RULES).write_text(toml_text(content), encoding="utf-8")
 
 
-def compare(case: Case, form: Form, workers: Workers) -> str:
+def compare(case: Case, form: Form, workers: WorkerPool) -> str:
     """Choose a candidate for the release, or put one away."""
     run = form.get("run", "")
     if run not in case.choices.runs:
@@ -182,7 +182,7 @@ def compare(case: Case, form: Form, workers: Workers) -> str:
     return "release" if form.get("action") == "release" else "compare"
 
 
-def release(case: Case, form: Form, workers: Workers) -> str:
+def release(case: Case, form: Form, workers: WorkerPool) -> str:
     """Set a limit on the worst attack, or none, and make the chosen release anew under it."""
     text = form.get("limit", "").strip().replace(",", ".")
     try:
@@ -203,7 +203,7 @@ def release(case: Case, form: Form, workers: Workers) -> str:
     return "release"
 
 
-def make_table(case: Case, form: Form, workers: Workers) -> str:
+def make_table(case: Case, form: Form, workers: WorkerPool) -> str:
     """Count the records, or add up a column, by one or two others; hide small cells, and attack what is left."""
     names, least = _table(case)["names"], form.get("least", "").strip()
     dimensions = list(dict.fromkeys(form[one] for one in ("down", "across") if form.get(one) in names))
@@ -230,19 +230,19 @@ def _table(case: Case) -> dict[str, Any]:
     return case.table
 
 
-def undo(case: Case, form: Form, workers: Workers) -> str:
+def undo(case: Case, form: Form, workers: WorkerPool) -> str:
     """Take the last decision back."""
     case.move(-1)
     return form.get("step", "") if case.table is not None else "data"
 
 
-def redo(case: Case, form: Form, workers: Workers) -> str:
+def redo(case: Case, form: Form, workers: WorkerPool) -> str:
     """Decide it again."""
     case.move(1)
     return form.get("step", "") if case.table is not None else "data"
 
 
-def cancel(case: Case, form: Form, workers: Workers) -> str:
+def cancel(case: Case, form: Form, workers: WorkerPool) -> str:
     """End the work on a case."""
     if case.work is not None:
         case.work.cancel()
@@ -250,7 +250,7 @@ def cancel(case: Case, form: Form, workers: Workers) -> str:
     return form.get("step", "")
 
 
-DEEDS: dict[str, Callable[[Case, Form, Workers], str]] = {
+DEEDS: dict[str, Callable[[Case, Form, WorkerPool], str]] = {
     "data": read_otherwise,
     "columns": set_columns,
     "protect": protect,

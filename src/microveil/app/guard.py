@@ -48,7 +48,7 @@ class Keys:
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
 
-class Guard:
+class AccessGuard:
     """Lets requests through to the pages, or refuses them; and puts the same headers on every answer."""
 
     def __init__(self, pages: Callable[[Scope, Receive, Send], Awaitable[None]], keys: Keys, port: int) -> None:

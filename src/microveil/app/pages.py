@@ -17,10 +17,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from microveil.app import deeds
-from microveil.app.cases import PLACES, STEPS, Case, Desk, Run
+from microveil.app.cases import PLACES, STEPS, Candidate, Case, Desk
 from microveil.app.guard import REPORT_POLICY
 from microveil.app.words import LANGUAGES, language_of, translator
-from microveil.app.work import Workers
+from microveil.app.work import WorkerPool
 from microveil.core.errors import MicroveilError
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Pages:
     """The app behind the guard: its cases, those who work for it, and a page for each address."""
 
-    def __init__(self, desk: Desk, workers: Workers, folder: Path | None = None) -> None:
+    def __init__(self, desk: Desk, workers: WorkerPool, folder: Path | None = None) -> None:
         """`folder` has files that can be opened without being uploaded; nothing is written there."""
         import jinja2
 
@@ -255,7 +255,7 @@ class Pages:
     def _case(self, request: Request) -> Case | None:
         return self.desk.cases.get(request.path_params["case"])
 
-    def _run(self, request: Request) -> tuple[Case | None, Run | None]:
+    def _run(self, request: Request) -> tuple[Case | None, Candidate | None]:
         case = self._case(request)
         return case, None if case is None else case.runs.get(request.path_params["run"])
 

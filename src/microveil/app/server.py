@@ -27,16 +27,16 @@ def serve(file: Path | None = None, port: int = 0, *, browser: bool = True, fold
     try:
         import uvicorn
 
-        from microveil.app.guard import Guard, Keys
+        from microveil.app.guard import AccessGuard, Keys
     except ImportError:
         listening.close()
         raise ParameterError("the app needs packages that are not installed", "pip install 'microveil[app]'") from None
     from microveil.app.cases import Desk
     from microveil.app.pages import Pages
     from microveil.app.private import private_folder
-    from microveil.app.work import Workers
+    from microveil.app.work import WorkerPool
 
-    workers, keys = Workers(), Keys()
+    workers, keys = WorkerPool(), Keys()
     number = listening.getsockname()[1]
     with private_folder() as private:
         pages = Pages(Desk(private), workers, folder)
@@ -44,7 +44,7 @@ def serve(file: Path | None = None, port: int = 0, *, browser: bool = True, fold
             pages.opened(file)
         address = f"http://127.0.0.1:{number}/?token={keys.token}"
         config = uvicorn.Config(
-            Guard(pages.app, keys, number),
+            AccessGuard(pages.app, keys, number),
             log_config=None,
             log_level="critical",  # addresses and errors may hold what nobody is to read
             access_log=False,

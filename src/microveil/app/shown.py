@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from microveil.app import told
-from microveil.app.cases import ROLES, Case, Run
+from microveil.app.cases import ROLES, Candidate, Case
 from microveil.app.deeds import default_role
 from microveil.app.forms import controls
 from microveil.catalogue import method_details, methods
@@ -118,14 +118,14 @@ PAGES: dict[str, Callable[[Case, Query], dict[str, Any]]] = {
 }
 
 
-def files(run: Run) -> dict[str, Path]:
+def files(run: Candidate) -> dict[str, Path]:
     """The files of a run that can be kept, by name."""
     names = [run.output, told.REPORT, told.PUBLIC, told.RECIPE, told.RULES, told.POLICY]
     twins = [str(Path(name).with_suffix(".json")) for name in (told.REPORT, told.PUBLIC)]
     return {name: run.folder / name for name in [*names, *twins]}
 
 
-def everything(run: Run) -> bytes:
+def everything(run: Candidate) -> bytes:
     """What can be handed on, in one file; the internal report stays, because it has the seed."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from microveil.app.cases import Case, Choices, Run, reading_key
+from microveil.app.cases import Candidate, Case, Decisions, reading_key
 from microveil.catalogue import measure_details
 from microveil.io.files.formats import ReadOptions
 from microveil.report import plots
@@ -29,7 +29,7 @@ REPORT, PUBLIC, RECIPE, RULES, POLICY = (
 )
 
 
-def light(run: Run) -> dict[str, Any]:
+def light(run: Candidate) -> dict[str, Any]:
     """The risk of a release: the attack that gains most, its figure, chance and story, and a colour."""
     attacks = [attack for attack in run.figures.get("worst_attacks", []) if isinstance(attack.get("chance"), float)]
     if not attacks:
@@ -60,14 +60,14 @@ def _story(text: str) -> str:
     return told.strip()
 
 
-def usefulness(run: Run) -> dict[str, float]:
+def usefulness(run: Candidate) -> dict[str, float]:
     """What the release has lost, in three figures."""
     measures = run.figures.get("measures", {})
     wanted = ("ks", "correlation_difference", "pil")
     return {name: measures[name]["value"] for name in wanted if isinstance(measures.get(name, {}).get("value"), float)}
 
 
-def pictures(run: Run) -> list[dict[str, Any]]:
+def pictures(run: Candidate) -> list[dict[str, Any]]:
     """Pictures of before and after, in the words of Vega-Lite."""
     found = run.figures.get("plots", {})
     return [
@@ -128,7 +128,7 @@ def dictionary_without(dictionary: Mapping[str, Any], off: tuple[str, ...]) -> d
     }
 
 
-def said_in_python(case: Case, run: Run) -> str:
+def said_in_python(case: Case, run: Candidate) -> str:
     """The lines of Python that make the same release."""
     given, choices = _said(case, run), run.choices
     arguments = [repr(case.name), repr(run.output), repr(choices.method)]
@@ -137,7 +137,7 @@ def said_in_python(case: Case, run: Run) -> str:
     return f"import microveil as mv\n\nmv.protect_file(\n{lines})\n"
 
 
-def said_to_the_shell(case: Case, run: Run) -> str:
+def said_to_the_shell(case: Case, run: Candidate) -> str:
     """The command that makes the same release."""
     given, choices = _said(case, run), run.choices
     given["rules"] = given.get("rules", "infer") or "none"
@@ -160,7 +160,7 @@ def table_to_the_shell(case: Case) -> str:
     return shlex.join([*words, *(["--seed", str(asked["seed"])] if asked["fill"] else [])])
 
 
-def _said(case: Case, run: Run) -> dict[str, Any]:
+def _said(case: Case, run: Candidate) -> dict[str, Any]:
     """The options that were given, by name."""
     given = run.choices.options(case.described[reading_key(run.choices.reading)])
     del given["method"]
@@ -168,6 +168,6 @@ def _said(case: Case, run: Run) -> dict[str, Any]:
     return given | ({"policy": POLICY} if run.choices.limit is not None else {})
 
 
-def rules_option(choices: Choices) -> dict[str, Any]:
+def rules_option(choices: Decisions) -> dict[str, Any]:
     """The option `rules`, where it is not the default."""
     return {} if not choices.rules_off else {"rules": None} if choices.rules_off == ("all",) else {"rules": RULES}

@@ -62,7 +62,7 @@ class Work:
                 _kill(self.process)
 
 
-class Workers:
+class WorkerPool:
     """Those who work: one stands ready, the others are at it."""
 
     def __init__(self) -> None:

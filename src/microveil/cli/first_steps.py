@@ -18,7 +18,7 @@ from microveil.cli.endings import point_of_no_return
 from microveil.cli.shared import answer
 from microveil.cli.show.console import open_console, print_written
 from microveil.core.errors import ParameterError
-from microveil.core.extras import EXTRAS
+from microveil.core.late import EXTRAS
 from microveil.core.threads import worker_count
 from microveil.core.version import __version__
 from microveil.storage.atomic import atomic_targets, check_new, check_place

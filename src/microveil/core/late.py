@@ -1,4 +1,5 @@
-"""Libraries that are slow to load: each is loaded when it is first used (SPEC 1 of Scientific Python).
+"""Libraries that are slow to load, or not always there: each is loaded when it is first used (SPEC 1 of Scientific
+Python).
 
 `from microveil.core.late import pl` costs nothing, `pl.DataFrame` loads polars.
 """
@@ -7,7 +8,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from microveil.core.errors import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,4 +32,27 @@ else:
     optimize, special, stats = (_Late(f"scipy.{name}") for name in ("optimize", "special", "stats"))
     sf, spark_types = _Late("pyspark.sql.functions"), _Late("pyspark.sql.types")
 
-__all__ = ["optimize", "pa", "pa_csv", "pc", "pl", "pq", "sf", "spark_types", "special", "stats"]
+EXTRAS: Final = {
+    "report": ("altair", "vl-convert-python"),
+    "formula": ("formulaic",),
+    "excel": ("defusedxml", "openpyxl"),
+    "stat": ("pyreadstat",),
+    "db": ("adbc-driver-postgresql", "duckdb"),
+    "tables": ("highspy",),
+    "spark": ("pyspark",),
+    "privacy": ("opendp",),
+    "app": ("starlette", "uvicorn"),
+}
+"""The extras of the package, `pip install 'microveil[report]'`, and what each brings; `all` brings all of them. A test
+holds them against pyproject.toml."""
+
+
+def needed(module: str, extra: str, what: str) -> Any:
+    """A module of an extra; where it is not installed, one line says what (`what` for) to install."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ParameterError(f"{what} needs {module.partition('.')[0]}", f"pip install 'microveil[{extra}]'") from None
+
+
+__all__ = ["EXTRAS", "needed", "optimize", "pa", "pa_csv", "pc", "pl", "pq", "sf", "spark_types", "special", "stats"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from microveil.core.errors import ParameterError
-from microveil.core.extras import needed
+from microveil.core.late import needed
 
 if TYPE_CHECKING:
     from formulaic.parser.types import ASTNode, Token

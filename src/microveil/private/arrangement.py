@@ -46,7 +46,7 @@ def synthesised(targets: Targets, rows: int, streams: Streams) -> Synthetic:
     started = _started(targets, values, generator)
     if not (targets.moments and rows > 1):
         return Synthetic(started, levels)
-    search = _Search(targets, started, levels)
+    search = _NoisySearch(targets, started, levels)
     search.run(streams)
     return search.found()
 
@@ -71,7 +71,7 @@ def _started(targets: Targets, values: dict[str, Array], generator: np.random.Ge
     return found
 
 
-class _Search:
+class _NoisySearch:
     """Exchanges of values between records of the release, until their moments are those of the targets."""
 
     def __init__(self, targets: Targets, amounts: dict[str, Array], levels: dict[str, NDArray[np.intp]]) -> None:

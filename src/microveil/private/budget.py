@@ -40,7 +40,7 @@ LIMIT = {"values": 0.04, "shapes": 0.04}
 
 
 @dataclass(frozen=True)
-class Budget:
+class BudgetSplit:
     """What may be spent (zCDP) on each distribution, by the place of its column, and on each group of moments."""
 
     distributions: tuple[float, ...]
@@ -61,7 +61,7 @@ def sensitivities(amounts: int, levels: Sequence[int]) -> dict[str, float]:
     return {name: group_sensitivity(pairs) / UNIT**2 for name, pairs in bounds.items() if pairs}
 
 
-def split(rho: float, count: float, amounts: int, levels: Sequence[int], contributions: int = 1) -> Budget:
+def split(rho: float, count: float, amounts: int, levels: Sequence[int], contributions: int = 1) -> BudgetSplit:
     """The split of what is left after the number of records has been counted.
 
     Args:
@@ -84,4 +84,4 @@ def split(rho: float, count: float, amounts: int, levels: Sequence[int], contrib
         if not poor:
             break
         del chosen[max(poor, key=lambda name: noise[name] / LIMIT[name])]
-    return Budget(((rho - left) / columns,) * columns, groups)
+    return BudgetSplit(((rho - left) / columns,) * columns, groups)

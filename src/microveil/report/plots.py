@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from microveil.core.extras import needed
+from microveil.core.late import needed
 
 Row = Mapping[str, Any]
 Spec = dict[str, Any]

@@ -42,7 +42,7 @@ def witnessed(
 ) -> tuple[Array, Array]:
     """How low and how high each row of `targets` was seen (sums x unknown cells): at least that far it can go."""
     low = targets @ known.point
-    high, room = low.copy(), Room(known)
+    high, room = low.copy(), Leeway(known)
     targets = room.widened(targets)
     rng = np.random.default_rng(1)  # which directions are drawn decides how long it takes, and nothing else
     for _ in range(RANDOM):
@@ -59,7 +59,7 @@ def witnessed(
     return low, high
 
 
-class Room:
+class Leeway:
     """The room that cells have around a possible `point`, and the directions in it that leave every sum alone.
 
     A sum that is known up to bounds only has a cell of its own for what it comes to.
