@@ -217,3 +217,21 @@ def test_a_year_that_the_whole_table_shares_belongs_to_no_unit() -> None:
     release = mv.protect(data, unit="household", seed=1)
     assert (release.data["year"] == 2_024).all()
     assert (release.data["wage"] != data["wage"]).mean() > 0.9
+
+
+@pytest.mark.parametrize("method", ["veil", "pca"])
+def test_units_in_larger_units(method: str) -> None:
+    """Patients in hospitals: what is the hospital's is one value in each, and so is what is the patient's."""
+    rng = np.random.default_rng(3)
+    hospital, patient = np.repeat(np.arange(60), 10), np.repeat(np.arange(300), 2)
+    data = pd.DataFrame({"hospital_id": hospital + 40, "patient_id": patient + 7_000})
+    data["beds"], data["staff"] = rng.gamma(3, 90, 60).round()[hospital], rng.gamma(3, 200, 60).round()[hospital]
+    data["height"], data["weight"] = rng.normal(170, 9, 300).round(1)[patient], rng.normal(75, 9, 300).round(1)[patient]
+    data["cost"], data["days"] = rng.lognormal(6, 1, 600).round(2), rng.lognormal(2, 1, 600).round(1)
+    out = mv.protect(data, method, seed=1).data
+    assert (out.groupby("hospital_id")[["beds", "staff"]].nunique() == 1).all().all()
+    assert (out.groupby("patient_id")[["height", "weight", "hospital_id"]].nunique() == 1).all().all()
+    assert out["hospital_id"].nunique() == 60
+    assert out["patient_id"].nunique() == 300
+    for name in ("beds", "height", "cost"):
+        assert (out[name] != data[name]).mean() > 0.9

@@ -90,12 +90,15 @@ class Treatment:
             if found.doubtful and (name in labels or name in dates)
         ]
 
-    def unit_of(self, given: Sequence[str]) -> str | None:
-        """The column that tells which rows belong together: the one that was given, or else the one that was found."""
+    def units_of(self, frame: Frame, given: Sequence[str]) -> list[str]:
+        """The columns that tell which rows belong together, the smallest units first: patients, then their hospitals.
+
+        The one that was given comes first, whatever the others are.
+        """
         if len(given) > 1:
             raise ParameterError("unit: takes one column", "name the column that holds the number of the unit")
-        found = [name for name in self.renumbered if self.kinds[name].kind == "unit"]
-        return given[0] if given else found[0] if found else None
+        found = [name for name in self.renumbered if self.kinds[name].kind == "unit" and name not in given]
+        return [*given, *sorted(found, key=lambda name: -frame.levels(name))]
 
     def without_labels(self) -> Treatment:
         """The same for a method that knows no labels: numbers that may be codes are numbers to it."""

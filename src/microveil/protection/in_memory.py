@@ -125,7 +125,8 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     roles = with_values(frame, roles) if options.confidential is None else roles
     clear = columns_in_clear(frame.names, roles, treatment)
     said = [] if plan.labels_only else check_labels_not_derivable(frame, roles.labels, clear)
-    unit = None if plan.labels_only else treatment.unit_of(named(numeric_columns(frame), "unit", options.unit))
+    of_rows = [] if plan.labels_only else treatment.units_of(frame, named(numeric_columns(frame), "unit", options.unit))
+    unit = of_rows[0] if of_rows else None
     one, resized, unmoved = _OneRelease(plan, whole, options, roles, seed, key, tell), Resized(frame.source), frame
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
@@ -137,7 +138,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
             frame, unmoved = _opened(whole, resized.table, treatment), frame
         streams = Streams(seed, int(fingerprint(whole), 16), key)
         rows = RowsInUnits(
-            frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams, unmoved
+            frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams, unmoved, of_rows[1:]
         )
         release = protect_by_unit(one.of_columns, rows)
     else:
@@ -256,7 +257,7 @@ def _computed(
     found: list[DateRule | UnitRule | ValueRule] = []
     wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
     found += find_date_rules(frame.with_times(dates), wanted) if dates else []
-    unit = treatment.unit_of(named(known, "unit", options.unit))
+    unit = next(iter(treatment.units_of(frame, named(known, "unit", options.unit))), None)
     if unit is not None and not frame.missing(unit):
         left = [name for name in wanted if name not in {rule.column for rule in found}]
         labels = [name for name in treatment.labels if name in hidden]

@@ -64,6 +64,26 @@ class RowsInUnits:
     unmoved: Frame
     """The rows before some went to other units: which labels never meet is seen there."""
 
+    larger: Sequence[str] = ()
+    """Columns of larger units, as of the hospitals of patients."""
+
+    def in_larger_units(self, table: Any, columns: Sequence[str]) -> RowsInUnits | None:
+        """The units as rows of a table of their own, in units that are larger, if these have columns of their own."""
+        for name in self.larger:
+            if self.frame.missing(name) or not self.units.is_constant(self.frame, name):
+                continue
+            frame = open_frame(table).with_times([time for time in self.frame.times if time in columns])
+            frame.source = table
+            units = Units.of(frame, name)
+            others = [other for other in self.larger if other != name]
+            roles = self.roles.among(columns)
+            found = dataclasses.replace(
+                self, frame=frame, unit=name, units=units, roles=roles, place=None, unmoved=frame, larger=others
+            )
+            if units.first.size < self.units.first.size and found.of_units():
+                return found
+        return None
+
     def of_units(self) -> list[str]:
         """The protected columns that are the units'; none if all of these are constant."""
         own = [column for column in self.roles.protected if self.units.is_constant(self.frame, column)]
@@ -94,10 +114,14 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     table, data = frame.source, frame.source
     if isinstance(data, np.ndarray):
         table = table_like(frame, {name: data[:, j].tolist() for j, name in enumerate(frame.names)})
-    others = [column for column in frame.names if column not in (*of_units, *roles.shown)]
+    others = [column for column in frame.names if column not in (*of_units, *roles.shown, *rows.larger)]
     unit_table = without_columns(with_rows(table, units.first), others)
     size = _shared([units.sizes]) if rows.arranged else []
-    first = protect_columns(unit_table, of_units, Beside(size, size))
+    nested = rows.in_larger_units(unit_table, of_units)
+    if nested is None:
+        first = protect_columns(without_columns(unit_table, rows.larger), of_units, Beside(size, size))
+    else:
+        first = protect_by_unit(protect, nested)
     second, order = None, None
     if of_rows:
         beside = _beside(rows, of_units, _released(frame, first)) if rows.arranged else Beside()
