@@ -86,3 +86,28 @@ def test_what_somebody_names_is_not_computed() -> None:
     assert "age" in named.dose
     assert (named.data["age_at_survey"] != data["age_at_survey"]).any(), "it would tell the date that is protected"
     assert "year" in named.in_clear
+
+
+def test_names_and_other_parts_of_dates_agree_with_them() -> None:
+    rng = np.random.default_rng(2)
+    day = pd.Series(pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 900, 800), unit="D"))
+    data = pd.DataFrame(
+        {"day": day, "cost": rng.lognormal(5, 1, 800).round(2), "hours": rng.normal(38, 4, 800).round(1)}
+    )
+    parts = {
+        "day_name": lambda d: d.dt.day_name(),
+        "month_name": lambda d: d.dt.month_name(),
+        "period": lambda d: d.dt.strftime("%Y-%m"),
+        "weekend": lambda d: np.where(d.dt.day_of_week >= 5, "yes", "no"),
+        "quarter": lambda d: d.dt.quarter,
+        "day_of_year": lambda d: d.dt.day_of_year,
+        "day_of_month": lambda d: d.dt.day,
+    }
+    for name, part in parts.items():
+        data[name] = part(data["day"])
+    data["sex"] = rng.choice(["f", "m"], 800)
+    out = mv.protect(data, seed=1).data
+    assert (out["day"] != data["day"]).mean() > 0.9
+    for name, part in parts.items():
+        assert (out[name] == part(out["day"])).all(), name
+    assert {entry["column"] for entry in mv.describe(data).relations.follows} == set(parts)

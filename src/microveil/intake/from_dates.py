@@ -1,4 +1,5 @@
-"""Columns that follow from dates: a year, a month, a weekday, an age. They are computed anew from the released dates.
+"""Columns that follow from dates: a year, a month, a weekday or its name, an age. They are computed anew from the
+released dates.
 
 An age is the number of completed years from a date to another column of dates, or to a day that is the same for all
 rows: the day of the survey, which need not be known.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,11 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.times import MICROSECONDS, TimeForm
+from microveil.rules.label_rules import BY_CHANCE, follows
 
 Days = NDArray[np.datetime64]
 
-FEWEST, DIFFERENT = 20, 5
+FEWEST, DIFFERENT = 20, 4
 """Rows that must agree, and different values that they must have: fewer agree by accident."""
 
 YEARS = "completed years"
@@ -29,7 +32,16 @@ PARTS: Mapping[str, Callable[[Days], Array]] = {
     "the month": lambda days: days.astype("datetime64[M]").astype(float) % 12 + 1,
     "the weekday": lambda days: (days.astype(float) + 3) % 7,
     "the weekday, from 1": lambda days: (days.astype(float) + 3) % 7 + 1,
+    "the quarter": lambda days: days.astype("datetime64[M]").astype(float) % 12 // 3 + 1,
+    "the day of the month": lambda days: (days - days.astype("datetime64[M]")).astype(float) + 1,
+    "the day of the year": lambda days: (days - days.astype("datetime64[Y]")).astype(float) + 1,
 }
+
+LABELLED: Mapping[str, Callable[[Days], Array]] = {
+    **{part: PARTS[part] for part in ("the weekday", "the quarter", "the month", "the year")},
+    "the month of a year": lambda days: days.astype("datetime64[M]").astype(float),
+}
+"""Parts that columns of labels are names of: Monday, Q1, 2024-05."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +53,13 @@ class DateRule:
     part: str = YEARS
     until: str | None = None
     day: np.datetime64 | None = None
+    levels: tuple[tuple[float, int], ...] = ()
+    """Of a column of labels: the level of each value of the part, in their order."""
+
+    @property
+    def labels(self) -> bool:
+        """Is it a column of labels?"""
+        return bool(self.levels)
 
     @property
     def sentence(self) -> str:
@@ -56,6 +75,9 @@ class DateRule:
     def computed(self, days_of: Callable[[str], Days]) -> Array:
         """The column, from what gives the days of a column of dates."""
         days = days_of(self.date)
+        if self.levels:  # a part that no record had takes the next one's label
+            at = np.searchsorted([value for value, _ in self.levels], LABELLED[self.part](days))
+            return np.array([level for _, level in self.levels], float)[np.minimum(at, len(self.levels) - 1)]
         if self.part in PARTS:
             return _where(days, PARTS[self.part](days))
         end = np.full(days.shape, self.day) if self.until is None else days_of(self.until)
@@ -104,6 +126,24 @@ def find_date_rules(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
     """For each of some columns of numbers the rule by which it follows from dates in every row, if there is one."""
     first = (next(date_rules_of(frame, column), None) for column in columns)
     return [rule for rule in first if rule is not None]
+
+
+def find_dated_labels(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
+    """For each of some columns of labels the rule by which it names a part of a date in every row, if there is one."""
+    dates = [name for name, found in frame.times.items() if found.kind != "time" and not frame.missing(name)]
+    found, whole = [], [column for column in columns if not frame.missing(column)]
+    for column in whole if dates and frame.count >= FEWEST else ():
+        codes = frame.labels(column)
+        for date, part in product(dates, LABELLED):
+            values, at = np.unique(LABELLED[part](days_in(frame, date)), return_inverse=True)
+            rule = (
+                None if frame.missing(column) else follows(at.ravel(), codes, BY_CHANCE / (len(dates) * len(columns)))
+            )
+            if rule is not None and not rule.exceptions and values.size >= DIFFERENT:
+                levels = tuple(zip(values.tolist(), rule.levels.tolist(), strict=True))
+                found.append(DateRule(column, date, part, levels=levels))
+                break
+    return found
 
 
 def date_rules_of(frame: Frame, column: str) -> Iterator[DateRule]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from microveil.intake.declared import entry_of, flags_among, level_words
-from microveil.intake.from_dates import YEARS, find_date_rules
+from microveil.intake.from_dates import YEARS, find_date_rules, find_dated_labels
 from microveil.intake.from_values import find_value_rules
 from microveil.intake.kinds import LABELS, NUMBERS, ColumnKind
 from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, find_unit_rules
@@ -63,7 +63,7 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
     """The relations of the columns of a table whose dates count as numbers."""
     numbers = [name for name, found in kinds.items() if found.kind in NUMBERS and frame.is_numeric(name)]
     labels = [name for name, found in kinds.items() if found.kind in LABELS]
-    of_dates = find_date_rules(frame, numbers) if frame.times else []
+    of_dates = [*find_date_rules(frame, numbers), *find_dated_labels(frame, labels)] if frame.times else []
     of_units: list[UnitRule] = []
     unit = next((name for name, found in kinds.items() if found.kind == "unit" and not frame.missing(name)), None)
     if unit is not None:
@@ -71,6 +71,7 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
         of_units = find_unit_rules(frame, unit, left, numbers, labels)
     computed = {rule.column for rule in of_dates} | {rule.column for rule in of_units}
     left = [name for name in numbers if name not in computed]
+    labels = [name for name in labels if name not in computed]
     of_values = find_value_rules(frame, left, dict.fromkeys(left, False) | dict.fromkeys(labels, True))
     computed |= {rule.column for rule in of_values}
     labels = [name for name in labels if name not in computed]

@@ -18,7 +18,7 @@ from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
 from microveil.intake.declared import check_declared
 from microveil.intake.derivable import check_labels_not_derivable, check_not_derivable
-from microveil.intake.from_dates import DateRule, find_date_rules
+from microveil.intake.from_dates import DateRule, find_date_rules, find_dated_labels
 from microveil.intake.from_values import ValueRule, find_value_rules
 from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among, take_in, with_values
 from microveil.intake.kinds import NUMBERS
@@ -257,6 +257,11 @@ def _computed(
     found: list[DateRule | UnitRule | ValueRule] = []
     wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
     found += find_date_rules(frame.with_times(dates), wanted) if dates else []
+    if dates and plan.protects_labels:
+        may_name = [name for name in treatment.labels if name in hidden and name not in by_name]
+        found += find_dated_labels(
+            frame.with_times(dates), [n for n in may_name if inferred or n in dictionary.computed]
+        )
     unit = next(iter(treatment.units_of(frame, named(known, "unit", options.unit))), None)
     if unit is not None and not frame.missing(unit):
         left = [name for name in wanted if name not in {rule.column for rule in found}]
@@ -266,7 +271,8 @@ def _computed(
     if plan.maps_values and not plan.exact:  # numbers that are left free or moved a little are between the bands
         done = {rule.column for rule in found}
         may = dict.fromkeys([name for name in wanted if name not in done], False)
-        may |= dict.fromkeys([name for name in treatment.labels if name in hidden and name not in by_name], True)
+        free_labels = {*treatment.labels} & {*hidden} - by_name - done
+        may |= dict.fromkeys([name for name in treatment.labels if name in free_labels], True)
         sources = [name for name in numeric if name in hidden and name not in done]
         of_values = find_value_rules(frame, sources, may)
         to_perturb = {*sources, *may} - {rule.column for rule in of_values}
