@@ -45,6 +45,10 @@ MOST_LEVELS = 20
 """Levels of a label of units that rows are arranged beside: the work for an exchange grows with the square of all."""
 
 
+CANDIDATES = 4_096
+"""Rows that are looked at for an exchange of records."""
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class RowsInUnits:
     """The rows of a table, the unit that each belongs to, and what is known of both.
@@ -127,7 +131,7 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
         beside = _beside(rows, of_units, _released(frame, first)) if rows.arranged else Beside()
         second = protect_columns(without_columns(table, of_units), of_rows, beside)
         numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
-        order = _by_date(rows, second) if rows.arranged else None
+        order = _by_date(rows, second, _within_orders(rows, first, second)) if rows.arranged else None
         if not rows.arranged and first.dose and not roles.shown and not codes_in(numbers, rules, frame.names):
             order = _order_of_rows(rows, first, second)
     return _with_unit(_joined(rows, first, second, order), rows.unit, _about_sizes(units))
@@ -211,18 +215,62 @@ def _shared(columns: Sequence[NDArray[Any]]) -> list[Array]:
     return [column for column in found if np.ptp(column) > 0]
 
 
-def _by_date(rows: RowsInUnits, second: Release) -> NDArray[np.intp] | None:
-    """Which released record each row gets so that the days rise within units, if they did; None if they stay."""
+def _cross_orders(rows: RowsInUnits, of_units: Sequence[str], of_rows: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of a column of units and one of rows, the lower one first, that are in this order in every row."""
+    names = [name for name in (*of_units, *of_rows) if not rows.unmoved.missing(name)]
+    if rows.rules in (None, "none") or len(names) < 2:
+        return []
+    before = Matrix([rows.unmoved.numbers(name) for name in names])
+    found = [(names[rule.lower], names[rule.upper]) for rule in of_one_measure(before, find_orders(before), names)]
+    return [(low, high) for low, high in found if (low in of_units) != (high in of_units)]
+
+
+def _within_orders(rows: RowsInUnits, first: Release, second: Release) -> NDArray[np.intp] | None:
+    """Which released record each row gets so that no visit is before the birth; None if they stay.
+
+    Rows that are beyond an order exchange their whole records with others, so that all that is in one record stays
+    together: of those that would do, with the one whose unit is nearest in the columns that the orders speak of.
+    """
+    orders = _cross_orders(rows, list(first.dose), list(second.dose))
+    if not orders:
+        return None
+    of_units, of_rows = _released(rows.frame, first), _released(rows.frame, second)
+    slots = np.array([of_units.numbers(low if low in first.dose else high) for low, high in orders])[
+        :, rows.units.of_rows
+    ]
+    cells = np.array([of_rows.numbers(high if low in first.dose else low) for low, high in orders])
+    sign = np.array([1.0 if low in first.dose else -1.0 for low, _ in orders])[:, None]
+    slots, cells = sign * slots, sign * cells  # a slot is never above its cell
+    scale = np.maximum(slots.std(axis=1), 1e-300)[:, None]
+    generator, source = rows.streams.stream("orders of units").generator(), np.arange(rows.frame.count)
+    for row in generator.permutation(np.flatnonzero((slots > cells).any(axis=0))).tolist():
+        if (slots[:, row] <= cells[:, source[row]]).all():
+            continue  # the partner of an earlier one
+        others = generator.permutation(source.size)[:CANDIDATES]
+        fits = (slots[:, [row]] <= cells[:, source[others]]) & (slots[:, others] <= cells[:, [source[row]]])
+        others = others[fits.all(axis=0)]
+        if others.size:
+            other = others[np.argmin((np.abs(slots[:, others] - slots[:, [row]]) / scale).sum(axis=0))]
+            source[row], source[other] = source[other], source[row]
+    return source
+
+
+def _by_date(rows: RowsInUnits, second: Release, source: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+    """Which released record each row gets so that the days rise within units, if they did; None if they stay.
+
+    `source` tells which records the rows of a unit have, in any order; None for their own.
+    """
     frame, units = rows.frame, rows.units
     if rows.rules in (None, "none"):
-        return None
+        return source
     dates = [name for name in frame.times if name in second.dose and not frame.missing(name)]
     date = dates_in_order(frame, units, rows.place, dates)
     if date is None:
-        return None
+        return source
+    records = np.arange(frame.count) if source is None else source
     place = np.arange(frame.count, dtype=float) if rows.place is None else frame.numbers(rows.place)
     order = np.empty(frame.count, dtype=np.intp)
-    order[units.by(place)] = units.by(_released(frame, second).numbers(date))
+    order[units.by(place)] = records[units.by(_released(frame, second).numbers(date)[records])]
     return order
 
 
@@ -342,15 +390,11 @@ def _about_relations(before: Frame, after: Frame, of_units: Sequence[str], of_ro
 
 def _about_orders(rows: RowsInUnits, after: Frame, of_units: Sequence[str], of_rows: Sequence[str]) -> list[str]:
     """Columns of units that were never above one of rows, or below, and are now in some."""
-    if rows.rules in (None, "none"):
-        return []
-    names = [name for name in (*of_units, *of_rows) if not rows.unmoved.missing(name)]
-    before, released = (Matrix([frame.numbers(name) for name in names]) for frame in (rows.unmoved, after))
     lost = []
-    for rule in of_one_measure(before, find_orders(before), names):
-        broken = rule.broken(released.columns)
-        if broken and (names[rule.lower] in of_units) != (names[rule.upper] in of_units):
-            lost.append(f"{rule.sentence(names)} (broken in {broken} rows)")
+    for low, high in _cross_orders(rows, of_units, of_rows):
+        broken = int(np.count_nonzero(after.numbers(low) > after.numbers(high)))
+        if broken:
+            lost.append(f"{low} <= {high} (broken in {broken} rows)")
     return [f"not kept between columns of units and of rows, although it held: {', '.join(lost)}"] if lost else []
 
 
