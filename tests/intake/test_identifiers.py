@@ -156,6 +156,8 @@ def test_columns_that_are_called_like_persons_number_them(name: str, text: bool)
     assert find_kinds(open_frame(data), {})[name].kind == "unit"
     few = data.assign(**{name: rng.integers(1, 5, 400)})
     assert find_kinds(open_frame(few), {})[name].kind == "count", "the second person of four is no id"
+    visits = data.assign(**{name: np.minimum(rng.geometric(0.25, 400) - 1, 30)})
+    assert find_kinds(open_frame(visits), {})[name].kind == "count", "how often somebody went to one"
 
 
 def test_every_number_between_two_once_is_an_identifier() -> None:

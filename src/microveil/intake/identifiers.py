@@ -39,9 +39,9 @@ _WHO: Final = re.compile(
         | mrn | codicefiscale | steuernummer | matrikelnummer""",
     re.VERBOSE,
 )
-WHO_LEVELS, WHO_ROWS = 15, 50
-"""A column that is called like a person or a firm names them if it has so many values, each in so few rows on average:
-`student` may be yes or no, and `person` the second of four."""
+WHO_LEVELS, WHO_ROWS, WHO_EVENLY = 15, 50, 4
+"""A column that is called like a person or a firm names them if it has so many values, each in so few rows on average,
+and none in that many times more: `student` may be yes or no, `person` the second of four, `doctor` visits to one."""
 
 _ADDRESSES: Final = {
     "e-mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),
@@ -89,7 +89,12 @@ def _tells_who(frame: Frame, name: str) -> bool:
     if _WHO.fullmatch("".join(_WORDS.findall(name)).lower()) is None:
         return False
     levels = frame.levels(name)
-    return levels >= WHO_LEVELS and levels * WHO_ROWS >= frame.count
+    if levels < WHO_LEVELS or levels * WHO_ROWS < frame.count:
+        return False
+    rows = np.arange(min(frame.count, SAMPLE))
+    cells = frame.numbers(name)[: rows.size] if frame.is_numeric(name) else np.array(frame.words(name, rows))
+    counts = np.unique(cells, return_counts=True)[1]
+    return bool(counts.max() <= WHO_EVENLY * (1 + counts.mean()))
 
 
 def _kind_of_address(frame: Frame, name: str) -> str:

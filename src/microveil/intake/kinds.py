@@ -48,6 +48,9 @@ most so many, each of at least so many rows on average."""
 
 EXAMPLES: Final = {"day": "20260131", "month": "202601"}
 
+SURELY_NUMBERED = 50
+"""Rows from which on it is no accident that a column has every number between two once."""
+
 NEARLY_UNIQUE = 0.9
 """Share of different texts among the rows from which on they name the records."""
 
@@ -145,7 +148,8 @@ def _of_numbers(frame: Frame, name: str) -> ColumnKind:
         return ColumnKind("date", f"to the {times.unit}, in numbers such as {EXAMPLES[times.unit]}", doubtful)
     if reason := identifier_reason(frame, name):
         return _identifier(frame, name, reason)
-    if present == frame.count >= FEWEST_ROWS and high - low == present - 1 and frame.levels(name) == present:
+    gapless = present == frame.count >= SURELY_NUMBERED and high - low == present - 1
+    if gapless and low > 1 and frame.levels(name) == present:  # from 1 on they may be ranks, and tell nobody apart
         return ColumnKind("identifier", "it has every number between two once")
     years = YEARS[0] <= low and high <= YEARS[1]
     if years and (_is_called(name, _YEAR_NAMES) or not _is_called(name, _CODE_NAMES)):
