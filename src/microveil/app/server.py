@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import warnings
 from pathlib import Path
 
 from microveil.core.errors import FileError, ParameterError
@@ -53,11 +54,15 @@ def serve(file: Path | None = None, port: int = 0, *, browser: bool = True, fold
             server_header=False,
             timeout_graceful_shutdown=1,
         )
+        # Stopped before it began to serve, it ends as quietly as afterwards.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         try:
             print(address, flush=True)
             if browser:
                 _open(address)
             uvicorn.Server(config).run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass
         finally:
             workers.stop()
 
