@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 from microveil import __version__
 
-project, author, copyright = "microveil", "the microveil authors", "the microveil authors, Apache-2.0"  # noqa: A001
+project, author, copyright = "microveil", "the microveil authors", "the microveil authors, Apache-2.0"  # noqa: A001 - as Sphinx calls it
 version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "run_pages"]
 exclude_patterns = ["_ext", "_site"]

@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 
 import pytest
+from chromium import browser  # noqa: F401 - a fixture of all tests
 from hypothesis import HealthCheck, settings
 from properties import FUZZED
 

@@ -52,7 +52,7 @@ class Picture(SphinxDirective):
         body = ast.parse("\n".join(self.content))
         *before, last = body.body
         exec(compile(ast.Module(before, []), self.env.docname, "exec"), names)  # noqa: S102 - our own pages
-        made = eval(compile(ast.Expression(last.value), self.env.docname, "eval"), names)  # type: ignore[attr-defined] # noqa: S307
+        made = eval(compile(ast.Expression(last.value), self.env.docname, "eval"), names)  # type: ignore[attr-defined] # noqa: S307 - our own pages
         return [nodes.raw("", f'<div class="mv-picture">{_markup(made)}</div>', format="html")]
 
 

@@ -18,24 +18,8 @@ from messy_workbook import write as write_workbook
 
 from microveil import example_file
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 AXE = Path(__file__).parent / "axe.min.js"
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.skip("there is no Chromium on this machine")
-    with playwright.sync_playwright() as driver:
-        try:
-            started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        except playwright.Error as error:
-            pytest.skip(f"Chromium does not start here ({type(error).__name__})")
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

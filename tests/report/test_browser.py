@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,6 @@ import numpy as np
 import pytest
 
 import microveil as mv
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.skip("there is no Chromium on this machine")
-    with playwright.sync_playwright() as driver:
-        try:
-            started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        except playwright.Error as error:
-            pytest.skip(f"Chromium does not start here ({type(error).__name__})")
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

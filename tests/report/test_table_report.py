@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_browser import browser, colours  # noqa: F401 - a fixture
+from test_browser import colours
 
 from microveil.report import ReportedTable, table_texts
 from microveil.report.tables import MOST_CELLS, MOST_INTERVALS
@@ -85,7 +85,7 @@ def test_names_are_escaped() -> None:
     assert "<b>" not in page
 
 
-def test_in_a_browser(browser: Any, tmp_path: Path) -> None:  # noqa: F811 - a fixture
+def test_in_a_browser(browser: Any, tmp_path: Path) -> None:
     place = tmp_path / "table.html"
     place.write_text(table_texts(some()).html, encoding="utf-8")
     page = browser.new_page(viewport={"width": 1000, "height": 1200})

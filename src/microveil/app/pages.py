@@ -83,7 +83,7 @@ class Pages:
     def _get_ready(self) -> None:
         """While somebody looks at the first page: what the others need."""
         self.workers.warm()
-        import microveil.app.shown  # noqa: F401
+        import microveil.app.shown  # noqa: F401 - only to have it loaded
 
     async def case_start(self, request: Request) -> Response:
         """The step at which a case is."""

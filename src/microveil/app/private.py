@@ -53,7 +53,7 @@ def _lock(handle: int) -> None:
     except ImportError:  # Windows
         import msvcrt
 
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # on Windows only
     else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -163,7 +163,7 @@ def _load() -> None:
     import polars as pl  # noqa: F401 - only to have it
 
     import microveil.report
-    import microveil.workflow.protecting  # noqa: F401
+    import microveil.workflow.protecting  # noqa: F401 - only to have it loaded
 
 
 def _answer(task: Task, channel: TextIO) -> dict[str, Any]:

@@ -131,14 +131,18 @@ def find_date_rules(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
 def find_dated_labels(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
     """For each of some columns of labels the rule by which it names a part of a date in every row, if there is one."""
     dates = [name for name, found in frame.times.items() if found.kind != "time" and not frame.missing(name)]
-    found, whole = [], [column for column in columns if not frame.missing(column)]
-    for column in whole if dates and frame.count >= FEWEST else ():
+    whole = [column for column in columns if not frame.missing(column)]
+    if not whole or frame.count < FEWEST:
+        return []
+    parts = [
+        (date, part, *np.unique(LABELLED[part](days_in(frame, date)), return_inverse=True))
+        for date, part in product(dates, LABELLED)
+    ]
+    found = []
+    for column in whole:
         codes = frame.labels(column)
-        for date, part in product(dates, LABELLED):
-            values, at = np.unique(LABELLED[part](days_in(frame, date)), return_inverse=True)
-            rule = (
-                None if frame.missing(column) else follows(at.ravel(), codes, BY_CHANCE / (len(dates) * len(columns)))
-            )
+        for date, part, values, at in parts:
+            rule = follows(at.ravel(), codes, BY_CHANCE / (len(dates) * len(columns)))
             if rule is not None and not rule.exceptions and values.size >= DIFFERENT:
                 levels = tuple(zip(values.tolist(), rule.levels.tolist(), strict=True))
                 found.append(DateRule(column, date, part, levels=levels))

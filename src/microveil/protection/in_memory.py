@@ -256,12 +256,12 @@ def _computed(
         hidden = [n for n in hidden if n in by_name or n in free]
     found: list[DateRule | UnitRule | ValueRule] = []
     wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
-    found += find_date_rules(frame.with_times(dates), wanted) if dates else []
-    if dates and plan.protects_labels:
-        may_name = [name for name in treatment.labels if name in hidden and name not in by_name]
-        found += find_dated_labels(
-            frame.with_times(dates), [n for n in may_name if inferred or n in dictionary.computed]
-        )
+    free_labels = [name for name in treatment.labels if name in hidden and name not in by_name]
+    if dates:
+        dated = frame.with_times(dates)
+        found += find_date_rules(dated, wanted)
+        if plan.protects_labels:
+            found += find_dated_labels(dated, [n for n in free_labels if inferred or n in dictionary.computed])
     unit = next(iter(treatment.units_of(frame, named(known, "unit", options.unit))), None)
     if unit is not None and not frame.missing(unit):
         left = [name for name in wanted if name not in {rule.column for rule in found}]
@@ -271,8 +271,7 @@ def _computed(
     if plan.maps_values and not plan.exact:  # numbers that are left free or moved a little are between the bands
         done = {rule.column for rule in found}
         may = dict.fromkeys([name for name in wanted if name not in done], False)
-        free_labels = {*treatment.labels} & {*hidden} - by_name - done
-        may |= dict.fromkeys([name for name in treatment.labels if name in free_labels], True)
+        may |= dict.fromkeys([name for name in free_labels if name not in done], True)
         sources = [name for name in numeric if name in hidden and name not in done]
         of_values = find_value_rules(frame, sources, may)
         to_perturb = {*sources, *may} - {rule.column for rule in of_values}

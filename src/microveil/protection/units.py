@@ -94,6 +94,9 @@ class RowsInUnits:
         return own if any(np.ptp(self.frame.labels(column)) > 0 for column in own) else []
 
 
+Orders = list[tuple[str, str]]
+"""Pairs of columns, one of units and one of rows, the lower one first."""
+
 ProtectColumns = Callable[[Frame, Roles, Rules, Beside], Release]
 """Protects columns of a table: `protect(frame, roles, rules, beside)`."""
 
@@ -127,14 +130,16 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     else:
         first = protect_by_unit(protect, nested)
     second, order = None, None
+    orders: Orders = []
     if of_rows:
         beside = _beside(rows, of_units, _released(frame, first)) if rows.arranged else Beside()
         second = protect_columns(without_columns(table, of_units), of_rows, beside)
         numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
-        order = _by_date(rows, second, _within_orders(rows, first, second)) if rows.arranged else None
+        orders = _cross_orders(rows, list(first.dose), list(second.dose))
+        order = _by_date(rows, second, _within_orders(rows, first, second, orders)) if rows.arranged else None
         if not rows.arranged and first.dose and not roles.shown and not codes_in(numbers, rules, frame.names):
             order = _order_of_rows(rows, first, second)
-    return _with_unit(_joined(rows, first, second, order), rows.unit, _about_sizes(units))
+    return _with_unit(_joined(rows, first, second, order, orders), rows.unit, _about_sizes(units))
 
 
 def can_be_unit(frame: Frame, name: str, roles: Roles, *, arranged: bool) -> bool:
@@ -215,7 +220,7 @@ def _shared(columns: Sequence[NDArray[Any]]) -> list[Array]:
     return [column for column in found if np.ptp(column) > 0]
 
 
-def _cross_orders(rows: RowsInUnits, of_units: Sequence[str], of_rows: Sequence[str]) -> list[tuple[str, str]]:
+def _cross_orders(rows: RowsInUnits, of_units: Sequence[str], of_rows: Sequence[str]) -> Orders:
     """Pairs of a column of units and one of rows, the lower one first, that are in this order in every row."""
     names = [name for name in (*of_units, *of_rows) if not rows.unmoved.missing(name)]
     if rows.rules in (None, "none") or len(names) < 2:
@@ -225,13 +230,18 @@ def _cross_orders(rows: RowsInUnits, of_units: Sequence[str], of_rows: Sequence[
     return [(low, high) for low, high in found if (low in of_units) != (high in of_units)]
 
 
-def _within_orders(rows: RowsInUnits, first: Release, second: Release) -> NDArray[np.intp] | None:
+def _within_orders(rows: RowsInUnits, first: Release, second: Release, orders: Orders) -> NDArray[np.intp] | None:
     """Which released record each row gets so that no visit is before the birth; None if they stay.
 
     Rows that are beyond an order exchange their whole records with others, so that all that is in one record stays
     together: of those that would do, with the one whose unit is nearest in the columns that the orders speak of.
+
+    Args:
+        rows: the rows in their units.
+        first: the release of the units.
+        second: the release of what differs within units.
+        orders: the pairs of columns that are to be in order.
     """
-    orders = _cross_orders(rows, list(first.dose), list(second.dose))
     if not orders:
         return None
     of_units, of_rows = _released(rows.frame, first), _released(rows.frame, second)
@@ -314,11 +324,13 @@ def _standard(values: Array) -> Array:
     return standard
 
 
-def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: NDArray[np.intp] | None) -> Release:
+def _joined(
+    rows: RowsInUnits, first: Release, second: Release | None, order: NDArray[np.intp] | None, orders: Orders
+) -> Release:
     """The two releases in one: every row with the values of its unit.
 
     `first` is the release of the units, a row for each, `second` that of what differs within units, and `order` tells
-    which of its records each row gets, if they do not stay where they are.
+    which of its records each row gets, if they do not stay where they are; `orders` are those that are to hold.
     """
     frame, units, roles = rows.frame, rows.units, rows.roles
     taken = dict.fromkeys((*first.dose, *first.labels), (first.data, units.of_rows))
@@ -334,7 +346,7 @@ def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: ND
         whole = with_pairs_parted(whole, rows.unmoved, (stay, list(second.labels)), rows.rules, rows.streams)
         after = open_frame(whole).with_times(list(frame.times))
         apart = _about_relations(frame, after, list(first.dose), list(second.dose))
-        apart += _about_orders(rows, after, list(first.dose), list(second.dose))
+        apart += _about_orders(after, orders)
         if order is not None:
             doses |= {c: _dose(doses[c], frame.numbers(c), after.numbers(c)) for c in second.dose}
     base = second or first
@@ -388,10 +400,10 @@ def _about_relations(before: Frame, after: Frame, of_units: Sequence[str], of_ro
     ]
 
 
-def _about_orders(rows: RowsInUnits, after: Frame, of_units: Sequence[str], of_rows: Sequence[str]) -> list[str]:
+def _about_orders(after: Frame, orders: Orders) -> list[str]:
     """Columns of units that were never above one of rows, or below, and are now in some."""
     lost = []
-    for low, high in _cross_orders(rows, of_units, of_rows):
+    for low, high in orders:
         broken = int(np.count_nonzero(after.numbers(low) > after.numbers(high)))
         if broken:
             lost.append(f"{low} <= {high} (broken in {broken} rows)")
