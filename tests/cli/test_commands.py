@@ -46,6 +46,7 @@ def test_protect_writes_a_table_of_the_same_shape_and_says_what_was_kept(
     # Weights fall with the size of the firms, so that a large firm in the wrong place would show at once.
     assert max(map(float, closely.groups())) <= 0.25
     assert "holds in every row: turnover_total = turnover_domestic + turnover_export" in printed
+    assert printed.startswith("In clear: weight\n"), "the first line of all"
     assert printed.count("In clear: weight\n") == printed.count("Note: released as they are: weight\n") == 1
     linked = r"Risk: 100\.0 % .* before, \d+\.\d\d % after .*chance 0\.08 %"
     assert re.search(linked, printed)

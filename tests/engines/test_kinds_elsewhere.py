@@ -147,6 +147,7 @@ def test_identifiers_that_rows_share_are_numbered_anew(
     assert "column 'patient_id' is numbered anew, in a random order: rows that shared a number still do" in (
         release.warnings
     )
+    assert any("how many rows share a number of 'patient_id'" in said for said in release.warnings)
     new = read(target)["patient_id"]
     assert new.dtype == pl.Int64
     assert new.is_null().equals(frame["patient_id"].is_null())
@@ -207,7 +208,8 @@ def said(answer: Callable[[], mv.Release]) -> Any:
         release = answer()
     except MicroveilError as error:
         return str(error)
-    about_units = "unit: no column is the same", "rows that went to another unit"  # files have rows, not units
+    # Files have rows, not units.
+    about_units = "unit: no column is the same", "rows that went to another unit", "how many rows share a number"
     warnings = [warning for warning in release.warnings if not warning.startswith(about_units)]
     return sorted(release.dose), release.in_clear, release.kinds, warnings
 

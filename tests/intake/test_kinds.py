@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -305,3 +306,61 @@ def test_times_of_any_zone_are_times(zone: str) -> None:
     release = mv.protect(frame, seed=1)
     assert release.kinds["at"] == "datetime"
     assert release.data["at"].dtype == frame["at"].dtype
+
+
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, lambda data: pl.from_pandas(pd.DataFrame(data))], ids=["pandas", "polars"]
+)
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+02:00", "%Y-%m-%dT%H:%M:%S.125Z"])
+def test_texts_of_times_with_zones_and_fractions_are_times(make: Any, form: str) -> None:
+    rng = np.random.default_rng(4)
+    stamps = pd.Timestamp("2021-03-01") + pd.to_timedelta(rng.integers(0, 10**8, 120), unit="s")
+    data = make({"at": [stamp.strftime(form) for stamp in stamps], "x": rng.normal(size=120).round(2)})
+    release = mv.protect(data, seed=1)
+    assert release.kinds["at"] == "datetime"
+    released, ending = [str(cell) for cell in release.data["at"]], form[form.index("%S") + 2 :].replace(".125", ".%f")
+    assert pd.to_datetime(pd.Series(released), format=form[: form.index("%S") + 2] + ending).notna().all()
+    assert {len(cell) for cell in released} == {len(cell) for cell in data["at"]}
+    assert released != [str(cell) for cell in data["at"]]
+
+
+def test_times_of_several_zones_in_one_column_are_left_out() -> None:
+    rng = np.random.default_rng(4)
+    cells = [
+        f"2021-03-{1 + i % 28:02d}T{i % 24:02d}:{i % 60:02d}:11{'+01:00' if i % 2 else '+02:00'}" for i in range(99)
+    ]
+    release = mv.protect(pd.DataFrame({"at": cells, "x": rng.normal(size=99), "y": rng.normal(size=99)}), seed=1)
+    assert "at" not in release.data.columns
+
+
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, lambda data: pl.from_pandas(pd.DataFrame(data))], ids=["pandas", "polars"]
+)
+def test_spans_of_time_and_decimals_of_python_are_amounts(make: Any) -> None:
+    rng = np.random.default_rng(5)
+    price = [None if i % 9 == 0 else Decimal(int(cents)) / 100 for i, cents in enumerate(rng.integers(99, 9999, 150))]
+    stay = pd.to_timedelta(rng.integers(60, 10**6, 150), unit="s")
+    data = make({"stay": stay, "price": price, "x": rng.normal(size=150)})
+    release = mv.protect(data, seed=2)
+    assert release.kinds["stay"] == "time"
+    assert release.kinds["price"] == "amount"
+    after = release.data
+    assert [str(kind) for kind in after.dtypes] == [str(kind) for kind in data.dtypes]
+    prices = list(after["price"])
+    assert all(isinstance(cell, Decimal) and cell == round(cell, 2) for i, cell in enumerate(prices) if i % 9)
+    assert all(cell is None for cell in prices[::9])
+    assert (
+        abs(np.corrcoef([s.total_seconds() for s in after["stay"]], [s.total_seconds() for s in data["stay"]])[0, 1])
+        < 0.3
+    )
+
+
+def test_remarks_that_few_have_are_remarks() -> None:
+    rng = np.random.default_rng(6)
+    wrote = rng.random(400) < 0.1
+    remarks = [f"says that thing number {i} hurts on the left" if one else "" for i, one in enumerate(wrote)]
+    short = [f"n{i}" if one else "" for i, one in enumerate(wrote)]
+    levels = [("yes" if i % 3 else "no") if one else "" for i, one in enumerate(wrote)]
+    data = pd.DataFrame({"remark": remarks, "note": short, "asked": levels, "x": rng.normal(size=400)})
+    kinds = {name: column.kind for name, column in find_kinds(open_frame(data), {}).items()}
+    assert kinds == {"remark": "free text", "note": "identifier", "asked": "category", "x": "amount"}

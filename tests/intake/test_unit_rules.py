@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import microveil as mv
-from microveil.intake.unit_rules import BELOW, FROM, LEVEL, PLACE, SIZE, SUM, find_unit_rules
+from microveil.intake.unit_rules import BELOW, FROM, LEAST, LEVEL, MEAN, MOST, PLACE, SIZE, SUM, find_unit_rules
 from microveil.io.frames.dataframes import open_frame
 
 pytestmark = pytest.mark.usefixtures("few_exchanges")
@@ -174,3 +174,80 @@ def test_a_panel_with_waves_and_years_needs_no_option() -> None:
     assert (release.data["year"] == 2015 + release.data["wave"]).all()
     assert not release.data.duplicated(["person_id", "year"]).any()
     assert (release.data.groupby("person_id")["sex"].nunique() == 1).all()
+
+
+def visits(seed: int, *, planted: bool) -> pd.DataFrame:
+    """Visits of patients; columns of the patient say something of the visits, or nothing."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(80, 300))
+    patient = rng.permutation(np.repeat(np.arange(count), rng.integers(1, 5, count)))
+    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, patient.size), unit="D")
+    data = pd.DataFrame({"patient_id": patient, "day": day, "cost": rng.lognormal(5, 1, patient.size).round(2)})
+    of, own = data.groupby("patient_id"), lambda values: values[patient]
+    if not planted:
+        first = pd.Timestamp("2019-01-01") + pd.to_timedelta(rng.integers(0, 300, count), unit="D")
+        return data.assign(first=own(first), dearest=own(rng.lognormal(6, 1, count).round(2)))
+    return data.assign(
+        first=of["day"].transform("min"),
+        last=of["day"].transform("max"),
+        dearest=of["cost"].transform("max"),
+        usual=of["cost"].transform("mean").round(2),
+    )
+
+
+def test_first_last_largest_and_mean_of_the_rows_are_found_and_nothing_else_is() -> None:
+    for seed in range(25):
+        for planted in (True, False):
+            frame = open_frame(visits(seed, planted=planted))
+            frame = frame.with_times([name for name in ("day", "first", "last") if name in frame.names])
+            free = [name for name in frame.names if name != "patient_id"]
+            rules = find_unit_rules(frame, "patient_id", free, ["cost"], [])
+            expected = {"first": LEAST, "last": MOST, "dearest": MOST, "usual": MEAN} if planted else {}
+            assert {rule.column: rule.part for rule in rules} == expected, seed
+
+
+def test_first_last_largest_and_mean_are_right_in_every_row_of_a_release() -> None:
+    data = visits(3, planted=True)
+    after = mv.protect(data, seed=1).data
+    of = after.groupby("patient_id")
+    assert (after["first"] == of["day"].transform("min")).all()
+    assert (after["last"] == of["day"].transform("max")).all()
+    assert (after["dearest"] == of["cost"].transform("max")).all()
+    assert np.allclose(after["usual"], of["cost"].transform("mean"), atol=0.0051)
+    assert not after["first"].equals(data["first"])
+    assert list(after.dtypes) == list(data.dtypes)
+
+
+def test_a_label_that_every_unit_has_once_is_once_in_every_unit() -> None:
+    for make in (pd.DataFrame, pl.from_pandas):
+        data = members(7, planted=False)
+        first = ~data.duplicated("household_id")
+        rng = np.random.default_rng(1)
+        data["relation"] = np.where(first, "head", rng.choice(["partner", "child"], len(data)))
+        release = mv.protect(make(data), seed=2)
+        after = release.data if isinstance(release.data, pd.DataFrame) else release.data.to_pandas()
+        heads = (after["relation"] == "head").groupby(after["household_id"]).sum()
+        assert (heads == 1).all()
+        assert sorted(after["relation"]) == sorted(data["relation"])
+        assert list(after.columns) == list(data.columns)
+        assert "relation: a label that one row of each household_id has" in release.rules
+
+
+def test_describe_and_protect_take_the_same_units() -> None:
+    data = visits(5, planted=True)
+    data.insert(0, "hospital_id", data["patient_id"] % 9 + 1)
+    said = {entry["column"]: entry["follows_from"] for entry in mv.describe(data).relations.follows}
+    assert said["first"] == said["dearest"] == "patient_id"
+    assert "first follows from patient_id: the least of day in each" in mv.protect(data, seed=1).rules
+
+
+def test_arrays_with_a_unit_have_the_right_sizes() -> None:
+    rng = np.random.default_rng(2)
+    size = rng.integers(1, 5, 150)
+    home = np.repeat(np.arange(150.0), size)
+    own, rows = rng.lognormal(size=(150, 1)), rng.lognormal(size=(home.size, 2))
+    data = np.column_stack([home, np.repeat(size, size), np.repeat(own, size, axis=0), rows])
+    after = mv.protect(data, seed=1, unit=0).data
+    numbers = after[:, 0].astype(int)
+    assert (np.bincount(numbers)[numbers] == after[:, 1]).all()
+    assert not np.isclose(after[:, 2:], data[:, 2:]).all(axis=1).any()

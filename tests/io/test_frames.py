@@ -297,7 +297,8 @@ def test_objects_that_are_meant_as_numbers() -> None:
     def looks(cells: list[Any], dtype: Any = object) -> bool:
         return open_frame(pd.DataFrame({"a": pd.Series(cells, dtype=dtype)})).looks_numeric("a")
 
-    assert looks([Decimal("1.5"), Decimal("2"), None])
+    assert looks([Decimal("1.5"), "2", None])
+    assert not looks([Decimal("1.5"), Decimal("2"), None]), "decimals alone are numbers by type"
     assert looks([1, "2", 3.5, "x"])
     assert not looks([True, False, None])
     assert not looks([dt.date(2024, 1, 31)] * 3)

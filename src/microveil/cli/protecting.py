@@ -68,8 +68,6 @@ def _protect(job: Job, *, as_json: bool, quiet: bool) -> None:
         ):
             return
         described.append(describe(frame))
-        if not as_json:
-            releases.findings(described[0])
 
     with progress(quiet) as tell:
         face = Face(tell, partial(_read, quiet), began, quick_risk=not quiet, committing=point_of_no_return)
@@ -82,6 +80,9 @@ def _protect(job: Job, *, as_json: bool, quiet: bool) -> None:
         account = releases.as_dict(done.release, done.risk)
         print_json({"output": output, **account, **judged, **seen, "read_as": done.read_as})
     elif not quiet:
+        releases.in_clear(done.release)
+        if described:
+            releases.findings(described[0])
         releases.release(done.release, done.risk, done.assessment, done.written)
     end(done.assessment, "; nothing was written")
 

@@ -128,9 +128,16 @@ def find_date_rules(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
     return [rule for rule in first if rule is not None]
 
 
+def _dates(frame: Frame) -> list[str]:
+    """Columns of days on the line of time."""
+    return [name for name, found in frame.times.items() if found.kind in ("date", "datetime")]
+
+
 def find_dated_labels(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
     """For each of some columns of labels the rule by which it names a part of a date in every row, if there is one."""
-    dates = [name for name, found in frame.times.items() if found.kind != "time" and not frame.missing(name)]
+    dates = [
+        name for name, found in frame.times.items() if found.kind in ("date", "datetime") and not frame.missing(name)
+    ]
     whole = [column for column in columns if not frame.missing(column)]
     if not whole or frame.count < FEWEST:
         return []
@@ -156,7 +163,7 @@ def date_rules_of(frame: Frame, column: str) -> Iterator[DateRule]:
     whole = values[~np.isnan(values)]
     if whole.size < FEWEST or not (whole == np.round(whole)).all() or np.unique(whole).size < DIFFERENT:
         return
-    dates = [name for name, found in frame.times.items() if found.kind != "time"]
+    dates = _dates(frame)
     days_of = partial(days_in, frame)
     for date in dates:
         rules = [DateRule(column, date, part) for part in PARTS]

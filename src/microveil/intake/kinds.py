@@ -1,8 +1,8 @@
 """Kinds of columns: what a column is decides what happens to it. This is the one place that finds it out.
 
 amount, count            numbers: perturbed
-date, datetime, time     amounts on the line of time: perturbed, in the precision they have; whole numbers that are all
-                         dates (20260131, 202601) are dates, too, but years alone are counts
+date, datetime, time     amounts on the line of time, or spans of it: perturbed, in the precision they have; whole
+                         numbers that are all dates (20260131, 202601) are dates, too, but years alone are counts
 category, ordered        labels, or numbers that stand for labels: perturbed by methods that can
 identifier, free text    left out of the release
 unit                     an identifier that several rows share: numbered anew, in a secret order
@@ -128,6 +128,8 @@ def _found(frame: Frame, name: str) -> ColumnKind:
         return ColumnKind("amount", "most of its cells look like numbers", doubtful=True)
     times = frame.time_column(name)
     if times is not None:
+        if times.kind == "duration":
+            return ColumnKind("time", f"spans of time, to the {times.unit}")
         written = f", written as {times.text}" if times.text else ""
         return ColumnKind(times.kind, f"to the {times.unit}{written}")
     return _of_text(frame, name)
@@ -169,7 +171,8 @@ def _of_text(frame: Frame, name: str) -> ColumnKind:
         return ColumnKind("constant", "one value" if levels else "no values")
     if frame.has_order(name):
         return ColumnKind("ordered", "its type has an order")
-    present = frame.count - frame.missing(name)
+    blank = _blank(frame, name)
+    levels, present = levels - (blank > 0), frame.count - frame.missing(name) - blank
     if present >= FEWEST_ROWS and levels > present / 2 and _is_free(frame, name):
         return ColumnKind("free text", "long texts that hardly repeat")
     if reason := identifier_reason(frame, name):
@@ -194,6 +197,16 @@ def _is_free(frame: Frame, name: str) -> bool:
     cells = [cell for cell in frame.words(name, np.arange(min(frame.count, SAMPLE))) if cell not in MISSING]
     words = np.mean([len(cell.split()) for cell in cells] or [0])
     return bool(words >= WORDS or np.mean([len(cell) for cell in cells] or [0]) >= LENGTH)
+
+
+def _blank(frame: Frame, name: str) -> int:
+    """The number of cells that are there, and empty: remarks, which few have, are remarks all the same."""
+    rows = np.arange(min(frame.count, SAMPLE))
+    empty = next((row for row, cell in enumerate(frame.words(name, rows)) if not cell.strip()), None)
+    if empty is None:
+        return 0
+    labels = frame.labels(name)
+    return int(np.count_nonzero(labels == labels[empty]))
 
 
 def _is_called(name: str, words: re.Pattern[str]) -> bool:

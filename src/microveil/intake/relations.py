@@ -14,7 +14,7 @@ from microveil.intake.declared import entry_of, flags_among, level_words
 from microveil.intake.from_dates import YEARS, find_date_rules, find_dated_labels
 from microveil.intake.from_values import find_value_rules
 from microveil.intake.kinds import LABELS, NUMBERS, ColumnKind
-from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, find_unit_rules
+from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, find_unit_rules, smallest_first
 from microveil.io.frames.dataframes import Frame
 from microveil.rules.label_rules import LabelRules
 
@@ -65,9 +65,9 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
     labels = [name for name, found in kinds.items() if found.kind in LABELS]
     of_dates = [*find_date_rules(frame, numbers), *find_dated_labels(frame, labels)] if frame.times else []
     of_units: list[UnitRule] = []
-    unit = next((name for name, found in kinds.items() if found.kind == "unit" and not frame.missing(name)), None)
-    if unit is not None:
-        left = [name for name in numbers if name not in {rule.column for rule in of_dates}]
+    unit = next(iter(smallest_first(frame, [name for name, found in kinds.items() if found.kind == "unit"])), None)
+    if unit is not None and not frame.missing(unit):
+        left = [name for name in (*numbers, *frame.times) if name not in {rule.column for rule in of_dates}]
         of_units = find_unit_rules(frame, unit, left, numbers, labels)
     computed = {rule.column for rule in of_dates} | {rule.column for rule in of_units}
     left = [name for name in numbers if name not in computed]

@@ -12,6 +12,7 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, declared_kinds, find_kinds
 from microveil.intake.roles import Choice, named
+from microveil.intake.unit_rules import smallest_first
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame
 
@@ -98,7 +99,7 @@ class Treatment:
         if len(given) > 1:
             raise ParameterError("unit: takes one column", "name the column that holds the number of the unit")
         found = [name for name in self.renumbered if self.kinds[name].kind == "unit" and name not in given]
-        return [*given, *sorted(found, key=lambda name: -frame.levels(name))]
+        return [*given, *smallest_first(frame, found)]
 
     def without_labels(self) -> Treatment:
         """The same for a method that knows no labels: numbers that may be codes are numbers to it."""

@@ -1,4 +1,4 @@
-"""Columns that follow from the units of the rows: their size, the place of a row, counts and sums over the members.
+"""Columns that follow from the units of the rows: their size, the place of a row, counts, sums, the first of members.
 
 They are found where they hold in every unit, left out, and computed anew from what is released.
 """
@@ -28,14 +28,14 @@ SAMPLE = 1_000
 DIGITS = 6
 """Decimals of a sum: what is further behind the point is the round-off of adding up."""
 
-SIZE, PLACE, BELOW, FROM, LEVEL, SUM = (
+SIZE, PLACE, BELOW, FROM, LEVEL = (
     "the number of rows",
     "the place of the row",
     "rows below a limit of",
     "rows from a limit on of",
     "rows with a label of",
-    "the sum of",
 )
+SUM, LEAST, MOST, MEAN = ADDED_UP = ("the sum of", "the least of", "the largest of", "the mean of")
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,6 +72,14 @@ class Units:
         sums = np.bincount(self.of_rows, weights=values).astype(np.float64)
         return sums[self.of_rows]
 
+    def over_rows(self, part: str, values: Array) -> Array:
+        """The sum, least, largest or mean over the rows of each unit, in every row."""
+        if part in (LEAST, MOST):
+            ordered = values[self.by(values)]
+            return ordered[self.starts if part == LEAST else self.starts + self.sizes - 1][self.of_rows]
+        sums = self.total(values)
+        return sums if part == SUM else sums / self.sizes[self.of_rows]
+
     def by(self, values: Array) -> NDArray[np.intp]:
         """The rows, unit by unit, in the order of a column."""
         return np.lexsort((values, self.of_rows)).astype(np.intp)
@@ -90,7 +98,10 @@ class Units:
 
 @dataclass(frozen=True, repr=False)
 class UnitRule:
-    """A column that says something of the unit, or of the place of a row in it; never the limit, which is a value."""
+    """A column that says something of the unit, or of the place of a row in it; never the limit, which is a value.
+
+    What is added up is rounded to as many digits behind the point as the `limit` says.
+    """
 
     column: str
     unit: str
@@ -101,9 +112,14 @@ class UnitRule:
     """Units in which it does not hold."""
 
     @property
+    def digits(self) -> int:
+        """How many digits behind the point agree: means that end in a five are rounded up, or down."""
+        return int(self.limit) if self.part == MEAN else DIGITS
+
+    @property
     def sentence(self) -> str:
         """It as a person would say it."""
-        counted = "" if self.part in (SIZE, PLACE, SUM) else "the number of "
+        counted = "" if self.part in (SIZE, PLACE, *ADDED_UP) else "the number of "
         of = "" if self.of is None or self.part == PLACE else f" {self.of}"
         return f"{self.column} follows from {self.unit}: {counted}{self.part}{of} in each"
 
@@ -117,29 +133,31 @@ class UnitRule:
         if self.of is None:
             return units.sizes[units.of_rows].astype(float)
         values = frame.numbers(self.of)
-        if self.part == SUM:
-            return np.round(units.total(values), DIGITS)
+        if self.part in ADDED_UP:
+            return np.round(units.over_rows(self.part, values), int(self.limit) or DIGITS)
         return units.total((values < self.limit if self.part == BELOW else values >= self.limit).astype(float))
 
 
 def find_unit_rules(
     frame: Frame, unit: str, columns: Sequence[str], numbers: Sequence[str], labels: Sequence[str]
 ) -> list[UnitRule]:
-    """For each of some columns of numbers the rule by which it follows from the units, if there is one.
+    """For each of some columns the rule by which it follows from the units, if there is one.
 
     Args:
-        frame: the table.
+        frame: the table, with its dates as numbers.
         unit: the column of the units.
-        columns: those that may follow.
+        columns: those that may follow, numbers or dates; a date may be the first or the last of other dates.
         numbers: columns of numbers that may be counted or added up.
         labels: columns of labels that may be counted.
     """
     units = Units.of(frame, unit)
     if np.count_nonzero(units.sizes > 1) < FEWEST:
         return []
-    cells = {name: frame.numbers(name) for name in dict.fromkeys([*columns, *numbers])}
+    dates = [name for name in frame.times if name != unit]
+    cells = {name: frame.numbers(name) for name in dict.fromkeys([*columns, *numbers, *dates])}
     cells = {name: values for name, values in cells.items() if not np.isnan(values).any()}
-    found = {name: rule for name in columns if name in cells and (rule := _of_size(cells[name], units, name, unit))}
+    whole = [name for name in columns if name in cells and name not in dates]
+    found = {name: rule for name in whole if (rule := _of_size(cells[name], units, name, unit))}
     places = [name for name, rule in found.items() if rule.part == PLACE]
     for name in places[1:]:
         found[name] = replace(found[name], of=places[0], limit=cells[name].min() - cells[places[0]].min())
@@ -150,11 +168,38 @@ def find_unit_rules(
     others = [name for name in cells if name not in found and name not in own and not _is_own(cells[name], units)]
     for column in own:
         for of in others:
+            if _step(frame, column) != _step(frame, of):
+                continue
             rule = _of_members(cells[column], cells[of], units, UnitRule(column, unit, of=of), is_label=of in labels)
-            if rule is not None and _same(rule.computed(frame), cells[column]):
+            if rule is not None and _same(rule.computed(frame), cells[column], rule.digits):
                 found[column] = rule
                 break
     return list(found.values())
+
+
+def once_in_each(frame: Frame, units: Units, labels: Sequence[str]) -> tuple[str | None, Mask]:
+    """The column with a label that every unit has once, as the head of each household, and the rows that have it.
+
+    None if there is no such column among these.
+    """
+    if np.count_nonzero(units.sizes > 1) >= FEWEST:
+        for name in labels:
+            levels = frame.labels(name)
+            for level in np.flatnonzero(np.bincount(levels) == units.first.size).tolist():
+                rows = levels == level
+                if np.bincount(units.of_rows[rows], minlength=units.first.size).max() == 1:
+                    return name, rows
+    return None, np.zeros(frame.count, dtype=bool)
+
+
+def smallest_first(frame: Frame, units: Sequence[str]) -> list[str]:
+    """Columns of units, the smallest units first: patients, then their hospitals."""
+    return sorted(units, key=lambda name: -frame.levels(name))
+
+
+def _step(frame: Frame, name: str) -> tuple[str, str] | None:
+    """The step that a column of dates counts in; none for numbers: neither follows from the other."""
+    return (frame.times[name].kind, frame.times[name].unit) if name in frame.times else None
 
 
 def _is_own(values: Array, units: Units) -> bool:
@@ -191,8 +236,12 @@ def _of_members(wanted: Array, values: Array, units: Units, rule: UnitRule, *, i
     rows = np.flatnonzero(units.of_rows < SAMPLE)
     part = Units(units.of_rows[rows], units.first[:SAMPLE])
     here, there, sizes = wanted[rows], values[rows], part.sizes[part.of_rows]
-    if not is_label and _same(part.total(there), here):
-        return replace(rule, part=SUM)
+    several = sizes > 1  # of one row alone, all of these are the row
+    for name in () if is_label or not several.any() else ADDED_UP:
+        digits = next(d for d in range(1, DIGITS + 1) if d == DIGITS or _same(np.round(here, d), here))
+        told = replace(rule, part=name, limit=digits)
+        if _same(np.round(part.over_rows(name, there), digits), here, told.digits):
+            return told
     some = np.unique(part.of_rows[(here > 0) & (here < sizes)]).size >= SEVERAL
     if not some or (here < 0).any() or (here > sizes).any() or (here != np.round(here)).any():
         return None
@@ -218,9 +267,9 @@ def _parted(values: Array, below: Mask) -> float | None:
     return limit if values[below].max() < limit else None
 
 
-def _same(values: Array, others: Array) -> bool:
-    """Equal but for the round-off of adding up."""
-    return bool(np.allclose(values, others, rtol=1e-12, atol=10.0**-DIGITS))
+def _same(values: Array, others: Array, digits: int = DIGITS) -> bool:
+    """Equal but for the round-off of adding up, and for the last of the digits."""
+    return bool(np.allclose(values, others, rtol=1e-12, atol=1.01 * 10.0**-digits))
 
 
 def dates_in_order(frame: Frame, units: Units, place: str | None, dates: Sequence[str]) -> str | None:

@@ -105,7 +105,7 @@ def with_computed_columns(
     names, rows = open_frame(release.data).names, np.arange(release.rows)
     data = with_columns_from(original, dict.fromkeys(names, (release.data, rows)))
     for rule in found:
-        frame = open_frame(data).with_times([name for name in times if name in names])
+        frame = open_frame(data).with_times([name for name in times if name in names or name == rule.column])
         values = rule.computed(partial(days_in, frame)) if isinstance(rule, DateRule) else rule.computed(frame)
         if not isinstance(rule, UnitRule) and rule.labels:
             data = frame.rebuilt({}, {}, {rule.column: values.astype(np.intp)})

@@ -183,6 +183,11 @@ def with_columns_said(release: Release, chosen: RemoteColumns, unique: float, re
     treatment, clear = chosen.treatment, chosen.in_clear
     settings = dict(release.settings)
     said = treatment.remarks((), clear, unique)
+    said += [
+        f"how many rows share a number of '{name}' is released as it is, and tells whoever has unusually many; in "
+        "memory such units are made larger or smaller"
+        for name in treatment.renumbered
+    ]
     if treatment.dropped:
         settings["drop"] = list(treatment.dropped)
         said.append(f"dropped, on request: {', '.join(treatment.dropped)}")

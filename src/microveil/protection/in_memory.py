@@ -26,6 +26,7 @@ from microveil.intake.roles import Roles, named
 from microveil.intake.sources import FrameSource, check_count, share_unique
 from microveil.intake.treatment import Treatment, keeps_rest
 from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, Units, find_unit_rules
+from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
@@ -45,6 +46,7 @@ from microveil.protection.building import (
 from microveil.protection.columns import columns_in_clear, dates_and_numbers, numeric_columns, roles_of, treatment_of
 from microveil.protection.label_pairs import with_pairs_parted
 from microveil.protection.privately import check_only_private, protect_privately
+from microveil.protection.unit_places import place_by_label
 from microveil.protection.unit_sizes import Resized, with_common_sizes
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.protection.weights import calibrated, without_weight
@@ -112,9 +114,14 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     frame = _opened(whole, released, treatment)
     computed = _computed(frame, options, treatment, plan)
     place = next((rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part == PLACE), None)
+    own_place = None if place else place_by_label(frame, options, treatment, plan)
+    if own_place is not None:
+        place, released = own_place.column, own_place.table
+        computed.append(UnitRule(place, own_place.unit, PLACE))
     if computed:
         treatment = treatment.without_roles([rule.column for rule in computed])
-        frame = _opened(whole, without_columns(released, [n for n in treatment.computed if n != place]), treatment)
+        left = [place, *(whole.names if isinstance(whole, NumpyFrame) else ())]  # arrays keep the places of columns
+        frame = _opened(whole, without_columns(released, [n for n in treatment.computed if n not in left]), treatment)
     rules = rules_among(options.rules, frame.names) if gone or computed else options.rules
     roles = roles_of(numeric_columns(frame), options, plan, treatment)
     if options.confidential is None:
@@ -150,6 +157,8 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     if plan.protects_labels and any(rule.labels for rule in bands):
         release = one.without_odd_bands(release, _opened(whole, released, treatment), bands, unit)
     release = with_computed_columns(release, released, [r for r in computed if r not in bands], treatment.times)
+    if own_place is not None:
+        release = own_place.left_out(release)
     if calibrate is not None:
         writer = release.writer
         release = calibrated(release, whole, calibrate, writer.codes if isinstance(writer, Reporter) else {})
@@ -234,7 +243,8 @@ class _OneRelease:
 
 def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
     """A table with its dates as numbers; `whole` is the one that it came from, and may be it."""
-    frame = (whole if table is whole.source else open_frame(table)).with_times(treatment.times)
+    frame = whole if table is whole.source else open_frame(table)
+    frame = frame.with_times([name for name in treatment.times if name in frame.names])
     frame.source = table
     return frame
 
@@ -264,10 +274,12 @@ def _computed(
             found += find_dated_labels(dated, [n for n in free_labels if inferred or n in dictionary.computed])
     unit = next(iter(treatment.units_of(frame, named(known, "unit", options.unit))), None)
     if unit is not None and not frame.missing(unit):
-        left = [name for name in wanted if name not in {rule.column for rule in found}]
+        left = [name for name in (*wanted, *dates) if name not in {*by_name, *(rule.column for rule in found)}]
         labels = [name for name in treatment.labels if name in hidden]
         of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
-        found += [rule for rule in of_units if not rule.exceptions]
+        of_units = [rule for rule in of_units if not rule.exceptions]
+        first = [rule for rule in of_units if rule.column in dates]  # others may follow from the first of the dates
+        found = [*first, *found, *(rule for rule in of_units if rule not in first)]
     if plan.maps_values and not plan.exact:  # numbers that are left free or moved a little are between the bands
         done = {rule.column for rule in found}
         may = dict.fromkeys([name for name in wanted if name not in done], False)

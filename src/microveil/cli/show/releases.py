@@ -77,6 +77,13 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
     }
 
 
+def in_clear(result: Release) -> None:
+    """The first line of all: what is released as it is."""
+    if result.ledger is None:
+        columns = escape(", ".join(result.in_clear)) or "no column"
+        open_console().print(f"[bold]In clear:[/bold] {columns}")
+
+
 def release(result: Release, risk: Risk | None, judged: Assessment | None, written: list[Path]) -> None:
     """The account of a release for a person."""
     console = open_console()
@@ -84,8 +91,6 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         _private(console, result)
         print_written(written, console)
         return
-    if result.in_clear:
-        console.print(f"[bold]In clear:[/bold] {escape(', '.join(result.in_clear))}")
     console.print(
         f"Protected {len(result.dose) + len(result.labels)} columns of {result.rows} rows with "
         f"[bold]{result.method}[/bold] "

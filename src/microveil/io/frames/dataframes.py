@@ -194,7 +194,7 @@ class NarwhalsFrame(Frame):
     def is_held(self, name: str) -> bool:
         if name in self.times:
             return True
-        if name in self.own and not self.is_integer(name):
+        if name in self.own and not self.is_integer(name) and not self.is_decimal(name):
             return same_numbers(np.asarray(self.own[name]), self.numbers(name))
         if not self.is_integer(name) and not self.is_decimal(name):
             return True

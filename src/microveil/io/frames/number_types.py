@@ -9,6 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+import narwhals as nw
 import numpy as np
 
 from microveil.core.arrays import Array
@@ -129,15 +130,19 @@ def _arrow_numbers(kind: pa.DataType) -> bool:
 
 
 def plain_columns(data: Any) -> tuple[Any, dict[str, Any]]:
-    """A pandas frame without sparse columns and long doubles, which are full columns of doubles; and those it had."""
+    """A pandas frame whose columns are all of a type with a name, and those of its columns that were not.
+
+    Sparse columns and long doubles are full columns of doubles, and objects that are decimals are kept by Arrow.
+    """
     own = {
         name: data.iloc[:, place]
         for place, (name, kind) in enumerate(zip(data.columns, data.dtypes, strict=True))
-        if _is_sparse(kind) or _is_long(kind)
+        if _is_sparse(kind) or _is_long(kind) or _of_decimals(data.iloc[:, place])
     }
     if not own or not data.columns.is_unique:
         return data, {}
     full = {name: column.sparse.to_dense() if _is_sparse(column.dtype) else column for name, column in own.items()}
+    full |= {name: _as_arrow(column) for name, column in full.items() if column.dtype == object}
     with np.errstate(over="ignore"):  # what a double cannot hold is infinite, and refused by name
         full |= {name: column.astype(np.float64) for name, column in full.items() if _is_long(column.dtype)}
     return data.assign(**full), own
@@ -145,9 +150,34 @@ def plain_columns(data: Any) -> tuple[Any, dict[str, Any]]:
 
 def back_as_it_was(column: Any, was: Any) -> Any:
     """A column of pandas as sparse, or as long doubles, as it was; whole numbers may have become decimal ones."""
+    if was.dtype == object:  # digits that no cell had are no decimals any more
+        is_decimal = str(column.dtype).startswith("decimal")
+        return column.astype(object).where(column.notna(), None) if is_decimal else column
     if not _is_sparse(was.dtype):
         return column.astype(was.dtype)
     return column.astype(type(was.dtype)(column.dtype, was.dtype.fill_value))
+
+
+def _of_decimals(column: Any) -> bool:
+    """Whether objects are decimals, as far as they are there, of which a double keeps the digits."""
+    if column.dtype != object:
+        return False
+    first = next((cell for cell in column if cell is not None and cell == cell), None)
+    return isinstance(first, Decimal) and _as_arrow(column) is not None
+
+
+def _as_arrow(column: Any) -> Any:
+    """Objects that are decimals in the type that Arrow has for them; None if some are something else."""
+    import pyarrow as pa
+
+    pandas = nw.dependencies.get_pandas()
+    try:
+        cells = pa.array(column, from_pandas=True)
+    except pa.ArrowException:
+        return None
+    if pandas is None or not pa.types.is_decimal128(cells.type):
+        return None
+    return column.astype(pandas.ArrowDtype(cells.type))
 
 
 def _is_sparse(kind: Any) -> bool:

@@ -151,6 +151,14 @@ def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, NDArray[np.intp]
     return native.with_columns(*new).to_native()
 
 
+def with_column(data: Any, name: str, values: NDArray[Any]) -> Any:
+    """The table with one column more, at its end; of pandas, polars or Arrow."""
+    native = nw.from_native(data, eager_only=True)
+    if native.implementation.is_pandas_like():
+        return data.assign(**{name: values})
+    return native.with_columns(nw.new_series(name, values, backend=native.implementation)).to_native()
+
+
 def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:
     """Some rows of a table, in an order given. The index of pandas is numbered anew: it would tell the old order."""
     if isinstance(data, np.ndarray):

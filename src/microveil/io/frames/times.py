@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-TimeKind = Literal["date", "datetime", "time"]
+TimeKind = Literal["date", "datetime", "time", "duration"]
+"""A duration is a span of time, and has no place on its line."""
+
 Whole = NDArray[np.int64]
 
 MICROSECONDS: Final = {
@@ -42,10 +44,17 @@ FORMATS: Final[dict[TimeKind, tuple[str, ...]]] = {
         "%d.%m.%Y %H:%M",
         "%d/%m/%Y %H:%M",
         "%m/%d/%Y %H:%M",
+        "%Y-%m-%d %H:%M:%S%.3f",
+        "%Y-%m-%dT%H:%M:%S%.3f",
+        "%Y-%m-%d %H:%M:%S%.6f",
+        "%Y-%m-%dT%H:%M:%S%.6f",
     ),
     "time": ("%H:%M:%S", "%H:%M"),
 }
 """Texts that are dates and times. All cells of a column must come back from one of them as they were."""
+
+ZONE: Final = r"\d(Z| ?[+-]\d\d:?\d\d)$"
+"""What a time may end in. Where all cells end in the same, they are steps on one line, and it is written again."""
 
 DAY_NUMBERS: Final = "%Y%m%d"
 NUMBER_FORMATS: Final = {DAY_NUMBERS: ("day", 1800_00_00, 2200_00_00, 3), "%Y%m": ("month", 1900_00, 2101_00, 12)}
@@ -98,6 +107,8 @@ class TimeForm:
             micro = steps * MICROSECONDS[self.unit]
         if self.kind == "time":
             return pa.array(micro % MICROSECONDS["day"], pa.time64("us"), mask=missing)
+        if self.kind == "duration":
+            return pa.array(micro, pa.duration("us"), mask=missing)
         stamps = pa.array(micro, pa.timestamp("us"), mask=missing)
         return stamps.cast(pa.date32()) if self.kind == "date" else stamps
 
@@ -161,7 +172,7 @@ class TimeSpan:
         """The span of microseconds, of which there is one at least."""
         unit = next(unit for unit, size in MICROSECONDS.items() if not (present % size).any())
         dates = present.astype("datetime64[us]").astype("datetime64[D]")
-        months = kind != "time" and unit == "day" and bool((dates == dates.astype("datetime64[M]")).all())
+        months = kind in ("date", "datetime") and unit == "day" and bool((dates == dates.astype("datetime64[M]")).all())
         return cls(kind, unit, months, int(present.min()), int(present.max()))
 
     def joined(self, other: TimeSpan) -> TimeSpan:
@@ -217,6 +228,8 @@ def _span(cells: pa.ChunkedArray) -> TimeSpan | None:
 def _kind_of(kind: pa.DataType) -> TimeKind:
     import pyarrow as pa
 
+    if pa.types.is_duration(kind):
+        return "duration"
     return "time" if pa.types.is_time(kind) else "date" if pa.types.is_date(kind) else "datetime"
 
 
@@ -326,7 +339,7 @@ def spans_of_numbers(numbers: Array) -> Spans | None:
 
 
 def _may_be_times(column: nw.Series[Any]) -> bool:
-    if column.dtype in (nw.Date, nw.Time) or isinstance(column.dtype, nw.Datetime):
+    if column.dtype in (nw.Date, nw.Time) or isinstance(column.dtype, nw.Datetime | nw.Duration):
         return True
     if column.dtype == nw.Unknown:  # narwhals does not know every name of a zone, such as America/New_York
         return str(getattr(column.to_native(), "dtype", "")).startswith("datetime64")
@@ -334,7 +347,7 @@ def _may_be_times(column: nw.Series[Any]) -> bool:
         import datetime as dt
 
         first = next((cell for cell in column.head(SAMPLE).to_list() if cell is not None and cell == cell), None)
-        return isinstance(first, dt.date | dt.time)
+        return isinstance(first, dt.date | dt.time | dt.timedelta)
     return column.dtype == nw.String
 
 
@@ -351,6 +364,8 @@ def _microseconds(cells: pa.ChunkedArray) -> tuple[Whole | None, NDArray[np.bool
         whole, factor = cells.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64()), 1
     elif pa.types.is_time(kind):
         whole, factor = cells.cast(pa.time64("us"), safe=False).cast(pa.int64()), 1
+    elif pa.types.is_duration(kind):
+        whole, factor = cells.cast(pa.duration("us"), safe=False).cast(pa.int64()), 1
     else:
         return None, missing
     return np.asarray(pc.fill_null(whole, 0)).astype(np.int64) * factor, missing
@@ -384,8 +399,10 @@ def _dates_at_first(every: pl.Series) -> pl.Series | None:
 def _fitting(texts: pl.Series) -> Iterator[tuple[TimeKind, str]]:
     """The kinds and formats from which every text comes back as it was."""
     first = texts.head(SAMPLE)
+    zone = first.str.extract(ZONE).to_list()[0] if len(first) else None
     for kind, formats in FORMATS.items():
         for form in formats:
+            form = form + zone if zone and kind == "datetime" else form
             if _comes_back(first, kind, form) and _comes_back(texts, kind, form):
                 yield kind, form
 
