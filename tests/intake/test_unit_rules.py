@@ -251,3 +251,17 @@ def test_arrays_with_a_unit_have_the_right_sizes() -> None:
     numbers = after[:, 0].astype(int)
     assert (np.bincount(numbers)[numbers] == after[:, 1]).all()
     assert not np.isclose(after[:, 2:], data[:, 2:]).all(axis=1).any()
+
+
+def test_labels_of_sizes_agree_with_the_rows() -> None:
+    data = members(9, planted=False)
+    size = data.groupby("household_id")["age"].transform("size")
+    data["persons"] = np.where(size >= 3, "3+", size.astype(str))
+    release = mv.protect(data, seed=4)
+    assert "persons follows from household_id: the number of rows in each" in release.rules
+    after = release.data
+    size = after.groupby("household_id")["age"].transform("size")
+    assert (after["persons"] == np.where(size >= 3, "3+", size.astype(str))).all()
+    assert "persons" in release.in_clear
+    said = {entry["column"]: entry["part"] for entry in mv.describe(data).relations.follows}
+    assert said == {"persons": SIZE}

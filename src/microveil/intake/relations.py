@@ -67,7 +67,7 @@ def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
     of_units: list[UnitRule] = []
     unit = next(iter(smallest_first(frame, [name for name, found in kinds.items() if found.kind == "unit"])), None)
     if unit is not None and not frame.missing(unit):
-        left = [name for name in (*numbers, *frame.times) if name not in {rule.column for rule in of_dates}]
+        left = [name for name in (*numbers, *frame.times, *labels) if name not in {rule.column for rule in of_dates}]
         of_units = find_unit_rules(frame, unit, left, numbers, labels)
     computed = {rule.column for rule in of_dates} | {rule.column for rule in of_units}
     left = [name for name in numbers if name not in computed]

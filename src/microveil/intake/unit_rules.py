@@ -111,6 +111,14 @@ class UnitRule:
     exceptions: int = 0
     """Units in which it does not hold."""
 
+    levels: tuple[int, ...] = ()
+    """For each size the number of its label, of a column that has labels such as 3+."""
+
+    @property
+    def labels(self) -> bool:
+        """Has the column labels?"""
+        return bool(self.levels)
+
     @property
     def digits(self) -> int:
         """How many digits behind the point agree: means that end in a five are rounded up, or down."""
@@ -131,7 +139,8 @@ class UnitRule:
         if self.part == LEVEL and self.of is not None:
             return units.total((frame.labels(self.of) == self.limit).astype(float))
         if self.of is None:
-            return units.sizes[units.of_rows].astype(float)
+            sizes = units.sizes[units.of_rows].astype(float)
+            return np.array(self.levels, dtype=float)[sizes.astype(np.intp)] if self.levels else sizes
         values = frame.numbers(self.of)
         if self.part in ADDED_UP:
             return np.round(units.over_rows(self.part, values), int(self.limit) or DIGITS)
@@ -146,25 +155,30 @@ def find_unit_rules(
     Args:
         frame: the table, with its dates as numbers.
         unit: the column of the units.
-        columns: those that may follow, numbers or dates; a date may be the first or the last of other dates.
+        columns: those that may follow: numbers, labels of the size of units, or dates, which may be the first or the
+            last of other dates.
         numbers: columns of numbers that may be counted or added up.
         labels: columns of labels that may be counted.
     """
     units = Units.of(frame, unit)
     if np.count_nonzero(units.sizes > 1) < FEWEST:
         return []
-    dates = [name for name in frame.times if name != unit]
+    of_sizes = [_label_of_size(frame, units, name, unit) for name in columns if name in labels]
+    columns, dates = [name for name in columns if name not in labels], [name for name in frame.times if name != unit]
     cells = {name: frame.numbers(name) for name in dict.fromkeys([*columns, *numbers, *dates])}
     cells = {name: values for name, values in cells.items() if not np.isnan(values).any()}
     whole = [name for name in columns if name in cells and name not in dates]
-    found = {name: rule for name in whole if (rule := _of_size(cells[name], units, name, unit))}
+    found = {rule.column: rule for rule in of_sizes if rule is not None}
+    found |= {name: rule for name in whole if (rule := _of_size(cells[name], units, name, unit))}
     places = [name for name, rule in found.items() if rule.part == PLACE]
     for name in places[1:]:
         found[name] = replace(found[name], of=places[0], limit=cells[name].min() - cells[places[0]].min())
     own = [name for name in columns if name in cells and name not in found and _is_own(cells[name], units)]
     if not own:
         return list(found.values())
-    cells |= {name: frame.labels(name).astype(float) for name in labels if not frame.missing(name)}
+    cells |= {
+        name: frame.labels(name).astype(float) for name in labels if name not in found and not frame.missing(name)
+    }
     others = [name for name in cells if name not in found and name not in own and not _is_own(cells[name], units)]
     for column in own:
         for of in others:
@@ -226,6 +240,17 @@ def _of_size(values: Array, units: Units, column: str, unit: str) -> UnitRule | 
         if np.array_equal(units.places(order) + least, values):
             return UnitRule(column, unit, PLACE)
     return None
+
+
+def _label_of_size(frame: Frame, units: Units, column: str, unit: str) -> UnitRule | None:
+    """The rule of a column of labels that tells the size of the unit: 1, 2, 3+."""
+    codes, sizes = frame.labels(column)[units.first], units.sizes
+    levels = np.zeros(sizes.max() + 1, dtype=np.intp)
+    levels[sizes] = codes
+    several = np.unique(codes).size > 1 and not frame.missing(column)
+    if not several or not np.array_equal(frame.labels(column), levels[sizes][units.of_rows]):
+        return None
+    return UnitRule(column, unit, levels=tuple(levels.tolist()))
 
 
 def _of_members(wanted: Array, values: Array, units: Units, rule: UnitRule, *, is_label: bool) -> UnitRule | None:

@@ -107,7 +107,7 @@ def with_computed_columns(
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names or name == rule.column])
         values = rule.computed(partial(days_in, frame)) if isinstance(rule, DateRule) else rule.computed(frame)
-        if not isinstance(rule, UnitRule) and rule.labels:
+        if rule.labels:
             data = frame.rebuilt({}, {}, {rule.column: values.astype(np.intp)})
         else:
             data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})

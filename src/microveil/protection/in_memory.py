@@ -274,7 +274,8 @@ def _computed(
             found += find_dated_labels(dated, [n for n in free_labels if inferred or n in dictionary.computed])
     unit = next(iter(treatment.units_of(frame, named(known, "unit", options.unit))), None)
     if unit is not None and not frame.missing(unit):
-        left = [name for name in (*wanted, *dates) if name not in {*by_name, *(rule.column for rule in found)}]
+        may = (*wanted, *dates, *(free_labels if plan.protects_labels else ()))
+        left = [name for name in may if name not in {*by_name, *(rule.column for rule in found)}]
         labels = [name for name in treatment.labels if name in hidden]
         of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
         of_units = [rule for rule in of_units if not rule.exceptions]
@@ -282,11 +283,11 @@ def _computed(
         found = [*first, *found, *(rule for rule in of_units if rule not in first)]
     if plan.maps_values and not plan.exact:  # numbers that are left free or moved a little are between the bands
         done = {rule.column for rule in found}
-        may = dict.fromkeys([name for name in wanted if name not in done], False)
-        may |= dict.fromkeys([name for name in free_labels if name not in done], True)
+        follow = dict.fromkeys([name for name in wanted if name not in done], False)
+        follow |= dict.fromkeys([name for name in free_labels if name not in done], True)
         sources = [name for name in numeric if name in hidden and name not in done]
-        of_values = find_value_rules(frame, sources, may)
-        to_perturb = {*sources, *may} - {rule.column for rule in of_values}
+        of_values = find_value_rules(frame, sources, follow)
+        to_perturb = {*sources, *follow} - {rule.column for rule in of_values}
         found += of_values if len(to_perturb) >= method_named(plan.method).minimum_columns else []
     return found if inferred else check_declared(dictionary, found)
 
