@@ -9,6 +9,7 @@ from typing import Any
 import messy_workbook
 import numpy as np
 import openpyxl
+import pandas as pd
 import polars as pl
 import pytest
 from command import run
@@ -288,3 +289,18 @@ def test_there_is_nothing_to_find_in_a_clean_file() -> None:
     frame, form = read_table(mv.example_file())
     assert frame.height == 1_200
     assert not form.source_format.findings
+
+
+@pytest.mark.parametrize(("ending", "engine"), [(".csv", "memory"), (".csv", "stream"), (".xlsx", "memory")])
+def test_names_of_rows_as_r_and_pandas_write_them(tmp_path: Path, ending: str, engine: str) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.lognormal(size=(120, 3)).round(2), columns=["a", "b", "c"])
+    source, target = tmp_path / f"in{ending}", tmp_path / f"out{ending}"
+    frame.to_csv(source) if ending == ".csv" else frame.to_excel(source)
+    release = mv.protect_file(source, target, "pca", engine=engine, seed=1)
+    assert release.kinds["row_names"] == "identifier"
+    assert list(read_table(target)[0].columns) == ["a", "b", "c"]
+    assert "the first column has no name: it is called 'row_names'" in release.warnings
+    frame.index = [f"R{number % 4}" for number in range(120)]
+    frame.to_csv(source) if ending == ".csv" else frame.to_excel(source)
+    assert read_table(source)[0]["row_names"].to_list() == frame.index.to_list()

@@ -58,7 +58,7 @@ from microveil.storage.atomic import atomic_targets
         (f'"x"y,z\n1,{SENTINEL}\n'.encode(), FileError, ["quote in its header", "followed by text"]),
         (f'x,y\n1,2\n3,"{SENTINEL}{"5,6 " * 3_000_000}\n'.encode(), FileError, ["quote on line 3", "not closed"]),
         (f"x,,z\n1,{SENTINEL},3\n".encode(), DataError, ["no name for column 2 of 3"]),
-        (f'"","x"\n"1",{SENTINEL}\n'.encode(), DataError, ["no name for column 1 of 2"]),
+        (f'"","row_names"\n"1",{SENTINEL}\n'.encode(), DataError, ["no name for column 1 of 2"]),
         (f"x,y,x,y,z\n{SENTINEL},2,3,4,5\n".encode(), DataError, ["'x' (columns 1, 3); 'y' (columns 2, 4)"]),
         (f'"a,\nb",y,"a,\nb"\n{SENTINEL},2,3\n'.encode(), DataError, [r"'a,\nb' (columns 1, 3)"]),
     ],

@@ -42,7 +42,7 @@ from microveil.io.files.formats import (
     sign_of,
 )
 from microveil.io.files.formula_injection import text_cells
-from microveil.io.files.header import NAMELESS, Header, find_names, with_every_name
+from microveil.io.files.header import NAMELESS, ROW_NAMES, ROW_NAMES_SAID, Header, find_names, with_every_name
 from microveil.io.files.layout import TOTAL_LEFT_OUT, check_given, said_of_rows, without_total
 from microveil.io.files.numerals import (
     DECIMALS,
@@ -111,7 +111,12 @@ def parse(
     data = b"".join((memoryview(data)[header.end :], b"" if data.endswith((b"\n", b"\r")) else b"\n", last, b"\n"))
     text = _read_text(data, header, path)
     nameless = [name for name in text.columns if name.startswith(NAMELESS)]
-    if any(text[name].null_count() < text.height for name in nameless):
+    filled = [name for name in nameless if text[name].null_count() < text.height]
+    of_rows = filled == text.columns[:1] and ROW_NAMES not in names
+    if of_rows:
+        text, header = text.rename({filled[0]: ROW_NAMES}), replace(header, names=[ROW_NAMES, *header.names[1:]])
+        nameless.remove(filled[0])
+    elif filled:
         check_names(names, path)
     text = text.drop(nameless)
 
@@ -120,7 +125,7 @@ def parse(
         return part.with_columns(found.numbers for found in originals.values()), originals, sign
 
     (frame, originals, sign), of_total = without_total(text.row(-1), text, typed)
-    said = [*said_of_rows(header.row, 0, len(nameless)), *of_total]
+    said = [*said_of_rows(header.row, 0, len(nameless)), *([ROW_NAMES_SAID] if of_rows else []), *of_total]
     said += [found.finding for found in originals.values() if found.finding]
     return frame, Dialect(header.separator, header.line_ending, sign, encoding, quoting, originals, said), header
 

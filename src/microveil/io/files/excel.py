@@ -33,6 +33,7 @@ from microveil.io.files.formats import (
     sign_of,
 )
 from microveil.io.files.formula_injection import text_cells
+from microveil.io.files.header import ROW_NAMES, ROW_NAMES_SAID
 from microveil.io.files.layout import (
     LOOKED_AT,
     check_given,
@@ -284,6 +285,9 @@ def _table(rows: Iterable[Row], path: Path, read_options: ReadOptions) -> SheetT
     gone = {j for j, name in enumerate(header) if name is None and not any(is_filled(row[j]) for row in records)}
     kept = [j for j in range(width) if j not in gone]
     findings = said_of_rows(above.skipped, empty, len(gone), notes)
+    if kept and header[kept[0]] is None and ROW_NAMES not in header:
+        header = [*header[: kept[0]], ROW_NAMES, *header[kept[0] + 1 :]]
+        findings.append(ROW_NAMES_SAID)
     if gone:
         records = [tuple(row[j] for j in kept) for row in records]
     return SheetTable([header[j] for j in kept], records, [usual[j] for j in kept], findings)

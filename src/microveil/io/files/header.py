@@ -24,6 +24,11 @@ _TRIED: Final = 100  # records by which separators that split the header alike a
 NAMELESS: Final = "\x01column "
 """Begins what stands for the name of a column that has none, and must be empty."""
 
+ROW_NAMES: Final = "row_names"
+"""What a first column without a name is called: R and pandas write the names, or the numbers, of rows so."""
+
+ROW_NAMES_SAID: Final = f"the first column has no name: it is called '{ROW_NAMES}'"
+
 
 @dataclass(frozen=True)
 class Header:
