@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from microveil.app.panel import Panel
 from microveil.app.work import Work
 from microveil.options import DEFAULT_METHOD
 
@@ -181,6 +182,7 @@ class Desk:
         """`folder` is private, and goes when the app ends."""
         self.folder = folder
         self.cases: dict[str, Case] = {}
+        self.panels: dict[str, Panel] = {}
 
     def open(self, name: str, source: Path | None = None) -> Case:
         """A new case: for a file of this machine, which is read where it lies, or for one that is still to come."""
@@ -199,3 +201,9 @@ class Desk:
         case = self.cases.pop(key, None)
         if case is not None:
             case.close()
+
+    def close_panel(self, key: str) -> None:
+        """Forget a panel."""
+        panel = self.panels.pop(key, None)
+        if panel is not None:
+            panel.close()

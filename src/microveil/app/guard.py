@@ -37,6 +37,9 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+FOR_RATERS = ("/rate/", "/static/", "/language/")
+"""Addresses that raters may ask for: nothing of the files, of the session, or of what others said."""
+
 ASK_AGAIN = "This page needs the address that `microveil app` printed when it started: open that one.\n"
 
 
@@ -46,6 +49,16 @@ class Keys:
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    raters: dict[str, str] = field(default_factory=dict)
+    """Panels by what the cookie of their raters holds."""
+
+    def for_raters(self, panel: str) -> str:
+        """A new cookie for the raters of a panel, who can do nothing else with it; those before count no more."""
+        for known in [cookie for cookie, one in self.raters.items() if one == panel]:
+            del self.raters[known]
+        cookie = secrets.token_urlsafe(32)
+        self.raters[cookie] = panel
+        return cookie
 
 
 class AccessGuard:
@@ -70,6 +83,7 @@ class AccessGuard:
                     headers.setdefault(name, value)
             await send(message)
 
+        scope["guard"] = self
         refusal = self.refusal(scope)
         await (refusal or self.pages)(scope, receive, with_headers)
 
@@ -82,18 +96,28 @@ class AccessGuard:
         safe = scope["method"] in ("GET", "HEAD")
         if (origin is None and not safe) or (origin is not None and origin.removeprefix("http://") not in self.hosts):
             return PlainTextResponse("A page of another site cannot do this.\n", 403)
-        request = Request(scope)
-        if self._same(request.cookies.get(self.cookie), self.keys.cookie):
-            # Another page may lead here; but only to the start, where nothing is done.
-            foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-            if foreign and scope["path"] != "/":
-                return PlainTextResponse("A page of another site cannot do this.\n", 403)
-            return RedirectResponse("/", 303) if "token" in request.query_params else None
-        if scope["path"] == "/" and safe and self._same(request.query_params.get("token"), self.keys.token):
+        request, path = Request(scope), scope["path"]
+        if path == "/" and safe and self._same(request.query_params.get("token"), self.keys.token):
             answer = RedirectResponse("/", 303)  # so that the token is not what stands in the address bar
-            answer.set_cookie(self.cookie, self.keys.cookie, httponly=True, samesite="strict", path="/")
-            return answer
-        return PlainTextResponse(ASK_AGAIN, 403)
+            return self.with_cookie(answer, self.keys.cookie)
+        given = request.cookies.get(self.cookie)
+        owner = self._same(given, self.keys.cookie)
+        panel = next((panel for cookie, panel in list(self.keys.raters.items()) if self._same(given, cookie)), None)
+        if not owner and panel is None:
+            return PlainTextResponse(ASK_AGAIN, 403)
+        # Another page may lead here; but only to the start, where nothing is done.
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and path != "/":
+            return PlainTextResponse("A page of another site cannot do this.\n", 403)
+        if owner:
+            return RedirectResponse("/", 303) if "token" in request.query_params or path.startswith("/rate") else None
+        scope["panel"] = panel
+        allowed = path == "/rate" or path.startswith(FOR_RATERS)
+        return None if allowed else RedirectResponse("/rate", 303) if safe else PlainTextResponse(ASK_AGAIN, 403)
+
+    def with_cookie(self, answer: Response, content: str) -> Response:
+        """The answer, which gives the one cookie that lets somebody in."""
+        answer.set_cookie(self.cookie, content, httponly=True, samesite="strict", path="/")
+        return answer
 
     @staticmethod
     def _same(given: str | None, secret: str) -> bool:

@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from microveil.app import deeds
 from microveil.app.cases import PLACES, STEPS, Candidate, Case, Desk
 from microveil.app.guard import REPORT_POLICY
+from microveil.app.rating import MOST_RATERS, RatingPages
 from microveil.app.words import LANGUAGES, language_of, translator
 from microveil.app.work import WorkerPool
 from microveil.core.errors import MicroveilError
@@ -45,7 +46,7 @@ class Pages:
         """`folder` has files that can be opened without being uploaded; nothing is written there."""
         import jinja2
 
-        self.desk, self.workers, self.folder = desk, workers, folder
+        self.desk, self.workers, self.folder, self.home = desk, workers, folder, ""
         loader = jinja2.FileSystemLoader(HERE / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
         self.templates.filters |= {
@@ -54,6 +55,7 @@ class Pages:
             "code": "{:g}".format,
             "bound": _bound,
         }
+        self.rating = RatingPages(self)
         case, run = "/case/{case}", "/case/{case}/run/{run}"
         routes = [
             Route("/", self.start),
@@ -64,11 +66,13 @@ class Pages:
             Route(case, self.case_start),
             Route(f"{case}/progress", self.progress),
             Route(f"{case}/table.csv", self.table),
+            Route(f"{case}/panel", self.make_panel, methods=["POST"]),
             Route(f"{case}/{{deed:str}}", self.step),
             Route(f"{case}/{{deed:str}}", self.deed, methods=["POST"]),
             Route(f"{run}/pictures.json", self.pictures),
             Route(f"{run}/points.json", self.points),
             Route(f"{run}/{{file}}", self.file),
+            *self.rating.routes(),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ]
         self.app = Starlette(routes=routes, exception_handlers={Exception: _fault, 404: _lost})
@@ -77,8 +81,10 @@ class Pages:
 
     async def start(self, request: Request) -> Response:
         """What is open, and how to open more."""
+        if self.home:
+            return RedirectResponse(self.home, 303)
         threading.Thread(target=self._get_ready, daemon=True).start()
-        return self._page(request, "start", files=self._files(), extensions=EXTENSIONS, limit=LARGEST_UPLOAD)
+        return self.page(request, "start", files=self._files(), extensions=EXTENSIONS, limit=LARGEST_UPLOAD)
 
     def _get_ready(self) -> None:
         """While somebody looks at the first page: what the others need."""
@@ -104,7 +110,7 @@ class Pages:
         if case.work is not None and case.work.failed and case.table is not None:  # told once; the table is there still
             notice, case.work = case.work.failed, None
         content = {} if case.busy or case.table is None else shown.PAGES[step](case, request.query_params)
-        return self._page(request, step, case=case, notice=notice, steps=STEPS, **content)
+        return self.page(request, step, case=case, notice=notice, steps=STEPS, **content)
 
     async def deed(self, request: Request) -> Response:
         """Do what a form says, and show what came of it."""
@@ -129,6 +135,17 @@ class Pages:
             except MicroveilError as error:
                 case.notice, go = str(error), form.get("step", go)
         return RedirectResponse(f"/case/{case.id}/{go if go in PLACES else 'data'}", 303)
+
+    async def make_panel(self, request: Request) -> Response:
+        """A session for raters, of the candidates of a case."""
+        case, form = self._case(request), await _form(request) or {}
+        if case is None or case.busy or not any(run.result["written"] for run in case.candidates):
+            return await _lost(request, None)
+        raters = form.get("raters", "").strip()
+        if not raters.isdecimal() or not 1 <= int(raters[:9]) <= MOST_RATERS:
+            case.notice = f"Say how many raters there are: 1 to {MOST_RATERS}."
+            return RedirectResponse(f"/case/{case.id}/compare", 303)
+        return RedirectResponse(f"/panel/{self.rating.make(case, int(raters)).id}", 303)
 
     # --- Opening files
 
@@ -244,7 +261,16 @@ class Pages:
             answer.set_cookie("microveil-language", language, httponly=True, samesite="strict", path="/")
         return answer
 
-    def _page(self, request: Request, name: str, **content: Any) -> Response:
+    async def lost(self, request: Request) -> Response:
+        """There is nothing at this address."""
+        return await _lost(request, None)
+
+    async def form(self, request: Request) -> dict[str, str] | None:
+        """What was typed into a form; None if it is too large."""
+        return await _form(request)
+
+    def page(self, request: Request, name: str, **content: Any) -> Response:
+        """A page in the language of whoever asks."""
         language = language_of(request.cookies.get("microveil-language"), request.headers.get("accept-language", ""))
         known = {"_": translator(language), "language": language, "languages": LANGUAGES, "desk": self.desk}
         text = self.templates.get_template(f"{name}.html.j2").render(

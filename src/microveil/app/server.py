@@ -12,14 +12,22 @@ from microveil.core.errors import FileError, ParameterError
 BACKLOG = 64
 
 
-def serve(file: Path | None = None, port: int = 0, *, browser: bool = True, folder: Path | None = None) -> None:
+def serve(
+    file: Path | None = None,
+    port: int = 0,
+    *,
+    browser: bool = True,
+    folder: Path | None = None,
+    ratings: Path | None = None,
+) -> None:
     """Run the app until it is stopped; the first line that is printed is the address to open.
 
     Args:
-        file: a table to begin with, read where it lies.
+        file: a table to begin with, read where it lies; or the file of a session for raters.
         port: where to listen on 127.0.0.1; 0 for any that is free.
         browser: whether to open the address.
         folder: a folder whose files can be opened without being uploaded; nothing is written there.
+        ratings: where ratings go, if `file` is a session.
     """
     for place, known in ((file, file is None or file.is_file()), (folder, folder is None or folder.is_dir())):
         if not known:
@@ -42,7 +50,10 @@ def serve(file: Path | None = None, port: int = 0, *, browser: bool = True, fold
     with private_folder() as private:
         pages = Pages(Desk(private), workers, folder)
         if file is not None:
-            pages.opened(file)
+            if ratings is None:
+                pages.opened(file)
+            else:
+                pages.home = f"/panel/{pages.rating.open(file, ratings).id}"
         address = f"http://127.0.0.1:{number}/?token={keys.token}"
         config = uvicorn.Config(
             AccessGuard(pages.app, keys, number),

@@ -134,11 +134,20 @@ def table(task: Task, tell: Tell) -> dict[str, Any]:
     return {"figures": {**made.figures, **audited.figures}, "failures": [made.failure, audited.failure]}
 
 
+def for_raters(task: Task, tell: Tell) -> dict[str, Any]:
+    """A session for raters, opened or made of candidates; or the scores that follow from what they said."""
+    from microveil.app import stimuli
+
+    what = {"panel": stimuli.open_session, "session": stimuli.make_session, "scores": stimuli.score}
+    return what[task["task"]](task, tell)
+
+
 TASKS: Mapping[str, Callable[[Task, Tell], dict[str, Any]]] = {
     "describe": describe,
     "protect": protect,
     "recommend": recommend,
     "table": table,
+    **dict.fromkeys(("panel", "session", "scores"), for_raters),
 }
 
 

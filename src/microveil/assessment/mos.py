@@ -56,6 +56,7 @@ __all__ = [
     "read_stimuli",
     "score",
     "screen",
+    "shades_or_table",
     "stimulus",
     "write",
 ]
@@ -110,6 +111,11 @@ def library(
     return library_of(members, curve, limit, classes), members
 
 
+def shades_or_table(path: Path) -> Any:
+    """What is in a file that is shown to observers: a picture as an array of grey shades, or a table."""
+    return read_picture(path) if path.suffix.lower() in PICTURES else read_table(path)[0]
+
+
 def _shades_or_numbers(path: Path) -> Matrix:
     if path.suffix.lower() in PICTURES:
         return Matrix.from_array(read_picture(path))
@@ -121,10 +127,25 @@ def _shades_or_numbers(path: Path) -> Matrix:
 
 
 def read_stimuli(path: str | Path) -> list[dict[str, Any]]:
-    """Stimuli for `make_session` from a table with the columns id, source, removed, ssim and psnr."""
-    columns = _columns(Path(path), texts=("id", "source"))
-    rows = zip(*columns.values(), strict=True)
-    return [{name: cell for name, cell in zip(columns, row, strict=True) if cell is not None} for row in rows]
+    """Stimuli for `make_session` from a table with the columns id, source, removed, ssim and psnr.
+
+    If it has the columns original and processed, which name files beside it (tables or pictures), the pairs can be
+    shown, and ssim and psnr are measured where they are not given.
+    """
+    columns = _columns(Path(path), texts=("id", "source", "original", "processed"))
+    rows = [
+        {name: cell for name, cell in zip(columns, row, strict=True) if cell is not None}
+        for row in zip(*columns.values(), strict=True)
+    ]
+    return [_measured(row, Path(path).parent) for row in rows]
+
+
+def _measured(row: dict[str, Any], folder: Path) -> dict[str, Any]:
+    if not {"id", "source", "original", "processed"} <= row.keys() or {"ssim", "psnr"} <= row.keys():
+        return row
+    both = [shades_or_table(folder / row[file]) for file in ("original", "processed")]
+    found = stimulus(row["id"], *both, source=row["source"])
+    return {"removed": 0, "ssim": found.ssim, "psnr": found.psnr, **row}
 
 
 def read_ratings(path: str | Path, session: Session | str | Path) -> Ratings:

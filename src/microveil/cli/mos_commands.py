@@ -1,11 +1,13 @@
-"""`microveil mos session | score | fit | predict | library`."""
+"""`microveil mos session | panel | score | fit | predict | library`."""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,7 +48,9 @@ def session(
     stimuli: Annotated[
         Path,
         typer.Argument(
-            metavar="STIMULI", help="A table with the columns id, source, removed, ssim, psnr.", show_default=False
+            metavar="STIMULI",
+            help="A table with the columns id, source, removed, ssim, psnr; or id, source, original, processed: files.",
+            show_default=False,
         ),
     ],
     output: Annotated[
@@ -67,10 +71,42 @@ def session(
     check_place(output, [stimuli])
     check_new(output, overwrite=overwrite)
     people = int(observers) if observers.strip().isdecimal() else names_in(observers) or []
-    session = mos.make_session(mos.read_stimuli(stimuli), people, seed=seed, name=name, simulated=simulated)
+    listed = [_seen_from(output, stimuli, entry) for entry in mos.read_stimuli(stimuli)]
+    session = mos.make_session(listed, people, seed=seed, name=name, simulated=simulated)
     with atomic_targets([output], point_of_no_return()) as (temporary,):
         mos.write(session, temporary)
     answer(lambda: plain(session.to_dict()), partial(show.session, session, output), as_json=json)
+
+
+def _seen_from(session: Path, table: Path, entry: dict[str, Any]) -> dict[str, Any]:
+    """A stimulus whose files are seen from the session, and not from the table that named them."""
+    files = {name: table.parent / entry[name] for name in ("original", "processed") if entry.get(name)}
+    here = session.resolve().parent
+    return {**entry, **{name: os.path.relpath(path.resolve(), here) for name, path in files.items()}}
+
+
+@app.command()
+def panel(
+    session: SessionFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="RATINGS.csv", help="Where ratings go; those in it count.", show_default=False
+        ),
+    ],
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Where to listen; 0 for a free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+) -> None:
+    """Show the pairs of a session in a browser of this machine, to one rater after another, and keep what they say.
+
+    The first line that is printed is the address of the organiser, who hands over to the raters: keep it from them.
+    """
+    from microveil.app.server import serve
+    from microveil.cli.endings import Stopped
+
+    check_place(output, [session])
+    with suppress(Stopped):
+        serve(session, port, browser=not no_browser, ratings=output)
 
 
 @app.command()

@@ -16,6 +16,8 @@ reference twice; what these hidden references get is what the panel gives where 
     ssim = 0.71
     psnr = 18.2
     hidden = false
+    original = "firms.csv"
+    processed = "firms-2.csv"
 
     [[observers]]
     id = "observer-1"
@@ -62,6 +64,7 @@ class Stimulus(Strict):
     """A pair of pictures: a source, and the source after `removed` of its largest components were taken out.
 
     `ssim` and `psnr` are what microveil's measures of these names say of the two. A `hidden` one is the source twice.
+    `original` and `processed` are the files to be shown, seen from the file of the session; both, or neither.
     """
 
     id: Id
@@ -70,6 +73,16 @@ class Stimulus(Strict):
     ssim: float = Field(ge=-1, le=1)
     psnr: float = Field(ge=0)
     hidden: bool = False
+    original: str | None = None
+    processed: str | None = None
+
+    @model_validator(mode="after")
+    def _both_files_or_neither(self) -> Self:
+        if (self.original is None) != (self.processed is None):
+            raise ValueError("it takes two files, original and processed, to show a pair")
+        if self.hidden and self.original != self.processed:
+            raise ValueError("a hidden reference is shown beside itself: original and processed are one file")
+        return self
 
     @model_validator(mode="after")
     def _hidden_ones_differ_in_nothing(self) -> Self:
@@ -141,7 +154,7 @@ class Session(Strict):
 
     def to_dict(self) -> dict[str, Any]:
         """What the file holds."""
-        content: dict[str, Any] = plain_data(self.model_dump())
+        content: dict[str, Any] = plain_data(self.model_dump(exclude_none=True))
         return content
 
 
@@ -188,7 +201,7 @@ def make_session(
     left = balanced_sides(len(shown_ones), len(people), streams.stream("mos", "sides").generator())
     content = {
         "session": {"name": name, "version": SESSION_VERSION, "simulated": simulated},
-        "stimuli": [stimulus.model_dump() for stimulus in shown_ones],
+        "stimuli": [stimulus.model_dump(exclude_none=True) for stimulus in shown_ones],
         "observers": [
             {
                 "id": person,
@@ -237,10 +250,11 @@ class _Listed(Strict):
 def _hidden_references(stimuli: Sequence[Stimulus]) -> list[Stimulus]:
     """A pair of the same pictures for every source that has none."""
     have = {stimulus.source for stimulus in stimuli if stimulus.hidden}
-    sources = dict.fromkeys(stimulus.source for stimulus in stimuli if stimulus.source not in have)
+    files = {stimulus.source: stimulus.original for stimulus in reversed(stimuli) if stimulus.source not in have}
+    same = {"removed": 0, "ssim": 1.0, "psnr": np.inf, "hidden": True}
     return [
-        Stimulus(id=f"{source[:90]}-reference", source=source, removed=0, ssim=1.0, psnr=np.inf, hidden=True)
-        for source in sources
+        Stimulus(id=f"{source[:90]}-reference", source=source, original=file, processed=file, **same)
+        for source, file in reversed(files.items())
     ]
 
 

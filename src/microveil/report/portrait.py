@@ -160,7 +160,7 @@ def correlation_changes(before: Matrix, after: Matrix, names: Sequence[str]) -> 
     kept = min(len(names), MOST_PAIRED)
     for i in range(kept):
         for j in range(i):
-            old, new = (_correlation(table.columns[i], table.columns[j]) for table in (before, after))
+            old, new = (correlation(table.columns[i], table.columns[j]) for table in (before, after))
             if old is not None and new is not None:
                 change = round(new - old, 4) + 0.0
                 rows += [{"one": names[a], "other": names[b], "change": change} for a, b in ((i, j), (j, i))]
@@ -210,7 +210,8 @@ def group_means(before: Matrix, after: Matrix, names: Sequence[str], labels: Lab
     ]
 
 
-def _correlation(one: Array, other: Array) -> float | None:
+def correlation(one: Array, other: Array) -> float | None:
+    """Over the rows that have both; None where there are few, or one column is constant."""
     both = ~(np.isnan(one) | np.isnan(other))
     x, y = one[both], other[both]
     if x.size < ENOUGH:

@@ -163,7 +163,76 @@ async function scatter() {
   dark.addEventListener("change", render);
 }
 
+// --- Raters
+
+function rating() {
+  const form = find("#rate");
+  if (!form) return;
+  const given = (side) => form.querySelector(`input[name=${side}]:checked`);
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (/^[1-5]$/.test(event.key)) {
+      const side = given("left") ? "right" : "left";
+      const box = form.querySelector(`input[name=${side}][value="${event.key}"]`);
+      box.checked = true;
+      box.focus();
+    } else if (event.key === "Backspace") {
+      const last = given("right") || given("left");
+      if (last) last.checked = false;
+    } else if (event.key === "Enter" && event.target.tagName !== "BUTTON") {
+      form.requestSubmit();
+    } else return;
+    event.preventDefault();
+  });
+  form.dataset.ready = "yes";
+}
+
+async function views() {
+  for (const place of document.querySelectorAll("[data-view]")) {
+    const found = await (await fetch(place.dataset.view)).json();
+    const render = async () => {
+      place.textContent = "";
+      const charts = Object.assign(document.createElement("div"), { className: "charts" });
+      place.append(charts);
+      for (const spec of found.charts) {
+        const figure = document.createElement("figure");
+        figure.setAttribute("role", "img");
+        figure.setAttribute("aria-label", `${place.dataset.side}: ${spec.title.text}`);
+        charts.append(figure);
+        try { await draw(figure, spec); } catch { figure.textContent = place.dataset.absent; }
+      }
+      place.append(figuresOf(found, place.dataset.side));
+      place.dataset.drawn = "yes";
+    };
+    await render();
+    dark.addEventListener("change", render);
+  }
+}
+
+function figuresOf(found, side) {
+  const box = Object.assign(document.createElement("div"), { className: "scroll", tabIndex: 0 });
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-label", side);
+  const table = Object.assign(document.createElement("table"), { className: "data cells" });
+  const line = (part, cells, first, others) => {
+    const row = part.insertRow();
+    cells.forEach((text, at) => {
+      const cell = document.createElement(at ? others : first);
+      if (cell.tagName === "TH") cell.scope = part.tagName === "THEAD" ? "col" : "row";
+      cell.textContent = text;
+      row.append(cell);
+    });
+  };
+  line(table.createTHead(), ["", ...found.headings], "td", "th");
+  const body = table.createTBody();
+  for (const row of found.figures) line(body, row, "th", "td");
+  box.append(table);
+  return box;
+}
+
 opening();
+rating();
+views();
 waiting();
 forms();
 pictures();
