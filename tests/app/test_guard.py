@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import http.cookiejar
 import os
 import signal
 import socket
 import stat
 import subprocess
-import sys
+import tempfile
+import time
 import urllib.request
 from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
+from app_process import start
 from visitor import HOME, OURS, PORT, Visitor
 
 from microveil.app.cases import safe_name
 from microveil.app.guard import POLICY, Keys
 from microveil.app.pages import EXTENSIONS, LARGEST_UPLOAD, Pages
 from microveil.app.private import PREFIX, private_folder
+from microveil.app.server import _open as open_page
 from microveil.io.tables import FORMATS
 
 CSV = b"a,b\n1,2\n3,4\n"
@@ -158,16 +162,6 @@ def test_an_unforeseen_error_quotes_nothing(
     assert "planted-secret" not in answer.text + caplog.text
 
 
-def start(tmp_path: Path) -> tuple[subprocess.Popen[str], str]:
-    """The app in a process of its own, and its address."""
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    env = {**os.environ, "MICROVEIL_TEMPORARY": str(tmp_path), "PYTHONPATH": source}
-    command = [sys.executable, "-m", "microveil", "app", "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-    assert process.stdout is not None
-    return process, process.stdout.readline().strip()
-
-
 def test_a_killed_app_leaves_what_the_next_one_sweeps(tmp_path: Path) -> None:
     (tmp_path / f"{PREFIX}stranger").mkdir()  # without a lock of ours
     killed, address = start(tmp_path)
@@ -196,6 +190,98 @@ def test_a_killed_app_leaves_what_the_next_one_sweeps(tmp_path: Path) -> None:
     assert stopped.communicate(timeout=10) == ("", "")
     assert stopped.returncode == 0
     assert [folder.name for folder in tmp_path.iterdir()] == [f"{PREFIX}stranger"]
+
+
+OTHERS_TRY = """
+cat "$1/../for-all.txt" || exit 1   # else the test would show nothing
+for attempt in "ls $1" "cat $1/lock" "cat $2" "cat /proc/$3/environ" "ls /proc/$3/fd"; do
+    $attempt > /dev/null 2>&1 && echo "$attempt works"
+done
+tr '\\0' ' ' < "/proc/$3/cmdline"
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be another user")
+def test_another_user_of_the_machine_gets_nothing() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        os.chmod(place, 0o755)  # noqa: PTH101 - what is private must be so by itself
+        (Path(place) / "for-all.txt").write_text("nothing")
+        app, address = start(Path(place))
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        opener.open(address, timeout=10).read()
+        origin = address.partition("/?")[0]
+        sent = urllib.request.Request(
+            f"{origin}/upload?name=a.csv", data=CSV * 9, method="PUT", headers={"origin": origin}
+        )
+        assert opener.open(sent, timeout=10).status == 200
+        folder = next(Path(place).glob(f"{PREFIX}*"))
+        file = next(folder.glob("*/a.csv"))
+        command = ["/bin/sh", "-c", OTHERS_TRY, "sh", str(folder), str(file), str(app.pid)]
+        found = subprocess.run(command, user="nobody", capture_output=True, text=True, timeout=60, check=False)
+        app.terminate()
+        assert app.communicate(timeout=20) == ("", "")
+    assert found.stdout.startswith("nothing")
+    assert "works" not in found.stdout
+    assert address.partition("token=")[2] not in found.stdout, "what processes are started with, all users see"
+
+
+def test_the_browser_is_started_without_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    open_page("http://127.0.0.1:1/?token=secret", tmp_path)
+    assert opened == [(tmp_path / "open.html").as_uri()]
+    assert "secret" in (tmp_path / "open.html").read_text()
+    assert stat.S_IMODE((tmp_path / "open.html").stat().st_mode) == 0o600
+
+
+def test_who_comes_from_another_page_is_led_on_by_a_page_of_ours(pages: Pages) -> None:
+    visitor = Visitor(pages, keys := Keys(), known=False)
+    answer = visitor.http.get("/", params={"token": keys.token}, headers={"sec-fetch-site": "cross-site"})
+    assert answer.status_code == 200
+    assert 'url=/"' in answer.text
+    assert keys.token not in answer.text
+    assert visitor.http.get("/").status_code == 200
+
+
+def test_the_cookie_of_one_app_opens_no_other(visitor: Visitor, pages: Pages) -> None:
+    other = Visitor(pages, Keys(), known=False)
+    other.http.cookies.update(visitor.http.cookies)
+    assert other.http.get("/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "body", [b"a=" + b"x" * 3_000_000, b"&".join(b"a%d=1" % k for k in range(200_000)), b"\xff\x00=%"]
+)
+def test_a_huge_or_odd_form_is_refused_or_changes_nothing(visitor: Visitor, body: bytes) -> None:
+    visitor.send("a.csv", CSV)
+    visitor.do("cancel")
+    before = visitor.case.choices
+    answer = visitor.http.post(f"/case/{visitor.case.id}/columns", content=body, headers=OURS)
+    assert answer.status_code in (303, 413)
+    assert visitor.case.choices == before
+
+
+def test_an_upload_that_stops_half_way_leaves_nothing(tmp_path: Path) -> None:
+    app, address = start(tmp_path)
+    origin = address.partition("/?")[0]
+    jar = http.cookiejar.CookieJar()
+    urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(address, timeout=10).read()
+    cookie = "; ".join(f"{one.name}={one.value}" for one in jar)
+    host = origin.removeprefix("http://")
+    lines = ["PUT /upload?name=a.csv HTTP/1.1", f"host: {host}", f"origin: {origin}", f"cookie: {cookie}"]
+    with socket.create_connection(("127.0.0.1", int(host.partition(":")[2])), timeout=10) as half:
+        half.sendall("\r\n".join([*lines, "content-length: 5000", "", "planted_4711"]).encode())
+        time.sleep(0.5)
+        assert (
+            urllib.request.urlopen(urllib.request.Request(f"{origin}/", headers={"cookie": cookie}), timeout=10).status
+            == 200
+        ), "who is slow holds nobody up"
+    end = time.monotonic() + 20
+    while list(tmp_path.glob("*/*/a.csv")) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert list(tmp_path.glob("*/*/a.csv")) == []
+    app.terminate()
+    assert app.communicate(timeout=20) == ("", "")
 
 
 def _own_address() -> str:

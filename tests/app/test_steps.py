@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 from pathlib import Path
@@ -196,12 +197,32 @@ def test_a_table_with_small_cells_hidden(
     assert case.work is not None
     assert case.work.failed == ""
     page = visitor.page("table")
-    assert 'class="hole primary"' in page
+    assert 'class="hole primary protected"' in page
     assert "between" in page
     assert case.grid is not None
     made = case.grid["file"].read_bytes()
     assert visitor.http.get(f"/case/{case.id}/table.csv").content == made
     (tmp_path / "table.csv").write_bytes(content)
     monkeypatch.chdir(tmp_path)
-    assert typed(capsys, *shlex.split(told.table_to_the_shell(case))[1:], "--quiet")[0] == 0
+    commands = told.table_to_the_shell(case)
+    for command in commands:
+        assert typed(capsys, *shlex.split(command)[1:], "--quiet")[0] == 0
     assert (tmp_path / "table-table.csv").read_bytes() == made
+    assert "Keep this file inside" in visitor.http.get(f"/case/{case.id}/table.html").text
+    assert visitor.do("table", down="side", across="size", least="4", holes="fill", whole="1") == "table"
+    visitor.wait()
+    filled = visitor.page("table")
+    assert re.search(r'class="hole primary[^>]*>● [\d.-]+<', filled), "decimals stand in the place of hidden cells"
+    visitor.do("undo")
+    assert case.grid["file"].read_bytes() == made
+    assert grid_of(visitor.page("table")) == grid_of(page)
+    visitor.do("redo")
+    assert case.grid["asked"]["fill"]
+    visitor.do("undo")
+    visitor.do("undo")
+    assert case.grid is None
+
+
+def grid_of(page: str) -> str:
+    """The table that a page shows."""
+    return page.partition('<table class="data cells">')[2].partition("</table>")[0]

@@ -54,6 +54,8 @@ class Decisions:
 
     runs: tuple[str, ...] = ()
     chosen: str = ""
+    table: str = ""
+    """The table that was made of it."""
 
     def options(self, described: Mapping[str, Any]) -> dict[str, Any]:
         """The options of `protect_file` that say the same, but for files; `described` is what was found in the file."""
@@ -96,8 +98,8 @@ class Case:
     """What was found in the file, by how it was read."""
 
     advice: dict[str, Any] | None = None
-    grid: dict[str, Any] | None = None
-    """The table that was made of it last."""
+    grids: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The tables that were made of it."""
 
     runs: dict[str, Candidate] = field(default_factory=dict)
     work: Work | None = None
@@ -113,6 +115,11 @@ class Case:
     def table(self) -> dict[str, Any] | None:
         """What was found in the file as it is read now."""
         return self.described.get(reading_key(self.choices.reading))
+
+    @property
+    def grid(self) -> dict[str, Any] | None:
+        """The table that was made of it, as far as it is not undone."""
+        return self.grids.get(self.choices.table)
 
     @property
     def candidates(self) -> list[Candidate]:

@@ -208,17 +208,21 @@ def make_table(case: Case, form: Form, workers: WorkerPool) -> str:
     names, least = _table(case)["names"], form.get("least", "").strip()
     dimensions = list(dict.fromkeys(form[one] for one in ("down", "across") if form.get(one) in names))
     value = form.get("value") if form.get("value") in names else None
-    if not dimensions or not least.isdecimal():
+    if not dimensions or not least.isdecimal() or len(least) > 9:
         raise ParameterError("table: it needs a column, and a whole number of records", "choose them")
     few = {"min_count": float(least)} if value is None else {"contributors": "rows", "min_contributors": int(least)}
+    if value is not None and form.get("dominance", "").strip():
+        few["dominance"] = [form["dominance"].strip()]
     options = {"dimensions": dimensions, "value": value, **few}
-    task = {"task": "table", "source": case.name, "options": options, "fill": form.get("holes") == "fill"}
+    fill, whole = form.get("holes") == "fill", bool(form.get("whole"))
+    task = {"task": "table", "source": case.name, "options": options, "fill": fill, "whole": whole}
     task |= {"seed": case.choices.seed, "output": f"{Path(case.name).stem}-table.csv", "report": "table-report.html"}
-    _, folder = case.new_run_folder()
+    key, folder = case.new_run_folder()
 
     def done(found: dict[str, Any]) -> None:
-        twin = json.loads((folder / "table-report.json").read_text(encoding="utf-8"))
-        case.grid = {**found, "grid": twin["grid"], "asked": task, "file": folder / str(task["output"])}
+        file = folder / str(task["output"])
+        case.grids[key] = {**found, "asked": task, "file": file, "report": folder / str(task["report"])}
+        case.decide("the table", table=key)
 
     case.work = workers.begin("Making the table", task, folder, done)
     return "table"

@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -40,6 +40,7 @@ HEADERS = {
 FOR_RATERS = ("/rate/", "/static/", "/language/")
 """Addresses that raters may ask for: nothing of the files, of the session, or of what others said."""
 
+GO_ON = '<!doctype html><html lang="en"><title>microveil</title><meta http-equiv="refresh" content="0;url=/">\n'
 ASK_AGAIN = "This page needs the address that `microveil app` printed when it started: open that one.\n"
 
 
@@ -98,7 +99,10 @@ class AccessGuard:
             return PlainTextResponse("A page of another site cannot do this.\n", 403)
         request, path = Request(scope), scope["path"]
         if path == "/" and safe and self._same(request.query_params.get("token"), self.keys.token):
-            answer = RedirectResponse("/", 303)  # so that the token is not what stands in the address bar
+            # So that the token is not what stands in the address bar. A browser that was sent here by another page, or
+            # by the file that `serve` opens, gives a strict cookie back only to a page that leads on itself.
+            led = headers.get("sec-fetch-site") == "cross-site"
+            answer = HTMLResponse(GO_ON) if led else RedirectResponse("/", 303)
             return self.with_cookie(answer, self.keys.cookie)
         given = request.cookies.get(self.cookie)
         owner = self._same(given, self.keys.cookie)

@@ -21,7 +21,7 @@ from microveil.app.cases import PLACES, STEPS, Candidate, Case, Desk
 from microveil.app.guard import REPORT_POLICY
 from microveil.app.rating import MOST_RATERS, RatingPages
 from microveil.app.words import LANGUAGES, language_of, translator
-from microveil.app.work import WorkerPool
+from microveil.app.work import Work, WorkerPool
 from microveil.core.errors import MicroveilError
 
 HERE = Path(__file__).parent
@@ -36,6 +36,15 @@ EXTENSIONS = (
 """As in `io.tables.FORMATS`, which takes long to load."""
 
 MOST_LISTED = 500
+WRONG_KIND = "Files of this kind cannot be read. Use one of %(kinds)s."
+TOO_LARGE = (
+    "The file is larger than %(size)s GB. Open it where it lies: microveil app FILE, or microveil app "
+    "--read-only-folder FOLDER."
+)
+NO_ROOM = "The file cannot be kept: the disk may be full."
+EMPTY = "The file is empty: check that it is the right one."
+BUSY = "Something is still being worked on: wait for it, or cancel it."
+OLDER = "This was changed in another tab since you looked at it. Look again, then decide."
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -65,7 +74,7 @@ class Pages:
             Route("/open", self.open, methods=["POST"]),
             Route(case, self.case_start),
             Route(f"{case}/progress", self.progress),
-            Route(f"{case}/table.csv", self.table),
+            Route(f"{case}/table.{{file}}", self.table),
             Route(f"{case}/panel", self.make_panel, methods=["POST"]),
             Route(f"{case}/{{deed:str}}", self.step),
             Route(f"{case}/{{deed:str}}", self.deed, methods=["POST"]),
@@ -125,9 +134,9 @@ class Pages:
             self.desk.close(case.id)
             return RedirectResponse("/", 303)
         if case.busy and deed != "cancel":
-            case.notice = "Something is still being worked on: wait for it, or cancel it."
+            case.notice = BUSY
         elif deed != "cancel" and form.get("seen") != case.seen:
-            case.notice = "This was changed in another tab since you looked at it. Look again, then decide."
+            case.notice = OLDER
             go = form.get("step", go)
         else:
             try:
@@ -171,13 +180,10 @@ class Pages:
 
     async def upload(self, request: Request) -> Response:
         """A file, as it comes, into a private file; what is too large is refused as soon as that is known."""
-        name = request.query_params.get("name", "")
+        name, _ = request.query_params.get("name", ""), self._words(request)[1]
         if not name.lower().endswith(EXTENSIONS):
-            return _refused(f"Files of this kind cannot be read. Use one of {', '.join(EXTENSIONS)}.")
-        too_large = (
-            f"The file is larger than {LARGEST_UPLOAD / 1e9:g} GB. Open it where it lies: microveil app FILE, or "
-            "microveil app --read-only-folder FOLDER."
-        )
+            return _refused(_(WRONG_KIND, kinds=", ".join(EXTENSIONS)))
+        too_large = _(TOO_LARGE, size=f"{LARGEST_UPLOAD / 1e9:g}")
         announced = request.headers.get("content-length", "0")
         if not announced.isdecimal() or int(announced) > LARGEST_UPLOAD:
             return _refused(too_large, 413)
@@ -193,11 +199,11 @@ class Pages:
         except BaseException as error:  # a page that was closed half-way, a full disk
             self.desk.close(case.id)
             if isinstance(error, OSError):
-                return _refused("The file cannot be kept: the disk may be full.", 507)
+                return _refused(_(NO_ROOM), 507)
             raise
         if size == 0 or size > LARGEST_UPLOAD:
             self.desk.close(case.id)
-            return _refused("The file is empty: check that it is the right one." if size == 0 else too_large, 413)
+            return _refused(_(EMPTY) if size == 0 else too_large, 413)
         deeds.describe(case, self.workers)
         return JSONResponse({"go": f"/case/{case.id}/data"})
 
@@ -206,7 +212,14 @@ class Pages:
     async def progress(self, request: Request) -> Response:
         """How far the work on a case is."""
         case = self._case(request)
-        return JSONResponse({"over": True} if case is None or case.work is None else case.work.to_dict())
+        return self.told_of(request, None if case is None else case.work)
+
+    def told_of(self, request: Request, work: Work | None) -> Response:
+        """How far some work is, in the language of whoever asks."""
+        if work is None:
+            return JSONResponse({"over": True})
+        told = work.to_dict()
+        return JSONResponse({**told, "step": self._words(request)[1](told["step"])})
 
     async def pictures(self, request: Request) -> Response:
         """The pictures of a run."""
@@ -244,11 +257,13 @@ class Pages:
         )
 
     async def table(self, request: Request) -> Response:
-        """The table that was made last."""
-        case = self._case(request)
-        if case is None or case.grid is None or not case.grid["file"].is_file():
+        """The table, to be kept; or its report, to be looked at."""
+        case, wanted = self._case(request), request.path_params["file"]
+        file = None if case is None or case.grid is None else case.grid.get("file" if wanted == "csv" else "report")
+        if file is None or not file.is_file():
             return await _lost(request, None)
-        file = case.grid["file"]
+        if wanted == "html":
+            return HTMLResponse(file.read_text(encoding="utf-8"), headers={"content-security-policy": REPORT_POLICY})
         return FileResponse(file, headers={"content-disposition": _kept_as(file.name)})
 
     async def language(self, request: Request) -> Response:
@@ -271,12 +286,16 @@ class Pages:
 
     def page(self, request: Request, name: str, **content: Any) -> Response:
         """A page in the language of whoever asks."""
-        language = language_of(request.cookies.get("microveil-language"), request.headers.get("accept-language", ""))
-        known = {"_": translator(language), "language": language, "languages": LANGUAGES, "desk": self.desk}
+        language, words = self._words(request)
+        known = {"_": words, "language": language, "languages": LANGUAGES, "desk": self.desk}
         text = self.templates.get_template(f"{name}.html.j2").render(
             **known, page=name, path=request.url.path, **content
         )
         return HTMLResponse(text)
+
+    def _words(self, request: Request) -> tuple[str, Callable[..., str]]:
+        language = language_of(request.cookies.get("microveil-language"), request.headers.get("accept-language", ""))
+        return language, translator(language)
 
     def _case(self, request: Request) -> Case | None:
         return self.desk.cases.get(request.path_params["case"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from microveil.app.panel import MARKS, SIDES, Panel
@@ -113,7 +113,7 @@ class RatingPages:
     async def progress(self, request: Request) -> Response:
         """How far the work on a panel is."""
         panel = self._panel(request)
-        return JSONResponse({"over": True} if panel is None or panel.work is None else panel.work.to_dict())
+        return self.pages.told_of(request, None if panel is None else panel.work)
 
     async def file(self, request: Request) -> Response:
         """The session or the ratings, to be kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import warnings
@@ -70,7 +71,7 @@ def serve(
         try:
             print(address, flush=True)
             if browser:
-                _open(address)
+                _open(address, private)
             uvicorn.Server(config).run(sockets=[listening])
         except KeyboardInterrupt:
             pass
@@ -92,7 +93,11 @@ def _socket(port: int) -> socket.socket:
     return listening
 
 
-def _open(address: str) -> None:
+def _open(address: str, private: Path) -> None:
+    """Open the address by a file that only its owner reads: what a browser is started with, every user can see."""
     import webbrowser
 
-    webbrowser.open(address)
+    page = private / "open.html"
+    with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f'<!doctype html><title>microveil</title><meta http-equiv="refresh" content="0;url={address}">\n')
+    webbrowser.open(page.as_uri())

@@ -104,8 +104,10 @@ def table(case: Case, query: Query) -> dict[str, Any]:
     found, described = case.grid, case.table or {}
     labels = [c["name"] for c in described["columns"] if c["kind"] in LABELS]
     numbers = [c["name"] for c in described["columns"] if c["kind"] in NUMBERS]
-    said = {} if found is None else {"command": told.table_to_the_shell(case), "made": found["file"].is_file()}
-    return {"labels": labels, "numbers": numbers, "found": found, **said}
+    if found is None:
+        return {"labels": labels, "numbers": numbers, "found": None}
+    commands, made = told.table_to_the_shell(case), found["file"].is_file()
+    return {"labels": labels, "numbers": numbers, "found": found, "commands": commands, "made": made}
 
 
 PAGES: dict[str, Callable[[Case, Query], dict[str, Any]]] = {

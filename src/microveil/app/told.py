@@ -147,17 +147,21 @@ def said_to_the_shell(case: Case, run: Candidate) -> str:
     return shlex.join([*words, *reading, *policy, "--seed", str(choices.seed)])
 
 
-def table_to_the_shell(case: Case) -> str:
-    """The command that makes the same table."""
+def table_to_the_shell(case: Case) -> list[str]:
+    """The commands that make the same table, and attack it in the same way."""
     asked = (case.grid or {})["asked"]
-    words = ["microveil", "table", "fill" if asked["fill"] else "suppress", case.name, "-o", asked["output"]]
+    shared: list[str] = []
     for name, value in asked["options"].items():
         if value is not None:
-            text = (
-                ",".join(value) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
-            )
-            words += [f"--{name.replace('_', '-')}", text]
-    return shlex.join([*words, *(["--seed", str(asked["seed"])] if asked["fill"] else [])])
+            words = ",".join(value) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else value
+            shared += [f"--{name.replace('_', '-')}", str(words)]
+    seed = ["--seed", str(asked["seed"])] if asked["fill"] else []
+    made = ["microveil", "table", "fill" if asked["fill"] else "suppress", case.name, "-o", asked["output"]]
+    audit = ["microveil", "table", "audit", case.name, "--report", asked["report"]]
+    return [
+        shlex.join([*made, *shared, *seed]),
+        shlex.join([*audit, *shared, *(["--whole"] if asked["whole"] else [])]),
+    ]
 
 
 def _said(case: Case, run: Candidate) -> dict[str, Any]:

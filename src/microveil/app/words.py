@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español"}
+PLACE = re.compile(r"%\((\w+)\)s")
 FOLDER = Path(__file__).parent / "locale"
 
 
@@ -37,10 +39,34 @@ def translator(language: str) -> Callable[..., str]:
     known = catalogue(language)
 
     def translate(text: str, **values: object) -> str:
-        told = known.get(text, text)
+        told = known.get(text)
+        if told is None and not values:
+            return _finished(language, text)
+        told = text if told is None else told
         return told % values if values else told
 
     return translate
+
+
+def _finished(language: str, text: str) -> str:
+    """A sentence that came with its names filled in, from the worker or from a list of decisions."""
+    for pattern, told in _patterns(language):
+        found = pattern.fullmatch(text)
+        if found:
+            return told % found.groupdict()
+    return text
+
+
+@cache
+def _patterns(language: str) -> list[tuple[re.Pattern[str], str]]:
+    """Texts with places for names as patterns, those with most words first."""
+    made = []
+    for text, told in sorted(catalogue(language).items(), key=lambda entry: -len(entry[0])):
+        if PLACE.search(text) and PLACE.sub("", text).strip():
+            parts = PLACE.split(text)  # words and names by turns
+            words = [re.escape(part) if place % 2 == 0 else f"(?P<{part}>.+)" for place, part in enumerate(parts)]
+            made.append((re.compile("".join(words)), told))
+    return made
 
 
 def language_of(chosen: str | None, accepted: str) -> str:

@@ -122,16 +122,30 @@ def table(task: Task, tell: Tell) -> dict[str, Any]:
     """A table of counts or amounts with cells hidden, or with decimals in their place; and what an intruder derives."""
     from microveil.tables import workflow
 
-    shared = {**task["options"], "source": Path(task["source"])}
-    seed = {"seed": task["seed"]} if task["fill"] else {}
-    output = {**shared, **seed, "output": Path(task["output"]), "overwrite": True}
+    shared = {**task["options"], "source": Path(task["source"]), "overwrite": True}
+    output = {**shared, "output": Path(task["output"])}
+    filled: list[Any] = []
     if task["fill"]:
-        made = workflow.fill_file(workflow.FillOptions.checked(output), tell)
+        place = Path("filled.html")
+        made = workflow.fill_file(workflow.FillOptions.checked({**output, "seed": task["seed"], "report": place}), tell)
+        filled = _grid(place)["rows"] if made.written else []
     else:
         made = workflow.suppress_file(workflow.SuppressOptions.checked(output), tell)
-    report = {"report": Path(task["report"]), "overwrite": True}
+    report = {"report": Path(task["report"]), "whole": task["whole"]}
     audited = workflow.audit_file(workflow.AuditOptions.checked({**shared, **report}), tell)
-    return {"figures": {**made.figures, **audited.figures}, "failures": [made.failure, audited.failure]}
+    grid = _grid(Path(task["report"]))
+    for row, beside in zip(grid["rows"], filled, strict=False):
+        for cell, other in zip(row["cells"], beside["cells"], strict=True):
+            if cell is not None:
+                cell["filled"] = other["filled"]
+    figures = {**made.figures, **audited.figures}
+    return {"figures": figures, "failures": [made.failure, audited.failure], "grid": grid}
+
+
+def _grid(report: Path) -> dict[str, Any]:
+    """The table as the twin of a report has it."""
+    found: dict[str, Any] = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))["grid"]
+    return found
 
 
 def for_raters(task: Task, tell: Tell) -> dict[str, Any]:

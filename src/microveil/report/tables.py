@@ -17,6 +17,12 @@ MOST_INTERVALS = 60
 
 NO_AUDIT = "the table was not audited: `microveil table audit` draws it"
 
+FURTHER = (
+    "were not followed to their ends: two possible tables, in which such a cell is as low and as high as is shown, are "
+    "enough to call it protected, and an intruder may find it possible that it lies further out."
+)
+"""What is to be known of intervals whose ends nobody searched for."""
+
 SIGNS = {"published": "", "secondary": "○", "primary": "●"}
 """A sign beside the colour, for those who cannot tell colours."""
 
@@ -26,7 +32,8 @@ class ReportedTable:
     """What the report of a suppressed table is made of, as plain data.
 
     Each cell has its `codes`, `value`, `state` (published, primary or secondary), and where they were asked for the
-    decimals in its place (`filled`), its interval (`low`, `high`) and the `verdict` on it.
+    decimals in its place (`filled`), its interval (`low`, `high`) and the `verdict` on it. Where `ends_known` is false,
+    two possible tables have the cell as low and as high as that, and it may go further.
     """
 
     dimensions: Sequence[str]
@@ -47,6 +54,8 @@ def table_report(table: ReportedTable) -> dict[str, Any]:
             "value": table.value,
             "decided": list(table.decided),
             "counts": {"cells": len(states), **{name: states.count(name) for name in SIGNS}},
+            "ends_not_searched": sum(not cell.get("ends_known", True) for cell in table.cells),
+            "further": FURTHER,
             "verdicts": {name: verdicts.count(name) for name in dict.fromkeys(sorted(verdicts))},
             "warnings": list(table.warnings),
             "cells": [dict(cell) for cell in table.cells],
@@ -77,6 +86,7 @@ def _grid(table: ReportedTable) -> dict[str, Any]:
 
 def _shown(cell: Mapping[str, Any]) -> dict[str, Any]:
     figures = {name: cell.get(name) for name in ("state", "value", "filled", "low", "high")}
+    figures["ends_known"] = cell.get("ends_known", True)
     return {"sign": SIGNS[cell["state"]], **figures, "verdict": cell.get("verdict", "")}
 
 
@@ -85,11 +95,13 @@ def _intervals(table: ReportedTable) -> dict[str, Any]:
     audited = [cell for cell in table.cells if "verdict" in cell]
     ends = [cell for cell in audited if max(abs(cell["low"]), abs(cell["high"])) < float("inf")]
     ends.sort(key=lambda cell: (cell["high"] - cell["low"]) / max(1.0, abs(cell["value"])))
+    more = sum(not cell.get("ends_known", True) for cell in audited)
+    further = f" {more} cells {FURTHER}" if more else ""
     few = f" Shown are the {MOST_INTERVALS} narrowest of {len(audited)}." if len(ends) > MOST_INTERVALS else ""
     return picture(
         "What an intruder can derive",
         "The interval that the published cells leave of each suppressed cell, from the narrowest on. The dot is the "
-        f"true value, the cross the decimals in its place, if there are any.{few}",
+        f"true value, the cross the decimals in its place, if there are any.{further}{few}",
         (lambda: [_interval(cell) for cell in ends[:MOST_INTERVALS]]) if audited else None,
         NO_AUDIT,
     )

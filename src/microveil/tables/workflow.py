@@ -256,6 +256,7 @@ def audit_file(options: AuditOptions, tell: Tell, shield: Shield | None = None) 
         **_counts(s),
         "exactly_determined": exact,
         "nearly_determined": near,
+        "ends_not_searched": int((~found.ends_known).sum()),
         "named": {verdict: found.named(verdict) for verdict in (EXACT, NEAR)},
         "warnings": s.warnings,
     }
@@ -289,8 +290,9 @@ def report(
         for row in np.flatnonzero(s.suppressed):
             cells[row]["filled"] = float(filled.values[row])
     if found is not None:
-        for row, low, high, verdict in zip(found.rows, found.low, found.high, found.verdicts, strict=True):
-            cells[row] |= {"low": float(low), "high": float(high), "verdict": str(verdict)}
+        ends = zip(found.rows, found.low, found.high, found.verdicts, found.ends_known, strict=True)
+        for row, low, high, verdict, known in ends:
+            cells[row] |= {"low": float(low), "high": float(high), "verdict": str(verdict), "ends_known": bool(known)}
     warnings = [*s.warnings, *([] if filled is None else filled.warnings)]
     return ReportedTable(table.dimensions, table.variable, cells, options.reasons(), warnings)
 

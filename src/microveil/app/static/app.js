@@ -59,8 +59,12 @@ const pause = (time) => new Promise((done) => setTimeout(done, time));
 // --- Forms
 
 function forms() {
+  // With the mouse a method is chosen at once; with the arrow keys one must be able to go through them.
+  let pointed = false;
+  document.addEventListener("pointerdown", () => { pointed = true; });
+  document.addEventListener("keydown", () => { pointed = false; });
   for (const radio of document.querySelectorAll("#protect input[name=method]"))
-    radio.addEventListener("change", () => find("#choose").click());
+    radio.addEventListener("change", () => pointed && find("#choose").click());
   const slider = find("input[data-ladder]");
   if (slider) slider.addEventListener("input", () => { find(`#${slider.dataset.for}`).value = slider.dataset.ladder.split("|")[slider.value]; });
   const choice = find("[name='param:perturb']");

@@ -331,6 +331,11 @@ def suppressed_table(figures: Mapping[str, Any], written: Sequence[Path]) -> Non
     if "exactly_determined" in figures:
         exact, near = figures["exactly_determined"], figures["nearly_determined"]
         console.print(f"exactly determined: {exact:,}; nearly determined: {near:,}")
+        if figures["ends_not_searched"]:
+            more = "may lie further out than the ends that are given (--exact-intervals searches for the ends)"
+            console.print(
+                f"of {figures['ends_not_searched']:,} protected cells two possible tables are known: they {more}"
+            )
         for verdict, names in figures["named"].items():
             for name in names[:MOST_RULES]:
                 console.print(escape(f"  {verdict}: {name}"))
