@@ -52,6 +52,7 @@ bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, int
 	$(BIN)/python bench/study_time.py
 	$(BIN)/python bench/wide.py
 	$(BIN)/python bench/command_line.py
+	$(BIN)/python bench/app.py
 	$(BIN)/python bench/kinds.py
 
 bench-scale: $(VENV)/.installed-dev ## measure the streaming engine on files of millions of rows, into bench/scale.json

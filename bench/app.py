@@ -1,0 +1,139 @@
+"""How soon the app answers, in a real browser: the first page, the first feedback of each step; the server's memory.
+
+Writes bench/app.json, and prints it. The file has 20,000 rows and 20 columns. A feedback is what is seen first after a
+click or a key: the next page, or that work has begun. Figures are medians over some rounds, by the clock of the machine,
+whose load is kept beside them: at a load above the number of its cores they say little.
+
+    python bench/app.py
+
+Exit code 1 if a limit is exceeded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import sync_playwright
+
+RESULTS = Path(__file__).with_name("app.json")
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+ROWS, COLUMNS, ROUNDS = 20_000, 20, 5
+FIRST_PAGE, FEEDBACK = 1.0, 0.2
+"""Seconds."""
+
+BUSY = "() => document.querySelector('#work') !== null"
+
+
+def table(folder: Path) -> Path:
+    """Amounts, counts and labels."""
+    rng = np.random.default_rng(1)
+    amounts = np.round(np.exp(rng.normal(size=(ROWS, COLUMNS - 2)) @ rng.normal(size=(COLUMNS - 2,) * 2) / 4 + 5), 2)
+    labels = rng.choice(["north", "south", "east", "west"], (ROWS, 2))
+    names = ",".join([*(f"v{k}" for k in range(COLUMNS - 2)), "region", "second"])
+    lines = (",".join([*map(str, row), *words]) for row, words in zip(amounts.tolist(), labels.tolist(), strict=True))
+    (folder / "table.csv").write_text("\n".join([names, *lines, ""]), encoding="utf-8")
+    return folder / "table.csv"
+
+
+def seconds(deed: Callable[[], Any], seen: Callable[[], Any]) -> float:
+    """From a deed until something is seen of it."""
+    began = time.perf_counter()
+    deed()
+    seen()
+    return time.perf_counter() - began
+
+
+def peak(process: int) -> float:
+    """Megabytes that a process had at most."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def rounds(page: Any, file: Path) -> dict[str, float]:
+    """One walk through the steps: seconds until the first feedback of each."""
+    home, found = page.url, {}
+    by_click = {"no_wait_after": True}
+    found["upload"] = seconds(
+        lambda: page.set_input_files("#upload", file), lambda: page.wait_for_selector("progress:visible, #work")
+    )
+    page.wait_for_selector("table.data", timeout=300_000)
+    place = page.url.rpartition("/")[0]
+    found["columns"] = seconds(
+        lambda: page.click("a.button.main", **by_click), lambda: page.wait_for_selector("table.columns")
+    )
+    found["protect"] = seconds(
+        lambda: page.click(".heading button.main", **by_click), lambda: page.wait_for_selector("#protect")
+    )
+    found["method"] = seconds(
+        lambda: page.check("input[name=method][value=noise]", **by_click),
+        lambda: page.wait_for_selector("text=More settings of noise"),
+    )
+    found["run"] = seconds(lambda: page.click("button[value=run]", **by_click), lambda: page.wait_for_selector("#work"))
+    found["cancel"] = seconds(
+        lambda: page.click("#work button", **by_click), lambda: page.wait_for_selector("[role=alert]")
+    )
+    found["undo"] = seconds(
+        lambda: page.click("form[action$='/undo'] button", **by_click), lambda: page.wait_for_selector("#protect")
+    )
+    page.request.post(f"{place}/close", headers={"origin": home.rstrip("/")})
+    page.goto(home)
+    return found
+
+
+def main() -> int:
+    """Measure, keep, print."""
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
+        folder = Path(name)
+        file = table(folder)
+        size = file.stat().st_size / 2**20
+        program = next(found for one in ("chromium", "google-chrome") if (found := shutil.which(one)))
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        env = {**os.environ, "PYTHONPATH": str(SOURCE), "MICROVEIL_TEMPORARY": name}
+        first, walks, most = [], [], 0.0
+        for _ in range(ROUNDS):
+            page = browser.new_page()
+            began = time.perf_counter()
+            command = [sys.executable, "-m", "microveil", "app", "--no-browser"]
+            app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+            assert app.stdout is not None
+            page.goto(app.stdout.readline().strip())
+            page.wait_for_selector("#drop")
+            first.append(time.perf_counter() - began)
+            page.wait_for_timeout(3000)  # a person reads
+            walks.append(rounds(page, file))
+            most = max(most, peak(app.pid))
+            app.terminate()
+            app.wait()
+            page.close()
+        browser.close()
+    medians = {step: statistics.median(walk[step] for walk in walks) for step in walks[0]}
+    result = {
+        "first_page_seconds": round(statistics.median(first), 3),
+        "first_feedback_seconds": {step: round(value, 3) for step, value in medians.items()},
+        "fastest_feedback_seconds": {step: round(min(walk[step] for walk in walks), 3) for step in walks[0]},
+        "fastest_first_page_seconds": round(min(first), 3),
+        "server_peak_megabytes": round(most),
+        "file_megabytes": round(size, 1),
+        "load": os.getloadavg()[0],
+        "cores": os.cpu_count(),
+    }
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=2))
+    within = result["first_page_seconds"] <= FIRST_PAGE and max(medians.values()) <= FEEDBACK
+    return 0 if within and most <= 3 * size + 300 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
