@@ -1,8 +1,8 @@
 """How soon the app answers, in a real browser: the first page, the first feedback of each step; the server's memory.
 
 Writes bench/app.json, and prints it. The file has 20,000 rows and 20 columns. A feedback is what is seen first after a
-click or a key: the next page, or that work has begun. Figures are medians over some rounds, by the clock of the machine,
-whose load is kept beside them: at a load above the number of its cores they say little.
+click or a key: the next page, or that work has begun. Figures are medians over some rounds, by the machine's clock;
+its load is kept beside them: above the number of its cores they say little.
 
     python bench/app.py
 

@@ -29,7 +29,7 @@ from microveil.report import plots, portrait
 SHOWN, LABELLED, LEVELS = 6, 2, 8
 """Columns of numbers and of labels of a table that are shown, and levels of a label."""
 
-FIGURES = ("mean", "standard deviation", "10 %", "median", "90 %")
+FIGURES = ("mean", "sd", "10 %", "median", "90 %")
 AXIS = {"format": "~s", "tickCount": 4}
 Told = dict[str, Any]
 
@@ -140,7 +140,8 @@ def _figures(column: Array) -> list[str]:
     if not present.size:
         return [""] * len(FIGURES)
     low, middle, high = np.quantile(present, [0.1, 0.5, 0.9])
-    return [f"{value:.4g}" for value in (present.mean(), present.std(), low, middle, high)]
+    four_digits = (float(f"{value:.4g}") for value in (present.mean(), present.std(), low, middle, high))
+    return [f"{value:,.10g}" for value in four_digits]
 
 
 def _charts(rows: Sequence[Mapping[str, Any]], file: str) -> list[Told]:

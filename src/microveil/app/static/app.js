@@ -95,7 +95,7 @@ function style() {
   return {
     background: "transparent", font: "system-ui, sans-serif",
     axis: { ...words, gridColor: grid, domainColor: grid, tickColor: grid }, legend: { ...words },
-    header: { ...words, labelFontWeight: 600 }, view: { stroke: "transparent" },
+    header: { ...words, labelFontWeight: 600 }, title: { color: ink }, view: { stroke: "transparent" },
   };
 }
 
@@ -104,6 +104,8 @@ async function draw(place, spec) {
   if (dark.matches) for (const [from, to] of Object.entries(LIGHTER)) text = text.replaceAll(from, to);
   const lite = JSON.parse(text);
   lite.config = { ...lite.config, ...style() };
+  // As many small pictures in a row as there is room for; those with names at their side are wider.
+  if (lite.columns) lite.columns = Math.max(1, Math.floor(place.clientWidth / (lite.facet ? 310 : 245)));
   const compiled = vegaLite.compile(lite).spec;
   const view = new vega.View(vega.parse(compiled, null, { ast: true }), {
     expr: vegaInterpreter.expressionInterpreter, renderer: "svg", container: place, hover: true,
