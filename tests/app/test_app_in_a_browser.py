@@ -196,6 +196,7 @@ def workbook_with_signs(folder: Path) -> Path:
         sheet.append(["n", BAD, "{{7*7}}"])
         for k in range(1, 60):
             sheet.append([k * 1.5, "'\"><svg onload=alert(5)>", "=HYPERLINK(1)" if k % 2 else "${7*7}"])
+            sheet.cell(k + 1, 3).data_type = "s"  # text, and no formula
     book.save(folder / "signs.xlsx")
     return folder / "signs.xlsx"
 

@@ -210,7 +210,8 @@ def make_table(case: Case, form: Form, workers: WorkerPool) -> str:
     value = form.get("value") if form.get("value") in names else None
     if not dimensions or not least.isdecimal() or len(least) > 9:
         raise ParameterError("table: it needs a column, and a whole number of records", "choose them")
-    few = {"min_count": float(least)} if value is None else {"contributors": "rows", "min_contributors": int(least)}
+    few: dict[str, Any] = {"contributors": "rows", "min_contributors": int(least)}
+    few = {"min_count": float(least)} if value is None else few
     if value is not None and form.get("dominance", "").strip():
         few["dominance"] = [form["dominance"].strip()]
     options = {"dimensions": dimensions, "value": value, **few}

@@ -8,27 +8,45 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from microveil.app.cases import Case, Desk
 from microveil.app.panel import MARKS, SIDES, Panel
+from microveil.app.work import Work, WorkerPool
 from microveil.core.errors import MicroveilError
-
-if TYPE_CHECKING:
-    from microveil.app.cases import Case
-    from microveil.app.pages import Pages
 
 MOST_RATERS = 500
 NOT_KEPT = "Your marks could not be written. Please call the organiser."
 
 
+class Surroundings(Protocol):
+    """What these pages need of the app that they are part of."""
+
+    desk: Desk
+    workers: WorkerPool
+    home: str
+
+    def page(self, request: Request, name: str, **content: Any) -> Response:
+        """A page in the language of whoever asks."""
+
+    def told_of(self, request: Request, work: Work | None) -> Response:
+        """How far some work is."""
+
+    async def form(self, request: Request) -> dict[str, str] | None:
+        """What was typed into a form; None if it is too large."""
+
+    async def lost(self, request: Request) -> Response:
+        """There is nothing at this address."""
+
+
 class RatingPages:
     """What panels show, and what forms do to them."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Surroundings) -> None:
         """`pages` are those of the app, which these are part of."""
         self.pages, self.desk = pages, pages.desk
 

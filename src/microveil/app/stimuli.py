@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from microveil.assessment import mos
 from microveil.assessment.pairing import pair_up
@@ -114,12 +113,12 @@ def _picture(shades: Array) -> bytes:
     return made.getvalue()
 
 
-def _tables(original: pl.DataFrame, released: pl.DataFrame) -> list[Told]:
+def _tables(original: Any, released: Any) -> list[Told]:
     """Distributions, correlations and figures of both tables."""
     both = pair_up(open_frame(original), open_frame(released), Assess())
     names = both.names[:SHOWN]
-    files = [portrait.thinned(Matrix(table.columns[:SHOWN])) for table in (both.original, both.released)]
-    outlines = portrait.histograms(*files, names)
+    before, after = (portrait.thinned(Matrix(table.columns[:SHOWN])) for table in (both.original, both.released))
+    outlines = portrait.histograms(before, after, names)
     labels = _labels(original, released, [name for name in both.compared if name not in both.names][:LABELLED])
     return [
         {
@@ -131,7 +130,7 @@ def _tables(original: pl.DataFrame, released: pl.DataFrame) -> list[Told]:
                 *(_bars(name, shares[place]) for name, shares in labels.items()),
             ],
         }
-        for place, (file, table) in enumerate(zip(("original", "released"), files, strict=True))
+        for place, (file, table) in enumerate((("original", before), ("released", after)))
     ]
 
 
@@ -160,8 +159,10 @@ def _charts(rows: Sequence[Mapping[str, Any]], file: str) -> list[Told]:
     return made
 
 
-def _labels(original: pl.DataFrame, released: pl.DataFrame, names: Sequence[str]) -> dict[str, list[dict[str, float]]]:
+def _labels(original: Any, released: Any, names: Sequence[str]) -> dict[str, list[dict[str, float]]]:
     """Shares of the levels of some columns in both files; rare levels are not shown."""
+    import polars as pl
+
     found = {}
     for name in names:
         shares = [
