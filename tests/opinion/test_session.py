@@ -237,3 +237,23 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 def test_what_no_session_can_be_made_of(stimuli: Any, people: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(MicroveilError, match=message):
         mos.make_session(stimuli, people, **options)
+
+
+# --- Files to be shown
+
+
+def test_files_of_a_pair_are_two_and_a_hidden_reference_has_the_original_twice(tmp_path: Path) -> None:
+    figures = {"removed": 1, "ssim": 0.5, "psnr": 9.0}
+    pair = {"id": "a-1", "source": "a", "original": "a.csv", "processed": "b.csv", **figures}
+    made = mos.make_session([pair, {"id": "b-1", "source": "b", **figures}], 2, seed=1)
+    files = {stimulus.id: (stimulus.original, stimulus.processed) for stimulus in made.stimuli}
+    assert files == {
+        "a-1": ("a.csv", "b.csv"),
+        "b-1": (None, None),
+        "a-reference": ("a.csv", "a.csv"),
+        "b-reference": (None, None),
+    }
+    mos.write(made, tmp_path / "session.toml")
+    assert mos.read_session(tmp_path / "session.toml") == made
+    with pytest.raises(ParameterError, match="two files"):
+        mos.make_session([{**pair, "processed": None}], 2)
