@@ -193,7 +193,7 @@ def test_a_killed_app_leaves_what_the_next_one_sweeps(tmp_path: Path) -> None:
 
 
 OTHERS_TRY = """
-cat "$1/../for-all.txt" || exit 1   # else the test would show nothing
+cat "$(dirname "$1")/for-all.txt" || exit 1   # else the test would show nothing
 for attempt in "ls $1" "cat $1/lock" "cat $2" "cat /proc/$3/environ" "ls /proc/$3/fd"; do
     $attempt > /dev/null 2>&1 && echo "$attempt works"
 done

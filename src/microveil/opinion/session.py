@@ -250,11 +250,14 @@ class _Listed(Strict):
 def _hidden_references(stimuli: Sequence[Stimulus]) -> list[Stimulus]:
     """A pair of the same pictures for every source that has none."""
     have = {stimulus.source for stimulus in stimuli if stimulus.hidden}
-    files = {stimulus.source: stimulus.original for stimulus in reversed(stimuli) if stimulus.source not in have}
+    files: dict[str, str | None] = {}
+    for stimulus in stimuli:
+        if stimulus.source not in have:
+            files.setdefault(stimulus.source, stimulus.original)
     same: dict[str, Any] = {"removed": 0, "ssim": 1.0, "psnr": np.inf, "hidden": True}
     return [
         Stimulus(id=f"{source[:90]}-reference", source=source, original=file, processed=file, **same)
-        for source, file in reversed(files.items())
+        for source, file in files.items()
     ]
 
 
