@@ -15,6 +15,8 @@ from command import run as typed
 from PIL import Image
 from surfer import check_accessible, opened
 
+from microveil.core.errors import FileError
+
 pytestmark = pytest.mark.slow
 KINDS = {"a": "picture", "b": "table"}
 
@@ -156,3 +158,29 @@ def compare_with_the_file(session: Path, ratings: Path, shown: str, capsys: pyte
     found = json.loads(out)
     for one in [*found["stimuli"], *found["control"]]:
         assert re.search(rf"{one['id']}.*\s{one['mos']:.0f}\s", shown)
+
+
+def test_a_session_of_candidates_is_made_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from microveil.app import stimuli
+    from microveil.app.panel import Panel
+
+    monkeypatch.chdir(tmp_path)
+    candidates = {f"candidate {k}": table(tmp_path / f"{k}.csv", 3.0 * k) for k in (1, 2)}
+    task = {"source": table(tmp_path / "t.csv", 0), "reading": {}, "observers": 2, "candidates": candidates}
+    panel = Panel("x", "t", tmp_path, tmp_path / "session.toml", tmp_path / "ratings.csv")
+    panel.opened(stimuli.make_session(task, lambda *_: None))
+    assert panel.stimuli == ["candidate 1", "candidate 2", "t-reference"]
+    panel.rater = panel.left()[0]
+    assert [panel.view(0, side) is not None for side in ("left", "right", "both")] == [True, True, False]
+    panel.rate(1, 5, 5)
+    panel.rate(0, 6, 1)
+    assert panel.marks == {}, "another pair than the one that is shown, and a mark that there is not"
+    for place in range(3):
+        panel.rate(place, 4, 2)
+    assert panel.left() == [panel.observers[1]["id"]]
+    (tmp_path / "ratings.csv").unlink()
+    (tmp_path / "ratings.csv").mkdir()
+    panel.rater = panel.left()[0]
+    with pytest.raises(FileError):
+        panel.rate(0, 4, 2)
+    assert panel.given(panel.observers[1]) == 0, "what is not on the disk was not rated"

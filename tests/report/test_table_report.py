@@ -11,7 +11,7 @@ import pytest
 from test_browser import colours
 
 from microveil.report import ReportedTable, table_texts
-from microveil.report.tables import MOST_CELLS, MOST_INTERVALS
+from microveil.report.tables import FURTHER, MOST_CELLS, MOST_INTERVALS, ReportedTable, table_report
 
 FRAMES = {"exactly determined": "exactly", "nearly determined": "nearly", "protected": "protected"}
 
@@ -107,3 +107,17 @@ def test_in_a_browser(browser: Any, tmp_path: Path) -> None:
     heard = page.query_selector("td.primary").inner_text()
     assert "hidden, primary" in heard
     page.close()
+
+
+def test_an_end_that_is_a_witness_is_told_from_one_that_is_exact() -> None:
+    hidden = {"state": "primary", "low": 0.0, "high": 9.0, "verdict": "protected"}
+    cells = [
+        {"codes": ["a", "x"], "value": 4.0, "ends_known": False, **hidden},
+        {"codes": ["a", "y"], "value": 5.0, "ends_known": True, **hidden},
+    ]
+    told = table_report(ReportedTable(["one", "other"], "n", cells, []))
+    assert told["table"]["ends_not_searched"] == 1
+    assert f"1 cells {FURTHER}" in told["plots"]["intervals"]["description"]
+    assert [cell["ends_known"] for cell in told["grid"]["rows"][0]["cells"]] == [False, True]
+    exact = table_report(ReportedTable(["one", "other"], "n", cells[1:], []))
+    assert FURTHER not in exact["plots"]["intervals"]["description"]
