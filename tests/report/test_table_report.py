@@ -11,7 +11,7 @@ import pytest
 from test_browser import colours
 
 from microveil.report import ReportedTable, table_texts
-from microveil.report.tables import FURTHER, MOST_CELLS, MOST_INTERVALS, ReportedTable, table_report
+from microveil.report.tables import FURTHER, MOST_CELLS, MOST_INTERVALS, table_report
 
 FRAMES = {"exactly determined": "exactly", "nearly determined": "nearly", "protected": "protected"}
 
