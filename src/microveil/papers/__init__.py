@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 
-from microveil.papers import calvino, calvino_factor, dacquisto, hsu_chen, langsrud
+from microveil.papers import calvino, calvino_factor, dacquisto, hsu_chen, langsrud, subsets
 from microveil.papers.published import Found, PublishedItem, read_items
 from microveil.papers.runs import measured
 from microveil.papers.sources import PRINTED
@@ -15,7 +15,7 @@ RUNS: dict[str, Callable[..., Found]] = {
     "measured_with_variance": calvino.measured_with_variance,
     "factor_choice": calvino_factor.factor_choice,
     "methods_by_correlation": calvino_factor.methods_by_correlation,
-    "best_configurations": calvino_factor.best_configurations,
+    "best_configurations": subsets.best_configurations,
     "selective_pair": calvino_factor.selective_pair,
     "selective_grid": calvino_factor.selective_grid,
     "selective_tarragona": calvino_factor.selective_tarragona,

@@ -1,4 +1,4 @@
-"""Calviño, Aldeguer and Domingo-Ferrer (2017): Figs. 2 to 6, which have no numbers.
+"""Calviño, Aldeguer and Domingo-Ferrer (2017): Figs. 2, 3, 5 and 6, which have no numbers (`subsets` has Fig. 4).
 
 General protection first, then (§IV) that of one column that is sensitive.
 """
@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from microveil.assess import assess
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, MicroveilError
+from microveil.core.table import Matrix
+from microveil.measures.utility.distances import selectivity, sensitive_correlation
 from microveil.papers.published import Found, Place, RunOptions
 from microveil.papers.runs import in_processes, measured, once, part_of, releases
 from microveil.papers.sources import tarragona
+from microveil.papers.subsets import PARTS, Summaries
 from microveil.release.release import Release
 from microveil.studies.columns import correlation_structure
 from microveil.studies.compare import Methods
-from microveil.studies.study import KEPT, UNPROTECTED
+from microveil.studies.study import UNPROTECTED
 
 RECORDS = 500
 CORRELATIONS = (0.05, 0.2, 0.5, 0.8, 0.95)
@@ -33,7 +35,7 @@ Families = Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]
 
 GROUPS = "microaggregate_noise"
 
-# --- The score `overall`, and the best of several configurations by it
+# --- Two columns by their correlation
 
 
 def pair(correlation: float) -> Array:
@@ -123,46 +125,7 @@ def _width(curve: Array) -> float:
     return float(np.ptp(np.percentile(curve, (2.5, 97.5), axis=1), axis=0).mean())
 
 
-# --- Fig. 4: the best of many configurations on Tarragona
-
-PERCENTILES = {"2.5 %": 2.5, "median": 50.0, "97.5 %": 97.5}
-
-
-def best_configurations(options: RunOptions, *, families: Mapping[str, Mapping[str, Any]]) -> Found:
-    """Of each family the configuration with the smallest 97.5th percentile of the summary.
-
-    A family has a `method`, the parameter that is its `dose`, the `doses` to try, and other parameters.
-    """
-    methods = {label: entry for name, family in families.items() for label, entry in _family(name, **family).items()}
-    found = measured(options, data=tarragona(), methods=methods, measures=SUMMARY)
-    ends = list(PERCENTILES.values())
-    best = {
-        name: min(
-            (np.percentile(found.values[label, "summary"], ends) for label in _family(name, **family)),
-            key=lambda percentiles: float(percentiles[-1]),
-        )
-        for name, family in families.items()
-    }
-    values = {
-        (family, word): [float(end)] for family in best for word, end in zip(PERCENTILES, best[family], strict=True)
-    }
-    return Found(values, found.absent, claims_of_best(best))
-
-
-def _family(name: str, method: str, dose: str, doses: Sequence[int], **fixed: Any) -> Methods:
-    """A method at several doses, by label."""
-    return {f"{name} {value}": (method, {dose: value, **fixed}) for value in doses}
-
-
-def claims_of_best(best: Mapping[str, Array]) -> list[bool]:
-    """Does what the text says hold of the best configurations: 2.5th percentile, median and 97.5th of each family?"""
-    low, median, high = (dict(zip(best, ends, strict=True)) for ends in zip(*best.values(), strict=True))
-    return [
-        bool(median["PCA"] < median["FA"]),
-        bool(median["FA"] < median["M-AGG"]),
-        bool(high["PCA"] < low["FA"]),
-        bool(high["FA"] < low["M-AGG"]),
-    ]
+# --- Selective protection: the best of several configurations by the score `overall`
 
 
 class ScoredConfiguration(NamedTuple):
@@ -213,21 +176,17 @@ def _released(task: ScoredConfiguration, release: Release) -> Array:
 
 
 def _scored(task: ScoredConfiguration) -> Scored:
-    """The scores of a configuration; where it has nothing to alter, the release is the original."""
+    """The scores `overall` (eq. 4) of a configuration; where it has nothing to alter, the release is the original."""
     options = replace(once(task.seed), repeats=task.repeats)
     try:
         made = [_released(task, one) for one in releases(task.data, task.method, options, **task.parameters)]
     except MicroveilError:
         made = [task.data]
-    asked: dict[str, Any] = {
-        "measures": ["overall", KEPT],
-        "sensitive": [task.column],
-        "rules": None,
-        "seed": 0,
-        "sanity": False,
-    }
-    judged = [assess(task.data, one, **asked) for one in made]
-    return Scored(*([one[name].value for one in judged] for name in ("overall", KEPT)))
+    scores, table, hidden = Summaries(task.data), Matrix.from_array(task.data), [task.column]
+    tables = [Matrix.from_array(one) for one in made]
+    apart = [selectivity(table, one, sensitive=hidden).value for one in tables]
+    overall = [(PARTS * scores.whole(one) + 2 * part) / (PARTS + 2) for one, part in zip(made, apart, strict=True)]
+    return Scored(overall, [sensitive_correlation(table, one, sensitive=hidden).value for one in tables])
 
 
 Best = Mapping[Place, Scored]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from microveil.papers.published import Tolerance
@@ -38,7 +38,10 @@ LINES = {
 
 @dataclass(frozen=True)
 class PageRow:
-    """A table or figure: `counts` of lines by verdict, `missing` what it would take, `rules` what lines are held to."""
+    """A table or figure: `counts` of lines by verdict, `missing` what it would take, `rules` what lines are held to.
+
+    `ours` has figures of a picture without numbers that are worth a table of their own, `notes` how they are made.
+    """
 
     paper: str
     place: str
@@ -47,6 +50,18 @@ class PageRow:
     counts: dict[str, int]
     missing: Sequence[str] = ()
     rules: Sequence[str] = ()
+    ours: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    def told(self) -> Iterator[str]:
+        """Lines of a page about our figures; none, if there is no table of them."""
+        if self.ours:
+            columns = list(next(iter(self.ours.values())))
+            yield from ["", f"## {self.paper}, {self.place}: ours (`{self.id}`)", ""]
+            yield from _table(
+                [["", *columns], *([row, *map("{:.4g}".format, of.values())] for row, of in self.ours.items())]
+            )
+            yield from ["", *(f"- {note}." for note in self.notes)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +101,6 @@ class Page:
             + [", ".join(numbers[rule] for rule in row.rules), "; ".join(row.missing)]
             for row in self.rows
         ]
-        table = [heads, ["---"] * len(heads), *body]
         return "\n".join(
             [
                 "# The five papers on one page",
@@ -94,7 +108,10 @@ class Page:
                 *([self.about, ""] if self.about else []),
                 f"Tables and figures: {_said(self.verdicts)}. Their lines: {_said(self.lines)}.",
                 "",
-                *(f"| {' | '.join(line)} |" for line in table),
+                *_table([heads, *body]),
+                *(line for row in self.rows for line in row.told()),
+                "",
+                "## Verdicts and rules",
                 "",
                 "A table or figure is called by the first of these that holds:",
                 "",
@@ -110,6 +127,12 @@ class Page:
                 "",
             ]
         )
+
+
+def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Markdown of a head and rows."""
+    head, *rows = (f"| {' | '.join(line)} |" for line in lines)
+    yield from [head, f"| {' | '.join(['---'] * len(lines[0]))} |", *rows]
 
 
 def _said(counts: dict[str, int]) -> str:
@@ -133,6 +156,10 @@ def _row(found: Reproduction) -> PageRow:
     reasons = [line.verdict.partition(": ")[2] for line in found.lines if line.verdict.startswith(NOT_RUN)]
     judged = {(line.row, line.figure) for line in found.lines if not line.verdict.startswith((NOT_RUN, NOT_PRINTED))}
     rules: list[Tolerance] = [one.tolerance for one in entry.printed if (one.row, one.figure) in judged]
+    ours: dict[str, dict[str, float]] = {}
+    for line in found.lines:
+        if line.figure in entry.on_page and line.ours is not None:
+            ours.setdefault(line.row, {})[line.figure] = line.ours
     return PageRow(
         entry.paper,
         entry.place,
@@ -141,6 +168,8 @@ def _row(found: Reproduction) -> PageRow:
         counts,
         list(dict.fromkeys(reasons)),
         list(dict.fromkeys(rule.reason for rule in rules)),
+        ours,
+        list(found.notes) if ours else [],
     )
 
 

@@ -92,6 +92,9 @@ class RunOptions:
     image: Path | None = None
     """A picture that the user has."""
 
+    store: Path | None = None
+    """Where studies keep their releases, so that another table is made of the same ones."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -109,7 +112,10 @@ class Found:
 
 @dataclass(frozen=True, repr=False)
 class PublishedItem:
-    """A table or figure of a paper. `least_repeats` is 0 where nothing is drawn."""
+    """A table or figure of a paper. `least_repeats` is 0 where nothing is drawn.
+
+    `on_page` has the columns of ours that the page of all papers shows, where the paper prints none.
+    """
 
     id: str
     title: str
@@ -121,6 +127,7 @@ class PublishedItem:
     least_repeats: int = 1
     takes_image: bool = False
     notes: Sequence[str] = ()
+    on_page: Sequence[str] = ()
 
     @property
     def draws(self) -> bool:

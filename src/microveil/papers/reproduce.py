@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from microveil.core.errors import ParameterError, did_you_mean
@@ -76,12 +77,14 @@ def _whole(options: RunOptions) -> Page:
     if options.repeats < max(entry.least_repeats for entry in known):
         raise ParameterError(f"repeats: {options.repeats} asked, too few for some of the tables", "ask for more")
     found = []
-    for number, entry in enumerate(known):
+    with TemporaryDirectory() as folder:
+        options = replace(options, store=Path(folder) / "releases")
+        for number, entry in enumerate(known):
 
-        def tell(step: str, share: float, entry: PublishedItem = entry, number: int = number) -> None:
-            options.progress(f"{entry.id}: {step}", (number + share) / len(known))
+            def tell(step: str, share: float, entry: PublishedItem = entry, number: int = number) -> None:
+                options.progress(f"{entry.id}: {step}", (number + share) / len(known))
 
-        found.append(_made(entry, replace(options, progress=tell)))
+            found.append(_made(entry, replace(options, progress=tell)))
     picture = "" if options.image is None else ", and with the picture that some are about"
     said = f"With {options.repeats} releases behind each figure that is drawn, from seed {options.seed}{picture}."
     return page_of(found, said)

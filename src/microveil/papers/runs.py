@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from microveil.core.errors import ParameterError
@@ -16,7 +17,7 @@ from microveil.papers.sources import SOURCES
 from microveil.protection.in_memory import protect
 from microveil.release.release import Release
 from microveil.studies.compare import Methods, compare
-from microveil.studies.workers import run_tasks
+from microveil.studies.workers import task_pool
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -44,6 +45,7 @@ def measured(
         rules=None,
         sensitive=sensitive,
         workers=options.workers,
+        store=options.store,
         progress=options.progress,
     )
     values = {
@@ -92,13 +94,33 @@ def part_of(options: RunOptions, number: int, of: int) -> RunOptions:
     return replace(options, progress=lambda step, share: options.progress(step, (number + share) / of))
 
 
+InProcesses = Callable[[Callable[[Item], Made], Sequence[Item]], list[Made]]
+"""Does the work on every item, and gives back what is made, in the order of the items."""
+
+
+@contextmanager
+def processes(options: RunOptions) -> Iterator[InProcesses[Any, Any]]:
+    """For one piece of work after the other in the same processes, as many as the options say; here, if it is one."""
+    with task_pool(_done, None, options.workers or worker_count()) as pool:
+
+        def run(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+            found: dict[int, Any] = {}
+
+            def finished(number: int, made: Any) -> None:
+                found[number] = made
+                options.progress("protecting and measuring", len(found) / len(items))
+
+            pool([partial(work, item) for item in items], finished)
+            return [found[number] for number in range(len(items))]
+
+        yield run
+
+
+def _done(_: None, task: Callable[[], Made]) -> Made:
+    return task()
+
+
 def in_processes(work: Callable[[Item], Made], items: Sequence[Item], options: RunOptions) -> list[Made]:
-    """The work on every item, in as many processes as the options say; in this one, if it is one."""
-    found: dict[int, Made] = {}
-
-    def finished(number: int, made: Made) -> None:
-        found[number] = made
-        options.progress("protecting and measuring", len(found) / len(items))
-
-    run_tasks(operator.call, work, items, options.workers or worker_count(), finished)
-    return [found[number] for number in range(len(items))]
+    """The work on every item, in as many processes as the options say."""
+    with processes(options) as run:
+        return run(work, items)

@@ -51,13 +51,13 @@ def _mean_of_groups(original: Matrix, released: Matrix, *, shape: bool) -> Estim
     old, new = moments_of_both(original, released)
     check_pairs(old.mean.size)
     values, moved = statistics_of(old, shape=shape), statistics_of(new, shape=shape)
-    groups = {name: _loss(values[name], moved[name], variance) for name, variance in variances_of(old, shape=shape)}
+    groups = {name: losses(values[name], moved[name], variance) for name, variance in variances_of(old, shape=shape)}
     groups["quantiles"] = _quantile_group(original, released)
     parts = {name: float(groups[name].mean()) for name in GROUPS if name in groups and groups[name].size}
     return Estimate(float(np.mean(list(parts.values()))), chance=float(OF_TWO_SAMPLES), parts=parts)
 
 
-def _loss(before: Array, after: Array, variance: Array) -> Array:
+def losses(before: Array, after: Array, variance: Array) -> Array:
     """Pil = 2 Φ(|d| / sd) - 1 of each statistic. One that cannot vary, and moved, is lost altogether."""
     from scipy.special import erf
 
@@ -103,13 +103,13 @@ def variances_of(side: ColumnMoments, *, shape: bool) -> Iterator[tuple[str, Arr
 
 
 def _quantile_group(original: Matrix, released: Matrix) -> Array:
-    losses = []
+    found = []
     for j, (mean, sd) in scales(original, needed=True).items():
         old, new = original.in_order(j), released.in_order(j)
         if new.size:
             at, moved = quantiles(old, QUANTILES), quantiles(new, QUANTILES)
-            losses.append(_loss((at - mean) / sd, (moved - mean) / sd, quantile_variances(old, at) / sd**2))
-    return np.concatenate(losses) if losses else np.empty(0)
+            found.append(losses((at - mean) / sd, (moved - mean) / sd, quantile_variances(old, at) / sd**2))
+    return np.concatenate(found) if found else np.empty(0)
 
 
 def quantile_variances(ordered: Array, at: Array) -> Array:
