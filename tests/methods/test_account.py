@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,42 @@ def test_leakage_is_told_where_components_change_places() -> None:
     assert part is not None
     assert part.expected == mv.leakage_distribution(600, 4).mean
     assert mv.protect(data, "veil", seed=1).leakage is None, "its records are not made of swapped values"
+
+
+@pytest.mark.parametrize("root", ["symmetric", "triangular"])
+def test_exact_moments_move_records_that_came_back(root: str, tmp_path: Path) -> None:
+    """The share that stays near, found from the release alone: what is released is a linear map of the swapped sources."""
+    rng = np.random.default_rng(2)
+    data = rng.gamma(2.0, size=(60, 3)) @ rng.standard_normal((3, 3))
+    plain = mv.protect(data, "primp", seed=1, rules=None)
+    assert plain.leakage.still_near == plain.leakage.expected, "nothing moves them"
+    orders = np.column_stack([rng.permutation(60) for _ in range(3)])
+    options = {"seed": 1, "rules": None, "root": root}
+    release = mv.protect(data, "primp_cholesky", permutations=orders, exact=True, **options)
+    standard = (data - data.mean(axis=0)) / data.std(axis=0)
+    sources = np.linalg.solve(release.components.weights, standard.T).T
+    swapped = np.column_stack([source[order] for source, order in zip(sources.T, orders.T, strict=True)])
+    ones = np.ones((60, 1))
+    released = (release.data - data.mean(axis=0)) / data.std(axis=0)
+    onto, *_ = np.linalg.lstsq(np.hstack([swapped, ones]), released, rcond=None)
+    back = np.linalg.solve(release.components.weights, (np.hstack([sources, ones]) @ onto).T).T
+    near = (np.abs(back - sources) <= 0.1 * sources.std(axis=0)).all(axis=1).mean()
+    assert 0 < near < 1
+    assert release.leakage.still_near == pytest.approx(near * release.leakage.expected, rel=1e-9)
+    release.report(tmp_path / "report.html")
+    assert "Exact moments move them" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    same = mv.protect(data, "primp_cholesky", permutations=orders[:, [0, 0, 0]], exact=True, **options).leakage
+    assert same.still_near == same.expected, "components that go together have their moments already"
+
+
+def test_the_literal_hybrid_leaks_less() -> None:
+    data = np.random.default_rng(3).gamma(2.0, size=(80, 4)) @ np.tri(4)
+    found = {
+        root: [mv.protect(data, "primp_cholesky", seed=seed, rules=None, root=root).leakage for seed in range(8)]
+        for root in ("symmetric", "triangular")
+    }
+    left = {root: np.mean([one.still_near for one in of]) for root, of in found.items()}
+    assert left["triangular"] < left["symmetric"] < found["symmetric"][0].expected
 
 
 @pytest.mark.parametrize("method", ["pca", "factor", "primp", "ics", "veil", "ipso"])

@@ -73,6 +73,9 @@ in small files three times what normal scores have."""
 DOMINATED = "a few records have most of its variance: drawn anew, as carried to others they would be found there"
 
 
+MOST_MOVED = 10_000
+"""Records, evenly spaced, on which it is looked at how far exact moments move one."""
+
 NEAR = 0.1
 """Half-width, in standard deviations of a component, of the box in which a released record is a near-return."""
 
@@ -88,6 +91,9 @@ class Spectrum:
     notes: dict[int, str]
     leverage: int = 0
     near_returns: float | None = None
+    left_near: float | None = None
+    """Where it is looked at: the share of records that exact moments leave near where they would be without them."""
+
     retained: Array | None = None
     """Where it is known: the correlation that the perturbed part of each column keeps with the original one."""
 
@@ -173,10 +179,12 @@ def protected(
     context.progress("finding scores", 0.2)
     scores = HeldScores(task, _source(task, stream))
     near_returns = _near_returns(plan, task, scores.values)
+    some = None if near_returns is None else scores.values[:, :: -(-table.count // MOST_MOVED)].T.copy()
     goal, fix, notes = perturbed(context, task, scores)
     context.progress("writing columns", 0.85)
     columns = scores.joined(goal, fix)
-    found = replace(spectrum, notes={**spectrum.notes, **notes}, near_returns=near_returns)
+    left_near = None if some is None or table.public else _left_near(task, goal, fix, some)
+    found = replace(spectrum, notes={**spectrum.notes, **notes}, near_returns=near_returns, left_near=left_near)
     return columns, replace(found, masked_labels=scores.masked_labels)
 
 
@@ -255,6 +263,18 @@ def _near_returns(plan: Plan, task: ColumnTask, scores: Array) -> float | None:
     if not (plan.decompose.reports_near_returns and swapped):
         return None
     return float(expected_near_returns(scores.T, NEAR).sum())
+
+
+def _left_near(task: ColumnTask, goal: ColumnTask, fix: Correction | None, scores: Array) -> float:
+    """The share of records (scores of some, records x components) whose every component is moved by little only.
+
+    They are moved by the correction, on the axes of the goal: so would be a record whose components came back together.
+    """
+    if fix is None:
+        return 1.0
+    turned = scores if goal is task else scores @ task.axes.loadings @ goal.axes.projection
+    moved = (fix.constant + turned @ fix.matrix - turned) @ goal.axes.loadings @ task.axes.projection
+    return float((np.abs(moved) <= NEAR * scores.std(axis=0)).all(axis=1).mean())
 
 
 def _offer(

@@ -63,7 +63,8 @@ def leakage(run: EngineRun) -> Leakage | None:
     if not plan.perturb.permutes or plan.maps_values or intake.table.strata is not None or swapped + untouched < 2:
         return None
     whole = leakage_distribution(intake.table.count, swapped + untouched)
-    return Leakage(whole.mean, whole.risk, outcome.spectrum.near_returns)
+    share = outcome.spectrum.left_near
+    return Leakage(whole.mean, whole.risk, outcome.spectrum.near_returns, None if share is None else share * whole.mean)
 
 
 def kept(run: EngineRun, proof: Evidence) -> dict[str, float]:

@@ -50,13 +50,15 @@ class Leakage:
 
     `expected`: mean number of original records among the released ones; `risk`: probability that there is one;
     `near_returns`: expected number of pairs of an original and a released record that differ by at most a tenth of a
-    standard deviation in every component (None where the components were not looked at that closely). With exact
-    moments, a record that came back is moved a little afterwards.
+    standard deviation in every component (None where the components were not looked at that closely). Exact moments
+    move a record that came back: then no record is released whole, and `still_near` is how many of the expected ones
+    are left within that tenth; without exact moments that is all of them.
     """
 
     expected: float
     risk: float
     near_returns: float | None
+    still_near: float | None = None
 
 
 @dataclass(frozen=True, repr=False)

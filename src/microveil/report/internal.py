@@ -170,9 +170,12 @@ def _residual_risk(release: Release, found: Assessment | None, audits: Sequence[
     """What may still go wrong, in words."""
     said = [*_risk_of_attacks(found), *_risk_in_clear(release), *_risk_of_statistics(release)]
     if release.leakage is not None:
+        leaked = release.leakage
+        moved = leaked.still_near is not None and leaked.still_near < leaked.expected
         said.append(
-            f"Records that come back whole by accident: {digits(release.leakage.expected)} are expected, at least "
-            f"one with probability {digits(release.leakage.risk)}."
+            f"Records that come back whole by accident: {digits(leaked.expected)} are expected, at least "
+            f"one with probability {digits(leaked.risk)}."
+            + (f" Exact moments move them; {digits(leaked.still_near)} stay near where they were." if moved else "")
         )
     broken = [audit for audit in audits or () if audit.after > audit.before]
     if broken:

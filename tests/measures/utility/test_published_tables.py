@@ -19,6 +19,7 @@ from microveil.measures.risk import dbrl, interval_disclosure, interval_disclosu
 from microveil.measures.utility import pil, propensity_2, propensity_3, score_2, score_3
 from microveil.papers import published_items
 from microveil.papers.published import Printed
+from microveil.papers.runs import as_printed
 
 ENTRIES = published_items()
 
@@ -32,13 +33,8 @@ COLUMNS = ["propensity_2", "propensity_3", "pil", "dbrl", "interval_disclosure",
 
 
 def released(data: Array, row: str, seed: int) -> Array:
-    name, dose = row.rsplit(" ", 1)
-    method, options = {
-        "pca": ("pca", {"components": int(float(dose)), "exact": False}),
-        "microaggregation and noise": ("microaggregate_noise", {"group_size": int(float(dose))}),
-        "rank swapping": ("rank_swap", {"rank_window": float(dose)}),
-    }[name]
-    return np.ascontiguousarray(mv.protect(data, method, seed=seed, rules=None, **options).data)
+    method, options = ROWS[row]
+    return np.ascontiguousarray(mv.protect(data, method, seed=seed, rules=None, **as_printed(method, options)).data)
 
 
 def figures(data: Array, new: Array) -> dict[str, float]:
