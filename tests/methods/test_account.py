@@ -45,7 +45,7 @@ def test_leakage_is_told_where_components_change_places() -> None:
 
 @pytest.mark.parametrize("root", ["symmetric", "triangular"])
 def test_exact_moments_move_records_that_came_back(root: str, tmp_path: Path) -> None:
-    """The share that stays near, found from the release alone: what is released is a linear map of the swapped sources."""
+    """The share that stays near, from the release alone, which is a linear map of the swapped sources."""
     rng = np.random.default_rng(2)
     data = rng.gamma(2.0, size=(60, 3)) @ rng.standard_normal((3, 3))
     plain = mv.protect(data, "primp", seed=1, rules=None)

@@ -220,7 +220,7 @@ def test_scores_of_many_releases_are_those_of_assess(name: str) -> None:
             expected = mv.assess(data, released, measures=["summary"], rules=None, sanity=False)["summary"].value
             assert scores.whole(released) == pytest.approx(expected, rel=1e-12)
     # Equal records, and values outside of all that is released.
-    for released in (data, data[np.zeros(150, dtype=int)] + np.linspace(0, 1e-3, 150)[:, None], np.round(data)):
+    for released in (data, data[np.zeros(150, dtype=int)] + np.linspace(0, 1, 150)[:, None], np.round(data)):
         expected = mv.assess(data, released, measures=["pil7", "dbrl", "interval_disclosure_own"], rules=None)
         assert scores.quick(released) == pytest.approx(sum(one.value for one in expected.values()), rel=1e-12)
 
