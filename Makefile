@@ -64,7 +64,7 @@ study: $(VENV)/.installed-dev ## compare veil with other methods over 20 seeds, 
 attacks: $(VENV)/.installed-dev ## try every attack on every method, into docs/attacks.md
 	$(BIN)/python bench/attacks.py
 
-reproduce: $(VENV)/.installed-dev ## make the papers' tables and figures again (an hour), into docs/reproduced.md; IMAGE=FILE for Lena
+reproduce: $(VENV)/.installed-dev ## make the papers' tables and figures again (an hour), into docs/reproduced.md; IMAGE=FILE for Lena, REPEATS=N (20)
 	$(BIN)/python scripts/reproduce.py
 
 docs: $(VENV)/.installed-dev ## write the generated pages anew
