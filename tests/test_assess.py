@@ -584,6 +584,24 @@ def test_a_policy_fixes_options_and_nobody_overrides_them() -> None:
         mv.assess(data, released, **options, policy={**policy, "options": {"sumary": {"dbrl": 3}}})
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "limit"),
+    [
+        ("ssim", {"window": "gaussian"}, "at_least"),
+        ("kl_ridge", {"ridge": 0.5}, "at_most"),
+        ("near_leakage", {"eps": 0.3}, "at_most"),
+        ("spectral_filtering", {"noise_sd_ratio": 0.5}, "at_most"),
+    ],
+)
+def test_a_policy_reaches_every_option_of_a_measure(name: str, given: dict[str, Any], limit: str) -> None:
+    data, released = pictures()
+    policy = {"policy": {"name": "p", "version": 1}, "limits": {name: {limit: 0.5}}, "options": {name: given}}
+    options = {"rules": None, "seed": 1, "sanity": False}
+    found = mv.assess(data, released, **options, measures=["ks"], policy=policy)[name]
+    assert found.value == mv.assess(data, released, **options, measures=[name], measure_options={name: given})[name].value
+    assert found.note.startswith(f"with {next(iter(given))} = ")
+
+
 def test_rank_measures_with_ties_as_the_paper_writes_them() -> None:
     """Hsu and Chen (2008), eq. 7 and 8, cell by cell."""
     rng = np.random.default_rng(9)
