@@ -598,7 +598,9 @@ def test_a_policy_reaches_every_option_of_a_measure(name: str, given: dict[str, 
     policy = {"policy": {"name": "p", "version": 1}, "limits": {name: {limit: 0.5}}, "options": {name: given}}
     options = {"rules": None, "seed": 1, "sanity": False}
     found = mv.assess(data, released, **options, measures=["ks"], policy=policy)[name]
-    assert found.value == mv.assess(data, released, **options, measures=[name], measure_options={name: given})[name].value
+    assert (
+        found.value == mv.assess(data, released, **options, measures=[name], measure_options={name: given})[name].value
+    )
     assert found.note.startswith(f"with {next(iter(given))} = ")
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
+from microveil.cli.main import main
 from microveil.core.errors import ParameterError
 
 Array = NDArray[np.float64]
@@ -165,3 +169,37 @@ def test_outlying_records_can_be_left_alone_and_that_is_told() -> None:
     data[2:6] -= 20
     few = released(data, "outlier_split", outliers="keep", outlier_quantile=0.99999)
     assert (few[:2] == data[:2]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "flags", "parameters"),
+    [
+        (
+            "pca",
+            ["--set", "sensitive=a", "--set", "components=sensitive", "--set", "sensitive_loading=0.3"],
+            {"sensitive": ["a"], "components": "sensitive", "sensitive_loading": 0.3},
+        ),
+        ("outlier_split", ["--set", "outliers=keep"], {"outliers": "keep"}),
+        ("primp_cholesky", ["--set", "root=triangular"], {"root": "triangular"}),
+        ("primp", ["--set", "perturb=bootstrap"], {"perturb": "bootstrap"}),
+        ("primp", ["--set", "perturb=stratified"], {"perturb": "stratified"}),
+        ("correct", ["--set", "other=other.csv", "--set", "own_share=0.4"], {"own_share": 0.4}),
+    ],
+)
+def test_the_command_line_reaches_what_the_papers_have(
+    method: str, flags: list[str], parameters: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(6)
+    columns = dict(zip("abc", skewed(rows=80, seed=6).T, strict=True))
+    table = pl.DataFrame(columns)
+    table.write_csv("data.csv")
+    other = table.select(pl.all() + pl.Series(rng.standard_normal(80)))
+    other.write_csv("other.csv")
+    given = {**parameters, **({"other": other} if method == "correct" else {})}
+    with pytest.raises(SystemExit) as stopped:
+        main(["protect", "data.csv", "-o", "out.csv", "--method", method, "--seed", "3", "--rules", "none", *flags])
+    assert not stopped.value.code
+    expected = mv.protect(pl.read_csv("data.csv"), method, seed=3, rules=None, **given).data
+    assert pl.read_csv("out.csv").to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-9)
