@@ -312,7 +312,7 @@ def _about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:
     """Numbers that were taken for codes."""
     return [
         f"column '{name}': {', '.join(f'{code:g}' for code in found)} taken for a code, not a value; such cells "
-        "enter no figure (if it is a value: rules=None, --rules none)"
+        "enter no figure (if it is a value: rules=None)"
         for name, found in codes.items()
     ]
 

@@ -6,7 +6,9 @@ Python).
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +35,7 @@ else:
     sf, spark_types = _Late("pyspark.sql.functions"), _Late("pyspark.sql.types")
 
 EXTRAS: Final = {
+    "arrow": ("pyarrow",),
     "report": ("altair", "vl-convert-python"),
     "formula": ("formulaic",),
     "excel": ("defusedxml", "openpyxl"),
@@ -55,4 +58,17 @@ def needed(module: str, extra: str, what: str) -> Any:
         raise ParameterError(f"{what} needs {module.partition('.')[0]}", f"pip install 'microveil[{extra}]'") from None
 
 
-__all__ = ["EXTRAS", "needed", "optimize", "pa", "pa_csv", "pc", "pl", "pq", "sf", "spark_types", "special", "stats"]
+def has_arrow() -> bool:
+    """Is Arrow installed? It is large, and the core does without."""
+    return "pyarrow" in sys.modules or find_spec("pyarrow") is not None
+
+
+def is_arrow(column: Any) -> bool:
+    """Is this a column of Arrow?"""
+    return "pyarrow" in sys.modules and isinstance(column, pa.ChunkedArray | pa.Array)
+
+
+__all__ = [
+    "EXTRAS", "has_arrow", "is_arrow", "needed", "optimize", "pa", "pa_csv", "pc", "pl", "pq", "sf", "spark_types",
+    "special", "stats",
+]  # fmt: skip

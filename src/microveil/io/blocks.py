@@ -77,9 +77,9 @@ class BlockSource(ABC):
         """
         form = self.times.get(name)
         if form is not None and not form.is_number:
-            return form.steps(pa.chunked_array([column])), int(column.null_count)
+            return form.steps(column), int(column.null_count)
         values, missing = self._doubles(name, column, held=held)
-        return values if form is None else form.steps(pa.chunked_array([pa.array(values)])), missing
+        return values if form is None else form.steps(pl.Series(values)), missing
 
     def _doubles(self, name: str, column: pa.Array, *, held: bool) -> tuple[Array, int]:
         if not held:

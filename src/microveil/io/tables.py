@@ -20,11 +20,11 @@ from microveil.io.databases.base import Engine
 from microveil.io.databases.duckdb import DuckDb
 from microveil.io.databases.postgresql import PostgreSql
 from microveil.io.databases.sqlite import Sqlite
-from microveil.io.files.columnar import Arrow, Parquet, ParquetBlocks
+from microveil.io.files.columnar import ARROW, Arrow, Parquet, ParquetBlocks
 from microveil.io.files.csv import Csv, CsvBlocks
 from microveil.io.files.dialect import Dialect
 from microveil.io.files.excel import Excel, check_sheet
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table
+from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table, needs
 from microveil.io.files.stat_formats import SasDataSet, SasTransport, Spss, Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
 from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown
@@ -107,6 +107,7 @@ def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSou
     kind = BLOCKS.get(path.suffix.lower())
     if kind is None:
         raise FileError(f"{shown(path)} cannot be read block by block", "use a .parquet file, or engine='memory'")
+    needs("pyarrow", ARROW, f"{path.name}, block by block,")
     return kind(path, read_options or ReadOptions())
 
 

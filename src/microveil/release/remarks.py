@@ -200,7 +200,7 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
 def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
     said = [
         f"column '{name}': {', '.join(f'{code:g}' for code in codes)} taken for a code, not a value; such cells stay "
-        "as they are and enter no statistic (if it is a value: rules=None, --rules none)"
+        "as they are and enter no statistic (if it is a value: rules=None)"
         for name, codes in intake.codes.items()
     ]
     if intake.present is not None:

@@ -68,6 +68,8 @@ def risk_light(found: Assessment | None) -> Light:
         return Light("Risk", GREY, "not measured", None, limits, ends, said)
     colour, word = _judged(gain, limits, ("low", "raised", "high"))
     beyond = worst.low > (worst.chance or 0.0)
+    if colour == RED and not beyond:  # what luck does as well is no finding
+        colour, word = AMBER, "not told apart from luck"
     low, high = (max(gain_of(replace(worst, value=end)), 0.0) for end in (worst.low, worst.high))
     said = (
         f"The best of the attacks tried ({worst.id}) gains {percent(gain)} of what luck leaves to be gained (95 % "

@@ -136,7 +136,7 @@ def atomic_targets(
             with _system_errors_about(path):
                 temporary, handle = _create(target.parent)
                 temporaries.append(temporary)
-                handles.append(handle)
+                handles += [] if handle is None else [handle]
                 _at_work.add(temporary)
         with _system_errors_about(paths[0]):  # of several, the writers tell their own errors
             yield tuple(temporaries)
@@ -209,17 +209,21 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _create(folder: Path) -> tuple[Path, int]:
+def _create(folder: Path) -> tuple[Path, int | None]:
     """A new empty file, mode 0600 from the start, and a handle that holds its lock as long as this process lives.
 
-    Its name is short: the target's may be as long as a name can be.
+    Its name is short: the target's may be as long as a name can be. Where there are no locks it is not held open:
+    Windows renames no open file.
     """
     while True:
         handle, name = tempfile.mkstemp(prefix=PREFIX, suffix=SUFFIX, dir=os.path.realpath(folder))
         # Between making and locking it, another process may have taken it for one that was left behind.
-        if _locked(handle) is not False and Path(name).exists():
+        lock = _locked(handle)
+        if lock and Path(name).exists():
             return Path(name), handle
         os.close(handle)
+        if lock is None:
+            return Path(name), None
 
 
 def _sweep(folder: Path) -> None:

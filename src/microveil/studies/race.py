@@ -53,6 +53,8 @@ BEHIND = ("others lose less", "others keep the limit more surely", "the limit is
 
 Progress = Callable[[str, float], None]
 Results = dict[str, list[dict[str, Any]]]
+Lows = tuple[float, float]
+"""The low end of the interval of what an attack gains: of the worst on the average of the releases, and of any in any."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,8 +67,8 @@ class Race:
     untried: Sequence[str]
     rows: tuple[int, int]
     seconds: float
-    low_gains: Mapping[str, float] = field(default_factory=dict)
-    """By candidate, what its worst attack gains at least: the low end of its interval."""
+    low_gains: Mapping[str, Lows] = field(default_factory=dict)
+    """By candidate, what attacks surely gain."""
 
     worst: Mapping[str, str] = field(default_factory=dict)
     """By candidate, the attack that gains most on the average of the releases."""
@@ -280,11 +282,13 @@ class _Run:
         )
 
 
-def in_order(study: Study, limits: Mapping[str, float], lows: Mapping[str, float]) -> dict[str, tuple[int, float]]:
+def in_order(study: Study, limits: Mapping[str, float], lows: Mapping[str, Lows]) -> dict[str, tuple[int, float]]:
     """Candidates, the best first, each with how it keeps the limits (0: yes, 1: as far as can be told, 2: no) and loss.
 
-    What the worst attack gains is held against its limit on the average of the releases. Where that is above, but the
-    low end of its interval (`lows`, by candidate) is not, luck would do. Other limits are as `Study.ranked` holds them.
+    What the worst attack gains is held against its limit on the average of the releases, as in one release some attack
+    of many is lucky; and no attack may surely gain more in any of them, as only one is let out. Where the average is
+    above, or one release surely, but the low end (`lows`) of the average is not, luck would do. Other limits are as
+    `Study.ranked` holds them.
     """
     found: dict[str, tuple[int, float, float]] = {}
     for label in study.figures:
@@ -293,7 +297,9 @@ def in_order(study: Study, limits: Mapping[str, float], lows: Mapping[str, float
         place, beyond = 0, 0.0
         for name, most in limits.items():
             kept = study.keeps(label, name, most, "mean" if name == WORST else "high")
-            lucky = name == WORST and lows[label] <= most
+            if name == WORST:
+                kept = kept and lows[label][1] <= most
+            lucky = name == WORST and lows[label][0] <= most
             place = max(place, 0 if kept else 1 if lucky else 2)
             if not kept:
                 off = abs(study.summary(label, name).mean - most) if study.has(label, name) else math.inf
@@ -302,8 +308,14 @@ def in_order(study: Study, limits: Mapping[str, float], lows: Mapping[str, float
     return {label: (found[label][0], found[label][2]) for label in sorted(found, key=lambda one: found[one])}
 
 
-def _lows(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float]:
-    return {label: worst_of(found)[2] for label, found in results.items()}
+def _lows(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Lows]:
+    return {
+        label: (
+            worst_of(found)[2],
+            max((low for one in found for _, low in one.get("gains", {}).values()), default=0.0),
+        )
+        for label, found in results.items()
+    }
 
 
 def worst_of(found: Sequence[Mapping[str, Any]]) -> tuple[str, float, float]:

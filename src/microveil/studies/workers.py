@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
 
@@ -137,7 +138,7 @@ class Workers(SpawnContext):
 def _worker_pool(count: int, *task: Any) -> Iterator[tuple[ProcessPoolExecutor, Callable[[], None]]]:
     """A pool of workers for a task, and what ends it; if the work is broken off, they are not waited for."""
     context = Workers()
-    with ProcessPoolExecutor(count, context, _begin, (os.getpid(), task)) as pool:
+    with ProcessPoolExecutor(count, context, _begin, (task,)) as pool:
 
         def end() -> None:
             context.end()
@@ -155,12 +156,12 @@ def _worker_pool(count: int, *task: Any) -> Iterator[tuple[ProcessPoolExecutor, 
             raise
 
 
-def _begin(parent: int, task: tuple[Callable[[Any, Any], Any], Any]) -> None:
+def _begin(task: tuple[Callable[[Any, Any], Any], Any]) -> None:
     """One thread each, as there are as many workers as cores; and an end with whoever started it."""
     global _task
     _task = task
     os.environ["MICROVEIL_THREADS"] = "1"
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
 
 def _work_on(item: Any) -> Any:
@@ -170,11 +171,12 @@ def _work_on(item: Any) -> Any:
     return work(shared, item)
 
 
-def _end_with(parent: int) -> None:
+def _end_with_the_parent() -> None:
     """A killed study must not leave workers behind that go on for nobody."""
-    while os.getppid() == parent:
-        threading.Event().wait(1.0)
-    os._exit(1)
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager

@@ -223,7 +223,7 @@ def numbers_in(column: Any, form: TimeForm | None) -> Array:
     """A column as doubles; one of dates and times by its form."""
     if form is None:
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-    return form.steps(column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]))
+    return form.steps(column)
 
 
 def _as_bytes(table: pa.Table) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 
@@ -21,12 +21,16 @@ from microveil.io.files.formats import (
     check_options,
     check_table,
     check_unique,
+    needs,
     same_cells,
     split_notes,
 )
 from microveil.io.frames.number_types import arrow_hides_numbers
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import cannot, shown
+
+ARROW: Final = "arrow"
+"""The extra of the package that these need."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Parquet(Format):
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ParquetSource]:
         """The table; it knows its types itself."""
+        needs("pyarrow", ARROW, path)
         schema = _check_schema(path)
         frame = _read_parquet(path)
         pandas, notes = (None, {}) if schema is None else split_notes(schema)
@@ -198,6 +203,7 @@ class Arrow(Format):
 
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
         """Columns of any type, nested ones included."""
+        needs("pyarrow", ARROW, path)
         table = _read_arrow(path)
         check_unique(table.column_names, path)
         frame = pl.DataFrame(pl.from_arrow(table))
@@ -211,6 +217,7 @@ class Arrow(Format):
 
     def write(self, frame: pl.DataFrame, path: Path, source_format: ArrowSource, *, shown_as: Path) -> None:
         """Write, compressed as Feather files are; in an .arrow file as it is, to be mapped into memory."""
+        needs("pyarrow", ARROW, shown_as)
         found = [_field_and_cells(column, source_format.columns.get(column.name)) for column in frame.get_columns()]
         fields = [kind.with_metadata(source_format.notes.get(kind.name)) for kind, _ in found]
         before = {name: seen.dtype for name, (_, _, seen) in source_format.columns.items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -16,23 +16,21 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError
+from microveil.core.late import has_arrow, is_arrow, pa, pl
 from microveil.io.files.formats import MISSING, check_no_pattern
 from microveil.io.frames.base import Frame, NumpyFrame, fits, same_numbers
 from microveil.io.frames.number_types import (
-    arrow_type,
     as_decimals,
     as_doubles,
     back_as_it_was,
+    decimal_type,
     decimals_held,
     hides_numbers,
     plain_columns,
     wholes_held,
 )
 from microveil.io.frames.relabel import palette, taken
-from microveil.io.frames.times import TimeColumn, read_times
-
-if TYPE_CHECKING:
-    import polars as pl
+from microveil.io.frames.times import TimeColumn, as_series, read_times
 
 __all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "as_polars", "open_frame", "table_like"]
 
@@ -93,11 +91,12 @@ def table_like(frame: Frame, columns: Mapping[str, list[Any]]) -> Any:
 
 def as_polars(data: Any) -> pl.DataFrame:
     """Any table in the kind that files are written from; the columns of an array are called by their numbers."""
-    import polars as pl
-
     if isinstance(data, np.ndarray):
         return pl.DataFrame(data, schema=list(open_frame(data).names))
-    found: pl.DataFrame = nw.from_native(_with_text_names(data), eager_only=True).to_polars()
+    native = nw.from_native(_with_text_names(data), eager_only=True)
+    if native.implementation.is_pandas_like() and not has_arrow():
+        return pl.DataFrame({name: as_series(native[name]) for name in native.columns})
+    found: pl.DataFrame = native.to_polars()
     return found
 
 
@@ -200,7 +199,7 @@ class NarwhalsFrame(Frame):
             return True
         column = self.native[name].drop_nulls()
         if self.is_decimal(name):
-            return decimals_held(column.to_arrow())
+            return decimals_held(as_series(column))
         return not len(column) or wholes_held(column.min(), column.max())
 
     def is_unique(self, name: str) -> bool:
@@ -335,18 +334,13 @@ class NarwhalsFrame(Frame):
 
     def _decimals(self, column: nw.Series[Any], values: Array, changed: Mask | None) -> nw.Series[Any] | None:
         """Values as decimals of the column's own type, if they have no more digits than it."""
-        import polars as pl
-        import pyarrow as pa
-
         template = column.to_native()
-        kind = arrow_type(template)
-        cells = None if kind is None else as_decimals(values if changed is None else np.where(changed, values, 0), kind)
+        cells = as_decimals(values if changed is None else np.where(changed, values, 0), decimal_type(template))
         if cells is None:
             return None
         if self.native.implementation.is_pandas_like():
             return _wrapped(type(template)(type(template.array)(cells), index=template.index, name=template.name))
-        series = pl.Series(cells) if self.native.implementation.is_polars() else pa.chunked_array([cells])
-        return _wrapped(series).alias(column.name)
+        return _wrapped(pa.chunked_array([cells]) if is_arrow(cells) else cells).alias(column.name)
 
     def _like(self, column: nw.Series[Any], values: NDArray[Any]) -> nw.Series[Any]:
         """Values as a series of the same library, with the same index where it has one."""
@@ -367,12 +361,10 @@ def _numpy_integer(dtype: nw.dtypes.DType) -> np.dtype[Any]:
 
 def _as_float64(column: nw.Series[Any]) -> nw.Series[Any]:
     """The nearest float64 of every cell."""
-    import pyarrow as pa
-
     native = column.to_native()
-    if isinstance(native, pa.ChunkedArray):
+    if is_arrow(native):
         return _wrapped(as_doubles(native)).alias(column.name)
-    if isinstance(getattr(native.dtype, "pyarrow_dtype", None), pa.DataType):
+    if hasattr(native.dtype, "pyarrow_dtype"):
         cells: Any = native.array
         return _wrapped(type(native)(type(cells)(as_doubles(pa.array(cells))), index=native.index, name=native.name))
     return column.cast(nw.Float64)
@@ -385,10 +377,9 @@ def _wrapped(series: Any) -> nw.Series[Any]:
 
 def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]]:
     """The values of a column as text, and for each cell the number of its value, -1 if it is missing."""
-    import polars as pl
-    import pyarrow as pa
-
-    if column.dtype != nw.Object:  # in which Arrow would make one value of 1 and 1.0, whose texts differ
+    if column.implementation.is_polars() and not column.dtype.is_nested() and column.dtype != nw.Object:
+        return _distinct_of_polars(column.to_native())
+    if column.dtype != nw.Object and has_arrow():  # of objects Arrow makes one value of 1 and 1.0
         with suppress(pa.ArrowException, UnicodeError):  # lists, and text that is not Unicode
             encoded = pa.chunked_array([column.to_arrow()]).dictionary_encode().unify_dictionaries().combine_chunks()
             codes = pl.Series(encoded.indices).cast(pl.Int64).fill_null(-1).to_numpy()  # Arrow's way would load pandas
@@ -398,6 +389,16 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
     found = (-1 if missing else numbers.setdefault(str(value), len(numbers)) for value, missing in cells)
     codes = np.fromiter(found, dtype=np.intp, count=len(column))
     return list(numbers), codes
+
+
+def _distinct_of_polars(cells: pl.Series) -> tuple[list[str], NDArray[np.intp]]:
+    cells = cells.cast(pl.String) if cells.dtype in (pl.Categorical, pl.Enum) else cells
+    distinct = cells.drop_nulls().unique(maintain_order=True)
+    if cells.dtype == pl.String:
+        codes = cells.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64)
+    else:
+        codes = cells.replace_strict(distinct, pl.Series(np.arange(len(distinct))), return_dtype=pl.Int64)
+    return [str(value) for value in distinct.to_list()], codes.fill_null(-1).to_numpy().astype(np.intp)
 
 
 def _has_number(cell: Any) -> bool:

@@ -6,17 +6,16 @@ that no one looks for would be released in clear; so the first is refused by nam
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from microveil.core.late import has_arrow, is_arrow, pa, pl
 
 LARGEST_WHOLE: Final = 2**53
 """Beyond it doubles do not tell neighbouring whole numbers apart."""
@@ -40,30 +39,24 @@ def wholes_held(low: Any, high: Any) -> bool:
     return low is None or bool(int(low) >= -LARGEST_WHOLE and int(high) <= LARGEST_WHOLE)
 
 
-def decimals_held(cells: pa.ChunkedArray | pa.Array) -> bool:
-    """Whether every decimal comes back from the nearest double."""
-    import pyarrow.compute as pc
-
-    ends = pc.min_max(cells).as_py()
-    low, high = ends["min"], ends["max"]
-    if low is None or max(-low, high).scaleb(cells.type.scale) < 10**DIGITS:
+def decimals_held(cells: Any) -> bool:
+    """Whether every decimal of a column, of polars or Arrow, comes back from the nearest double."""
+    cells = pl.Series(cells) if is_arrow(cells) else cells
+    low, high = cells.min(), cells.max()
+    if low is None or max(-low, high).scaleb(cells.dtype.scale) < 10**DIGITS:
         return True
-    return all(Decimal(repr(float(cell))) == cell for cell in cells.unique().drop_null().to_pylist())
+    return all(Decimal(repr(float(cell))) == cell for cell in cells.drop_nulls().unique().to_list())
 
 
 def as_doubles(cells: Any) -> Any:
     """The nearest double of every cell of an Arrow column, whole numbers beyond 2**53 included, which Arrow refuses."""
-    import pyarrow as pa
-
     if pa.types.is_decimal(cells.type):
         cells = cells.cast(pa.string())  # Arrow itself would be off in the last digit: 0.30000000000000004
     return cells.cast(pa.float64(), safe=False)
 
 
-def as_decimals(values: Array, kind: pa.DataType) -> pa.Array | None:
-    """Doubles as decimals of a type; nothing, if one of them has more digits than the type keeps. NaN is missing."""
-    import pyarrow as pa
-
+def as_decimals(values: Array, kind: Any) -> Any:
+    """Doubles as decimals of a type of polars or Arrow; nothing, if one has more digits. NaN is missing."""
     finite = values[np.isfinite(values)]
     if np.isinf(values).any():
         return None
@@ -74,23 +67,18 @@ def as_decimals(values: Array, kind: pa.DataType) -> pa.Array | None:
     rounded = np.round(finite, scale)
     if before > kind.precision - kind.scale or not np.array_equal(rounded, finite):
         return None
-    try:
-        return pa.array(values, from_pandas=True).cast(pa.decimal128(38, scale)).cast(kind)
-    except pa.ArrowException:
+    if isinstance(kind, pl.DataType):
+        with suppress(pl.exceptions.PolarsError):
+            return pl.Series(values).fill_nan(None).cast(pl.Decimal(38, scale)).cast(kind)
         return None
+    with suppress(pa.ArrowException):
+        return pa.array(values, from_pandas=True).cast(pa.decimal128(38, scale)).cast(kind)
+    return None
 
 
-def arrow_type(native: Any) -> pa.DataType | None:
-    """The Arrow type of a column of polars or Arrow, or of pandas where it is kept by Arrow."""
-    import polars as pl
-    import pyarrow as pa
-
-    if isinstance(native, pa.ChunkedArray | pa.Array):
-        return native.type
-    if isinstance(native, pl.Series):
-        return None if native.dtype == pl.Object else native.clear().to_arrow().type
-    found = getattr(native.dtype, "pyarrow_dtype", None)
-    return found if isinstance(found, pa.DataType) else None
+def decimal_type(native: Any) -> Any:
+    """The type of a column of polars or Arrow, or of pandas where it is kept by Arrow."""
+    return native.type if is_arrow(native) else getattr(native.dtype, "pyarrow_dtype", native.dtype)
 
 
 def hides_numbers(native: Any) -> bool:
@@ -98,13 +86,19 @@ def hides_numbers(native: Any) -> bool:
 
     Categories that are numbers, lists and records of numbers, complex numbers, and whatever no library has a name for.
     """
-    import pyarrow as pa
-
-    kind = arrow_type(native)
+    if isinstance(native, pl.Series):
+        return native.dtype.is_nested() and _polars_numbers(native.dtype)
+    kind = native.type if is_arrow(native) else getattr(native.dtype, "pyarrow_dtype", None)
     if kind is not None:
         return arrow_hides_numbers(kind)
     inner = getattr(native.dtype, "categories", native).dtype
-    return getattr(inner, "kind", "O") in "iufc" and not isinstance(inner, pa.DataType)
+    return getattr(inner, "kind", "O") in "iufc"
+
+
+def _polars_numbers(kind: Any) -> bool:
+    """Whether there are numbers in a type of polars, at whichever depth."""
+    inner = [field.dtype for field in kind.fields] if kind == pl.Struct else [kind.inner] if kind.is_nested() else []
+    return bool(kind.is_numeric()) or any(_polars_numbers(part) for part in inner)
 
 
 def arrow_hides_numbers(kind: pa.DataType) -> bool:
@@ -113,15 +107,13 @@ def arrow_hides_numbers(kind: pa.DataType) -> bool:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
+    types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal128(kind))
 
 
 def _arrow_numbers(kind: pa.DataType) -> bool:
     """Whether there are numbers in a type, at whichever depth."""
-    from pyarrow import types
-
+    types = pa.types
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return _arrow_numbers(kind.value_type)
     if types.is_nested(kind):
@@ -168,8 +160,8 @@ def _of_decimals(column: Any) -> bool:
 
 def _as_arrow(column: Any) -> Any:
     """Objects that are decimals in the type that Arrow has for them; None if some are something else."""
-    import pyarrow as pa
-
+    if not has_arrow():
+        return None
     pandas = nw.dependencies.get_pandas()
     try:
         cells = pa.array(column, from_pandas=True)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.late import is_arrow, pa, pl
+
 Rows = NDArray[np.intp]
 
 
@@ -25,14 +27,10 @@ def taken(column: Any, rows: Rows) -> Any:
         if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "iub":
             cells = cells.astype("boolean" if cells.dtype.kind == "b" else _nullable(cells.dtype))
         return cells.mask(gone)
-    import pyarrow as pa
-
-    places = pa.array(rows, mask=gone)
-    if isinstance(column, pa.ChunkedArray):
-        return column.take(places)
-    import polars as pl
-
-    return column.gather(pl.Series(places))
+    if is_arrow(column):
+        return column.take(pa.array(rows, mask=gone))
+    places = pl.Series(rows)
+    return column.gather(places.set(pl.Series(gone), None) if gone.any() else places)
 
 
 def palette(column: Any, levels: Sequence[Any]) -> Any:
@@ -47,10 +45,7 @@ def palette(column: Any, levels: Sequence[Any]) -> Any:
             fitting = plain.astype(kind)
             return fitting if bool((fitting == plain).all()) else plain
         return plain
-    import polars as pl
-    import pyarrow as pa
-
-    if isinstance(column, pa.ChunkedArray):
+    if is_arrow(column):
         return pa.chunked_array([_arrow(column.type, levels)])
     plain_series = pl.Series(column.name, list(levels), strict=False)
     kind = pl.Enum(names) if column.dtype == pl.Enum and plain_series.dtype == pl.String else column.dtype
@@ -62,8 +57,6 @@ def palette(column: Any, levels: Sequence[Any]) -> Any:
 
 
 def _arrow(kind: Any, levels: Sequence[Any]) -> Any:
-    import pyarrow as pa
-
     plain = pa.array(list(levels))
     if pa.types.is_dictionary(kind):
         return plain.dictionary_encode()

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.late import pa
 from microveil.core.rng import Stream
 from microveil.io.files.formats import split_notes
 from microveil.io.frames.dataframes import open_frame
@@ -83,9 +84,7 @@ def _about_index(left: Sequence[str], kept: Sequence[str]) -> list[str]:
 
 def _notes(data: Any) -> Any:
     """The `attrs` of a pandas frame, or the metadata of an Arrow table and of its columns, if there are any."""
-    import pyarrow as pa
-
-    if isinstance(data, pa.Table):
+    if nw.dependencies.is_pyarrow_table(data):
         columns = {field.name: field.metadata for field in data.schema if field.metadata}
         return (data.schema.metadata, columns) if split_notes(data.schema)[1] or columns else None
     return dict(getattr(data, "attrs", {})) if nw.dependencies.is_pandas_like_dataframe(data) else None
@@ -93,9 +92,7 @@ def _notes(data: Any) -> Any:
 
 def _with_notes(data: Any, notes: Any) -> Any:
     """A table with these notes, and no others. What pandas notes about its types and its index is none."""
-    import pyarrow as pa
-
-    if not isinstance(data, pa.Table):
+    if not nw.dependencies.is_pyarrow_table(data):
         data = data.copy(deep=False)
         data.attrs = notes or {}
         return data

@@ -21,6 +21,7 @@ from microveil.io.frames.times import (
     Spans,
     TimeColumn,
     TimeSpan,
+    as_series,
     joined_spans,
     spans,
     spans_of_numbers,
@@ -79,7 +80,7 @@ class ColumnFacts:
 def facts_of(cells: pa.Array, *, numeric: bool) -> ColumnFacts:
     """What some cells of a column, one at least, have in common."""
     if not numeric:
-        return ColumnFacts(len(cells), cells.null_count, times=spans(pa.chunked_array([cells])))
+        return ColumnFacts(len(cells), cells.null_count, times=spans(cells))
     values = np.asarray(as_doubles(cells).to_numpy(zero_copy_only=False), dtype=np.float64)
     there = values[~np.isnan(values)]
     steps = np.diff(values)
@@ -153,7 +154,7 @@ class SurveyedFrame(NarwhalsFrame):
         if text and self.levels(name) < least:
             return None
         form, shown = span.form(text), self if rows is None else rows
-        cells = pa.chunked_array([nw.from_native(shown.source, eager_only=True)[name].to_arrow()])
+        cells = as_series(nw.from_native(shown.source, eager_only=True)[name])
         return TimeColumn(form.kind, form.unit, form.text, form.is_number, numbers=form.steps(cells))
 
     def missing(self, name: str) -> int:

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
+from microveil.core.late import has_arrow, is_arrow, pa, pl
 
 TimeKind = Literal["date", "datetime", "time", "duration"]
 """A duration is a span of time, and has no place on its line."""
@@ -78,26 +75,22 @@ class TimeForm:
 
     is_number: bool = False
 
-    def steps(self, cells: pa.ChunkedArray) -> Array:
-        """Cells of a column that has this form as numbers of steps; NaN is missing."""
-        import polars as pl
-        import pyarrow as pa
-
+    def steps(self, cells: Any) -> Array:
+        """Cells of a column that has this form, of polars or Arrow, as numbers of steps; NaN is missing."""
+        cells = _of_arrow(cells) if is_arrow(cells) else cells
         if self.text:
-            texts, text = pl.Series(cells), self.text
+            text = self.text
             if self.is_number:
-                texts = texts.cast(pl.Int64, strict=False).cast(pl.String) + ("01" if self.unit == "month" else "")
+                cells = cells.cast(pl.Int64, strict=False).cast(pl.String) + ("01" if self.unit == "month" else "")
                 text = DAY_NUMBERS
-            cells = pa.chunked_array([_parse(texts, self.kind, text).to_arrow()])
+            cells = _parse(cells, self.kind, text)
         micro, missing = _microseconds(cells)
         if micro is None:
             raise TypeError("the column has no dates or times")
         return np.where(missing, np.nan, _in_steps(micro, self.unit).astype(np.float64))
 
-    def cells(self, values: Array) -> pa.Array:
-        """Numbers of steps as an Arrow array: dates, timestamps or times of day; NaN is missing."""
-        import pyarrow as pa
-
+    def cells(self, values: Array) -> pl.Series:
+        """Numbers of steps as a series: dates, timestamps or times of day; NaN is missing."""
         missing = np.isnan(values)
         steps = np.round(np.where(missing, 0.0, values)).astype(np.int64)
         if self.unit == "month":
@@ -106,34 +99,38 @@ class TimeForm:
         else:
             micro = steps * MICROSECONDS[self.unit]
         if self.kind == "time":
-            return pa.array(micro % MICROSECONDS["day"], pa.time64("us"), mask=missing)
-        if self.kind == "duration":
-            return pa.array(micro, pa.duration("us"), mask=missing)
-        stamps = pa.array(micro, pa.timestamp("us"), mask=missing)
-        return stamps.cast(pa.date32()) if self.kind == "date" else stamps
+            found = pl.Series(micro % MICROSECONDS["day"] * 1_000).cast(pl.Time)
+        elif self.kind == "duration":
+            found = pl.Series(micro).cast(pl.Duration("us"))
+        else:
+            found = pl.Series(micro).cast(pl.Datetime("us"))
+            found = found.cast(pl.Date) if self.kind == "date" else found
+        return found.set(pl.Series(missing), None) if missing.any() else found
 
-    def stored(self, values: Array) -> pa.Array:
+    def _stored(self, values: Array) -> pl.Series:
         """The same, as text where the column is text, and as whole numbers where it has such."""
-        import polars as pl
-        import pyarrow as pa
-
         cells = self.cells(values)
         if not self.text:
             return cells
-        texts = pl.Series(cells).dt.strftime(self.text)
-        return texts.cast(pl.Int64).to_arrow() if self.is_number else texts.to_arrow().cast(pa.string())
+        texts = cells.dt.strftime(self.text)
+        return texts.cast(pl.Int64) if self.is_number else texts
+
+    def stored(self, values: Array) -> pa.Array:
+        """The same for Arrow."""
+        cells = self._stored(values)
+        found = cells.to_arrow()
+        if cells.dtype == pl.String:
+            return found.cast(pa.string())
+        return found.cast(pa.time64("us")) if cells.dtype == pl.Time else found
 
     def written(self, values: Array, like: nw.Series[Any]) -> Any:
         """Numbers of steps as a native series of the library and type of the column `like`."""
-        import polars as pl
-        import pyarrow as pa
-
-        cells: Any = self.stored(values)
         native = like.to_native()
-        if isinstance(native, pa.ChunkedArray):
-            return pa.chunked_array([cells.cast(native.type)])
+        if is_arrow(native):
+            return pa.chunked_array([self.stored(values).cast(native.type)])
+        cells = self._stored(values)
         if isinstance(native, pl.Series):
-            return pl.Series(like.name, _zoned(pl.Series(cells), native.dtype))
+            return pl.Series(like.name, _zoned(cells, native.dtype))
         return _as_pandas(cells, native)
 
 
@@ -192,24 +189,23 @@ Spans = Mapping[str, TimeSpan]
 """By format, and under no name for a type of dates or times: what cells are, read so. Empty if they are none."""
 
 
-def spans(cells: pa.ChunkedArray) -> Spans | None:
-    """What the cells of a part of a column are as dates or times; None where none is there."""
-    import polars as pl
-    import pyarrow as pa
-
+def spans(cells: pa.Array) -> Spans | None:
+    """What the cells of a part of a column, of Arrow, are as dates or times; None where none is there."""
     if cells.null_count == len(cells):
         return None
-    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
-        span = _span(cells)
-        return {} if span is None else {"": span}
-    texts = _dates_at_first(pl.Series(cells))
-    found: dict[str, TimeSpan] = {}
-    if texts is None:
-        return found
-    for kind, form in _fitting(texts):
-        span = _span(pa.chunked_array([_parse(texts, kind, form).to_arrow()]))
-        found |= {} if span is None else {form: span}
-    return found
+    if not any(is_one(cells.type) for is_one in _arrow_types()):
+        return {}
+    series = _of_arrow(cells)
+    if series.dtype != pl.String:
+        return {"": _span(series)}
+    texts = _dates_at_first(series)
+    return {} if texts is None else {form: _span(_parse(texts, kind, form)) for kind, form in _fitting(texts)}
+
+
+def _arrow_types() -> tuple[Any, ...]:
+    """The types of Arrow that have dates and times, or texts of these."""
+    types = pa.types
+    return types.is_temporal, types.is_string, types.is_large_string
 
 
 def joined_spans(one: Spans | None, other: Spans | None) -> Spans | None:
@@ -219,18 +215,16 @@ def joined_spans(one: Spans | None, other: Spans | None) -> Spans | None:
     return {form: span.joined(other[form]) for form, span in one.items() if form in other}
 
 
-def _span(cells: pa.ChunkedArray) -> TimeSpan | None:
-    """The span of cells of a type of dates or times; None for other types."""
+def _span(cells: pl.Series) -> TimeSpan:
+    """The span of cells of a type of dates or times, of which one is there."""
     micro, missing = _microseconds(cells)
-    return None if micro is None else TimeSpan.of(micro[~missing], _kind_of(cells.type))
+    assert micro is not None  # noqa: S101 - by the types that are asked for
+    return TimeSpan.of(micro[~missing], _kind_of(cells.dtype))
 
 
-def _kind_of(kind: pa.DataType) -> TimeKind:
-    import pyarrow as pa
-
-    if pa.types.is_duration(kind):
-        return "duration"
-    return "time" if pa.types.is_time(kind) else "date" if pa.types.is_date(kind) else "datetime"
+def _kind_of(kind: Any) -> TimeKind:
+    kinds: dict[Any, TimeKind] = {pl.Time: "time", pl.Date: "date", pl.Duration: "duration"}
+    return kinds.get(kind.base_type(), "datetime")
 
 
 def in_one_unit(columns: Sequence[TimeColumn]) -> list[TimeColumn]:
@@ -247,43 +241,61 @@ def _zoned(series: pl.Series, kind: Any) -> pl.Series:
     return (series if zone is None else series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)).cast(kind)
 
 
-def _as_pandas(cells: pa.Array, template: Any) -> Any:
+def _as_pandas(cells: pl.Series, template: Any) -> Any:
     """Cells as a pandas series of the type and index of another."""
     series = type(template)
-    if template.dtype == object:
-        found = series(cells.to_pylist(), dtype=object)
+    if template.dtype == object or cells.dtype in (pl.String, pl.Time):
+        found = series(cells.to_list(), dtype=object).astype(template.dtype)
     elif getattr(template.dtype, "tz", None) is not None:
-        found = series(cells.to_pandas()).astype("datetime64[us]").dt.tz_localize("UTC").astype(template.dtype)
+        found = series(cells.to_numpy()).astype("datetime64[us]").dt.tz_localize("UTC").astype(template.dtype)
+    elif cells.dtype == pl.Date:  # of which numpy makes days, and pandas knows none
+        found = series(cells.cast(pl.Datetime("us")).to_numpy()).astype(template.dtype)
     else:
-        found = series(cells.to_pandas()).astype(template.dtype)
+        found = series(cells.to_numpy()).astype(template.dtype)
     return found.set_axis(template.index).rename(template.name)
+
+
+def as_series(column: nw.Series[Any]) -> pl.Series:
+    """A column of any library as one of polars. From pandas its cells go one by one where there is no Arrow."""
+    native = column.to_native()
+    if isinstance(native, pl.Series):
+        return native
+    if is_arrow(native) or has_arrow():
+        return _of_arrow(column.to_arrow())
+    missing = column.is_null().to_list()
+    return pl.Series(column.name, [None if gone else cell for cell, gone in zip(native, missing, strict=True)])
+
+
+def _of_arrow(cells: Any) -> pl.Series:
+    """Cells of Arrow as a series: a point in time in microseconds of UTC, without a zone that polars may not know."""
+    kind = cells.type
+    if pa.types.is_timestamp(kind):
+        cells = cells.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64()).cast(pa.timestamp("us"))
+    elif pa.types.is_date(kind):
+        cells = cells.cast(pa.date32())
+    return pl.Series(cells)
 
 
 def read_times(column: nw.Series[Any]) -> TimeColumn | None:
     """A column of dates, times or texts of these as numbers; None if it is something else."""
-    import pyarrow as pa
-
     if column.dtype.is_integer() or column.dtype.is_float():
         return _of_numbers(column)
     if not _may_be_times(column):
         return None
     try:
-        cells = pa.chunked_array([column.to_arrow()])
-    except (pa.ArrowException, TypeError, ValueError):  # objects of several kinds
+        cells = as_series(column)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):  # objects of several kinds
         return None
-    kind, text = cells.type, ""
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    text = ""
+    if cells.dtype == pl.String:
         found = _parsed(cells)
         if found is None:
             return None
         cells, text = found
-        kind = cells.type
     micro, missing = _microseconds(cells)
-    if micro is None:
+    if micro is None or missing.all():
         return None
-    if missing.all():
-        return None
-    form = TimeSpan.of(micro[~missing], _kind_of(kind)).form(text)
+    form = TimeSpan.of(micro[~missing], _kind_of(cells.dtype)).form(text)
     steps = _in_steps(micro, form.unit).astype(np.float64)
     return TimeColumn(form.kind, form.unit, text, numbers=np.where(missing, np.nan, steps))
 
@@ -351,24 +363,17 @@ def _may_be_times(column: nw.Series[Any]) -> bool:
     return column.dtype == nw.String
 
 
-def _microseconds(cells: pa.ChunkedArray) -> tuple[Whole | None, NDArray[np.bool_]]:
+def _microseconds(cells: pl.Series) -> tuple[Whole | None, NDArray[np.bool_]]:
     """Microseconds since 1970, or since midnight, and which cells are missing; nothing for other types."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    missing = np.asarray(cells.is_null())
-    kind = cells.type
-    if pa.types.is_date(kind):
-        whole, factor = cells.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()), MICROSECONDS["day"]
-    elif pa.types.is_timestamp(kind):
-        whole, factor = cells.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64()), 1
-    elif pa.types.is_time(kind):
-        whole, factor = cells.cast(pa.time64("us"), safe=False).cast(pa.int64()), 1
-    elif pa.types.is_duration(kind):
-        whole, factor = cells.cast(pa.duration("us"), safe=False).cast(pa.int64()), 1
-    else:
+    missing = cells.is_null().to_numpy()
+    kind = cells.dtype
+    if not kind.is_temporal():
         return None, missing
-    return np.asarray(pc.fill_null(whole, 0)).astype(np.int64) * factor, missing
+    if kind in (pl.Datetime, pl.Duration):
+        cells = cells.cast(pl.Datetime("us") if kind == pl.Datetime else pl.Duration("us"))
+    whole = cells.to_physical()
+    found = whole.fill_null(0).cast(pl.Int64).to_numpy()
+    return (found // 1_000 if kind == pl.Time else found * MICROSECONDS["day"] if kind == pl.Date else found), missing
 
 
 def _in_steps(micro: Whole, unit: str) -> Whole:
@@ -378,15 +383,11 @@ def _in_steps(micro: Whole, unit: str) -> Whole:
     return micro // MICROSECONDS[unit]
 
 
-def _parsed(cells: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str] | None:
+def _parsed(every: pl.Series) -> tuple[pl.Series, str] | None:
     """Texts as dates or times, and their format: one from which every text comes back as it was."""
-    import polars as pl
-    import pyarrow as pa
-
-    every = pl.Series(cells)
     texts = _dates_at_first(every)
     found = None if texts is None or len(texts) < FEWEST else next(_fitting(texts), None)
-    return None if found is None else (pa.chunked_array([_parse(every, *found).to_arrow()]), found[1])
+    return None if found is None else (_parse(every, *found), found[1])
 
 
 def _dates_at_first(every: pl.Series) -> pl.Series | None:
@@ -409,8 +410,6 @@ def _fitting(texts: pl.Series) -> Iterator[tuple[TimeKind, str]]:
 
 def read_texts(texts: pl.Series) -> list[Any] | None:
     """Texts as times of one writing; None if no writing is that of all. Where others are dates, few are enough."""
-    import polars as pl
-
     for kind, formats in FORMATS.items():
         for form in formats if kind != "time" else ():
             if _comes_back(texts, kind, form):
@@ -419,8 +418,6 @@ def read_texts(texts: pl.Series) -> list[Any] | None:
 
 
 def _parse(texts: pl.Series, kind: TimeKind, form: str) -> pl.Series:
-    import polars as pl
-
     types: dict[TimeKind, Any] = {"date": pl.Date, "datetime": pl.Datetime("us"), "time": pl.Time}
     return texts.str.strptime(types[kind], form.replace("%-", "%"), strict=False)
 
