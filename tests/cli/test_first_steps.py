@@ -8,11 +8,15 @@ import sys
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from microveil.catalogue import example_file
 from microveil.cli.endings import as_typed
+from microveil.core.errors import FileError
 from microveil.core.late import EXTRAS
+from microveil.io.files import csv
+from microveil.io.tables import read_table
 
 MICROVEIL = [sys.executable, "-m", "microveil"]
 
@@ -64,9 +68,14 @@ data.write_csv("firms.csv")
 mv.protect(data, "pca", seed=1)
 mv.protect_file("firms.csv", "released.csv", method="pca", seed=1, report="report.html")
 assert "microveil[report]" in open("report.html", encoding="utf-8").read()
-for options in (dict(public="~ employees"), ):
+data.write_parquet("firms.parquet")
+for work in (
+    lambda: mv.protect(data, "ipso", public="~ employees"),
+    lambda: mv.protect_file("firms.parquet", "out.csv", method="pca"),
+    lambda: mv.protect_file("firms.csv", "out.csv", method="pca", engine="stream"),
+):
     try:
-        mv.protect(data, "ipso", **options)
+        work()
     except MicroveilError as error:
         print(error)
 """
@@ -74,35 +83,51 @@ for options in (dict(public="~ employees"), ):
 
 def test_the_core_works_where_no_extra_is_installed(tmp_path: Path) -> None:
     blocked = {"altair", "vl_convert", "formulaic", "openpyxl", "defusedxml", "pyreadstat", "duckdb", "pyspark"}
-    blocked |= {"adbc_driver_postgresql", "highspy", "pandas"}
+    blocked |= {"adbc_driver_postgresql", "highspy", "pandas", "pyarrow", "opendp", "starlette", "uvicorn"}
     script = WITHOUT.replace("{blocked}", repr(blocked))
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "pip install 'microveil[formula]'" in done.stdout
+    assert done.stdout.count("microveil[arrow]") == 2
+
+
+PANDAS_ALONE = """
+import sys
+sys.modules["pyarrow"] = None
+import pandas as pd
+import microveil as mv
+data = pd.read_csv("firms.csv", parse_dates=["day"])
+release = mv.protect(data, seed=1)
+assert (release.data.dtypes == data.dtypes).all(), release.data.dtypes
+assert set(release.data["region"]) <= set(data["region"])
+assert release.data["day"].dt.normalize().equals(release.data["day"])
+release.write("released.csv")
+"""
+
+
+def test_pandas_does_without_arrow_and_a_file_is_read_alike(tmp_path: Path) -> None:
+    days = [f"2020-{1 + n % 12:02d}-{1 + n % 28:02d}" for n in range(200)]
+    table = pl.read_csv(example_file()).head(200).select("region", "employees", "wages")
+    table = table.with_columns(day=pl.Series(days), said=pl.lit('a, "quoted"\nline'))
+    table.drop("said").write_csv(tmp_path / "firms.csv")
+    done = subprocess.run(
+        [sys.executable, "-c", PANDAS_ALONE], check=False, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert pl.read_csv(tmp_path / "released.csv").shape == (200, 4)
+    table.write_csv(tmp_path / "quoted.csv")
+    with_arrow = read_table(str(tmp_path / "quoted.csv"))[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv, "has_arrow", lambda: False)
+        assert read_table(str(tmp_path / "quoted.csv"))[0].equals(with_arrow)
+        for broken in ("a,b\n1,2\n3\n", 'a,b\n1,"2\n3,4\n'):
+            (tmp_path / "broken.csv").write_text(broken, encoding="utf-8")
+            with pytest.raises(FileError, match="line"):
+                read_table(str(tmp_path / "broken.csv"))
 
 
 def test_advice_is_in_the_words_of_the_command_line() -> None:
     assert as_typed("codes (rules=None if it is a value)") == "codes (--rules none if it is a value)"
     assert as_typed("use rules='none' (--rules none)") == "use --rules none"
+    assert as_typed("(if it is a value: rules=None)") == "(if it is a value: --rules none)"
     assert "overwrite=True" not in as_typed("say --overwrite (overwrite=True)")
-
-
-@pytest.mark.slow
-def test_the_first_hour(tmp_path: Path) -> None:
-    """Each step as the README has it, in an empty folder; none takes 90 s on two cores that are free."""
-    run(tmp_path, "example", "firms.csv")
-    run(tmp_path, "describe", "firms.csv", "-o", "dictionary.toml")
-    protect = ["protect", "firms.csv", "-o", "released.csv", "--protected-weight", "weight"]
-    run(tmp_path, *protect, "--report", "internal.html", "--public-report", "public.html", "--save-recipe", "r.toml")
-    run(tmp_path, "assess", "firms.csv", "released.csv", "--measures", "dbrl,pil", "--report", "assessed.html")
-    advice = json.loads(run(tmp_path, "recommend", "firms.csv", "--weight", "weight", "--time", "20", "--json",
-                            "--quiet"))  # fmt: skip
-    assert advice["method"] == "veil"
-    assert advice["parameters"]["protected_weight"] == "weight"
-    run(tmp_path, "run", "r.toml", "--overwrite", "--quiet")
-    (tmp_path / "policy.toml").write_text(
-        '[policy]\nname = "research"\nversion = 1\n[limits]\ndbrl = {at_most = 0.05}\n', encoding="utf-8"
-    )
-    run(tmp_path, "assess", "firms.csv", "released.csv", "--measures", "dbrl", "--policy", "policy.toml")
-    for page in ("internal.html", "public.html", "assessed.html"):
-        assert (tmp_path / page).stat().st_size > 1_000

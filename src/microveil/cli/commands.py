@@ -5,6 +5,7 @@ What does the work is imported when a command runs: `microveil --help` needs non
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -18,9 +19,9 @@ from microveil.core.version import __version__
 
 app = typer.Typer(
     name="microveil",
-    help="Release numeric microdata that keep their statistics and hide their records. Nothing leaves this machine.",
+    help="Release microdata that keep their statistics and hide their records. Nothing leaves this machine.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,  # pretty tracebacks print local variables, and those are people's data
     rich_markup_mode=None,
 )
@@ -268,7 +269,7 @@ GROUPS = {
 def app_for(arguments: list[str]) -> typer.Typer:
     """The program, with the commands of the group that is called; of the others only the name and a line of help."""
     for name, meaning in GROUPS.items():
-        if arguments[:1] == [name]:
+        if arguments[:1] == [name] or "_MICROVEIL_COMPLETE" in os.environ:  # a shell asks for all of them
             app.add_typer(import_module(f"microveil.cli.{name}_commands").app, name=name)
         else:
             app.add_typer(_placeholder(meaning), name=name)

@@ -7,6 +7,7 @@ Python).
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -60,12 +61,14 @@ def needed(module: str, extra: str, what: str) -> Any:
 
 def has_arrow() -> bool:
     """Is Arrow installed? It is large, and the core does without."""
-    return "pyarrow" in sys.modules or find_spec("pyarrow") is not None
+    with suppress(ValueError):  # a name that is barred has no place
+        return sys.modules.get("pyarrow") is not None or find_spec("pyarrow") is not None
+    return False
 
 
 def is_arrow(column: Any) -> bool:
     """Is this a column of Arrow?"""
-    return "pyarrow" in sys.modules and isinstance(column, pa.ChunkedArray | pa.Array)
+    return sys.modules.get("pyarrow") is not None and isinstance(column, pa.ChunkedArray | pa.Array)
 
 
 __all__ = [

@@ -77,7 +77,8 @@ def check_place(path: Path, inputs: Iterable[Path] = ()) -> None:
     try:
         path_tried, handle = _create(folder)
         path_tried.unlink()
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
     except OSError as error:
         raise cannot("written", path, error) from None
 

@@ -54,7 +54,7 @@ BEHIND = ("others lose less", "others keep the limit more surely", "the limit is
 Progress = Callable[[str, float], None]
 Results = dict[str, list[dict[str, Any]]]
 Lows = tuple[float, float]
-"""The low end of the interval of what an attack gains: of the worst on the average of the releases, and of any in any."""
+"""The low end of the interval of what an attack gains: of the worst on average, and of any in any release."""
 
 
 @dataclass(frozen=True, repr=False)

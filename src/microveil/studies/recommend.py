@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,7 +135,7 @@ def recommend(data: Any, *, progress: Progress | None = None, **options: Any) ->
         progress: called with the name of the step and the share done.
         **options: the options below. Advice holds for the run that has the same roles of columns.
     """
-    asked = Recommend.checked(options)
+    began, asked = time.monotonic(), Recommend.checked(options)
     for word in asked.allow or ():
         if word not in ALLOWED:
             raise ParameterError(f"allow: '{word}' is unknown", f"it is {one_of(ALLOWED)}")
@@ -161,7 +162,8 @@ def recommend(data: Any, *, progress: Progress | None = None, **options: Any) ->
         asked.seed,
     )
     store = Store(None if asked.store is None else Path(asked.store))
-    found = race(contest, store, asked.workers or worker_count(), asked.time, progress)
+    left = None if asked.time is None else max(asked.time - (time.monotonic() - began), 0.1)
+    found = race(contest, store, asked.workers or worker_count(), left, progress)
     return _advice(contest, found, ladders, asked, _cookbook(data, columns, others))
 
 

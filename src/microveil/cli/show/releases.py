@@ -105,6 +105,7 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         "distribution": "distributions",
         "mean in clusters": "means in clusters",
         "covariance in clusters": "covariances in clusters",
+        "group means": "the worst of the means of groups, in standard deviations",
     }
     groups = {"Kept exactly": result.kept_exactly, "Kept closely": result.kept_closely, "Not kept": result.not_kept}
     for title, those in groups.items():
@@ -186,7 +187,8 @@ def _bound(error: float) -> str:
     if not math.isfinite(error):
         return f"{error}"
     unit = 10.0 ** (math.floor(math.log10(error)) - 1)
-    return f"{math.ceil(error / unit - NO_DIGIT) * unit:.1e}"
+    rounded = math.ceil(error / unit - NO_DIGIT) * unit
+    return f"{rounded:.1e}" if rounded < 1e-4 else f"{rounded:.2g}"
 
 
 def _audit(console: Console, result: Release) -> None:
