@@ -135,7 +135,7 @@ def test_the_first_hour_is_what_the_readme_says(installed: Path, tmp_path: Path)
     hour = Hour(installed, tmp_path)
     jobs = {line.split()[1]: line.partition("#")[0] for line in commands()}
     assert list(jobs) == ["example", "describe", "protect", "assess", "recommend", "run"]
-    (tmp_path / "policy.toml").write_text(a_policy(hour.step("microveil protect --help")), encoding="utf-8")
+    (tmp_path / "policy.toml").write_text(a_policy(hour.step("microveil assess --help")), encoding="utf-8")
     for line in commands():
         line = line.partition("#")[0]
         told = hour.step(line + (" --time 15 --json --quiet" if " recommend " in line else ""))
@@ -164,4 +164,4 @@ def test_the_first_hour_with_files_of_ones_own(name: str, installed: Path, tmp_p
     advice = json.loads(hour.step(f"microveil recommend {name} --methods veil --time 5 --json --quiet"))
     assert advice["seconds"] < SECONDS
     hour.step("microveil run r.toml --overwrite --quiet")
-    assert all((tmp_path / page).stat().st_size > 10_000 for page in ("r.html", "p.html", "a.html"))
+    assert all((tmp_path / page).stat().st_size > 1_000 for page in ("r.html", "p.html", "a.html"))
