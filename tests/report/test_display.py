@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from reported import SEED, Case, Page, people
 
 import microveil as mv
 from microveil.errors import ParameterError
+from microveil.measures.base import Measure
+from microveil.report.verdict import risk_light
 
 pytestmark = pytest.mark.usefixtures("few_exchanges")
 
@@ -98,3 +102,12 @@ def test_exact_moments_do_not_hide_that_distributions_bend() -> None:
     )
     assert max(release.kept.values()) < 1e-9
     assert "distribution is off most" in release._repr_html_()
+
+
+@pytest.mark.parametrize(("low", "colour"), [(0.9, "red"), (0.7, "amber")])
+def test_what_luck_does_as_well_is_no_red_light(low: float, colour: str) -> None:
+    attack = Measure("extreme_disclosure", 0.95, low, 0.99, 0.8, "low", (0.0, 1.0), "")
+    light = risk_light(SimpleNamespace(worst_attack=attack, worst_gain=0.75))
+    assert light.colour == colour
+    below = replace(attack, value=0.5)
+    assert risk_light(SimpleNamespace(worst_attack=below, worst_gain=0.0)).colour == "green"
