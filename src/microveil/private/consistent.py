@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
-from microveil.private.moments import MEANS, RANKS, SHAPES, TABLES, VALUES, WAVES
+from microveil.private.moments import MEANS, RANKS, SHAPES, SPREADS, TABLES, VALUES, WAVES
 from microveil.private.targets import Targets
 
 ROUNDS = 30
@@ -42,8 +42,9 @@ class Consistent:
 def layers_of(targets: Targets) -> tuple[str, ...]:
     """The features of an amount: the first wave always, others if they were measured."""
     found = ["wave 1"]
-    found += ["value"] if VALUES in targets.moments else []
-    return (*found, *([f"wave {k}" for k in range(2, WAVES + 1)] if SHAPES in targets.moments else []))
+    found += ["value"] if {VALUES, SPREADS} & set(targets.moments) else []
+    shaped = {SHAPES, SPREADS} & set(targets.moments)
+    return (*found, *([f"wave {k}" for k in range(2, WAVES + 1)] if shaped else []))
 
 
 def consistent(targets: Targets, within: Array) -> Consistent:
@@ -71,16 +72,15 @@ def consistent(targets: Targets, within: Array) -> Consistent:
     if SHAPES in targets.moments:
         _put_shapes(targets, at, target, variance)
     shares = list(targets.shares.values())
-    for (a, b), part in targets.moments.get(MEANS, {}).items():
-        share, root, noise = shares[b - amounts], roots[b - amounts], targets.noise[MEANS]
-        block = _shrunk(part - part.mean(), noise, share.size - 1)
-        rows = at["wave 1"] + a
-        put(
-            slice(rows, rows + 1),
-            slice(starts[b - amounts], starts[b - amounts + 1]),
-            block / root,
-            (noise / root[None, :]) ** 2,
-        )
+    by_level = {MEANS: ["wave 1"], SPREADS: ["value", *(f"wave {k}" for k in range(2, WAVES + 1))]}
+    for group, own_layers in by_level.items():
+        for (a, b), part in targets.moments.get(group, {}).items():
+            share, root, noise = shares[b - amounts], roots[b - amounts], targets.noise[group]
+            for layer, line in zip(own_layers, part, strict=True):
+                block = _shrunk((line - line.mean())[None], noise, share.size - 1)
+                rows = slice(at[layer] + a, at[layer] + a + 1)
+                levels = slice(starts[b - amounts], starts[b - amounts + 1])
+                put(rows, levels, block / root, (noise / root[None, :]) ** 2)
     for (a, b), part in targets.moments.get(TABLES, {}).items():
         noise, (one, other) = targets.noise[TABLES], (shares[a - amounts], shares[b - amounts])
         inner = part - part.mean(axis=0) - part.mean(axis=1, keepdims=True) + part.mean()
@@ -139,7 +139,8 @@ def _put_shapes(targets: Targets, at: Mapping[str, int], target: Array, variance
         for k in range(WAVES):
             for h in range(WAVES):
                 p, q = at[f"wave {k + 1}"] + a, at[f"wave {h + 1}"] + b
-                trust = variance[p, q] / (variance[p, q] + noise) if np.isfinite(variance[p, q]) else 1.0
+                known = 0 < variance[p, q] < np.inf
+                trust = variance[p, q] / (variance[p, q] + noise) if known else 1.0
                 target[p, q] = target[q, p] = trust * part[k, h] + (1 - trust) * target[p, q]
                 variance[p, q] = variance[q, p] = trust * noise
 

@@ -9,7 +9,7 @@ are put together by weighted least squares, and projected on what counts can be:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -42,6 +42,9 @@ EVEN = 10_000
 WORTH_HALVING, PER_LEAF = 2.0, 3.0
 """Runs are halved while their noisy count is above so many standard deviations of the noise of the exploration, and of
 what is counted afterwards: smaller counts would be noise."""
+
+FEWEST, EXACT = 2.0, 1e-3
+"""Where there is hardly any noise: records that a run that is halved has, and the least standard deviation that counts."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,7 +113,7 @@ class Distribution:
 
 def levels_to_explore(count: float, leaf_sd: float, cells: int) -> int:
     """How often to count and halve: by the number of records, the noise and the cells of the scale alone."""
-    even = np.log2(max(count / (PER_LEAF * leaf_sd * FIRST_CUT), 1.0))
+    even = np.log2(max(count / (max(PER_LEAF * leaf_sd, FEWEST) * FIRST_CUT), 1.0))
     useful = 1 + np.ceil(np.log2(max(cells / FIRST_CUT, 1.0)))
     return int(min(np.clip(np.ceil(even) + EXTRA_LEVELS, FEWEST_LEVELS, MOST_LEVELS), useful))
 
@@ -132,24 +135,23 @@ def amount_distribution(
     levels = levels_to_explore(count, leaf_sd, scale.cells)
     each = rho * EXPLORING / levels
     sd = account.noise_sd(1.0, each)
-    enough = max(WORTH_HALVING * sd, PER_LEAF * leaf_sd)
+    enough = max(WORTH_HALVING * sd, PER_LEAF * leaf_sd, FEWEST)
     runs = [run for piece in scale.pieces for run in _cut(piece, FIRST_CUT)]
-    active, asked, left = runs, _Asked([], [], []), rho
+    active, asked, left = runs, _Asked(), 1.0
     for _ in range(levels):
         if not active:
             break
         counts = account.noisy(f"distribution of {name}", _counts(cells, active), 1.0, each)
         asked.add(active, counts, sd)
-        left -= each
+        left -= EXPLORING / levels
         large = {run for run, found in zip(active, counts, strict=True) if found > enough and run[1] - run[0] > 1}
-        active = [half for run in large for half in _cut(run, 2)]
+        active = [half for run in active if run in large for half in asked.halve(run)]
         runs = sorted([run for run in runs if run not in large] + active)
+    last_sd = account.noise_sd(1.0, rho * left)
     # What levels that were not needed would have cost goes into the last count.
-    asked.add(
-        runs, account.noisy(f"distribution of {name}", _counts(cells, runs), 1.0, left), account.noise_sd(1, left)
-    )
+    asked.add(runs, account.noisy(f"distribution of {name}", _counts(cells, runs), 1.0, rho * left), last_sd)
     edges = np.array([*(run[0] for run in runs), scale.cells], np.int64)
-    return Distribution(scale, edges, on_simplex(_without_empty_ends(asked.fitted(edges), account.noise_sd(1.0, left))))
+    return Distribution(scale, edges, on_simplex(_without_empty_ends(asked.fitted(runs), last_sd)))
 
 
 def category_shares(account: Account, name: str, codes: NDArray[np.intp], levels: int, *, rho: float) -> Array:
@@ -188,24 +190,41 @@ def _without_empty_ends(counts: Array, sd: float) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class _Asked:
-    """Runs of cells, the noisy counts of their records, and the precision of each."""
+    """What was asked of runs of cells: of each the noisy count of its records, the precision of it, and its parts."""
 
-    runs: list[Run]
-    answers: list[float]
-    precision: list[float]
+    counts: dict[Run, float] = field(default_factory=dict)
+    precision: dict[Run, float] = field(default_factory=dict)
+    parts: dict[Run, list[Run]] = field(default_factory=dict)
 
     def add(self, runs: list[Run], answers: Array, sd: float) -> None:
-        self.runs.extend(runs)
-        self.answers.extend(answers.tolist())
-        self.precision.extend([sd**-2] * len(runs))
+        new = max(sd, EXACT) ** -2
+        for run, answer in zip(runs, answers.tolist(), strict=True):
+            old = self.precision.get(run, 0.0)
+            self.counts[run] = (old * self.counts.get(run, 0.0) + new * answer) / (old + new)
+            self.precision[run] = old + new
 
-    def fitted(self, edges: NDArray[np.int64]) -> Array:
-        """The counts between edges that fit all answers best, each by its precision."""
-        runs = np.array(self.runs)
-        covers = (edges[:-1] >= runs[:, :1]) & (edges[:-1] < runs[:, 1:])
-        weighted = covers.T * np.array(self.precision)
-        found: Array = np.linalg.solve(weighted @ covers, weighted @ np.array(self.answers))
-        return found
+    def halve(self, run: Run) -> list[Run]:
+        self.parts[run] = _cut(run, 2)
+        return self.parts[run]
+
+    def fitted(self, runs: list[Run]) -> Array:
+        """The counts of the runs that were not halved which fit all answers best, each by its precision.
+
+        Weighted least squares on a tree (Hay et al. 2010): what parts say of the whole is added to what was said of it,
+        from the last halved on; then what is left over is given to the parts by their variance, from the first on.
+        """
+        counts, precision = self.counts, self.precision
+        for run, parts in reversed(self.parts.items()):
+            theirs = 1 / sum(1 / precision[part] for part in parts)
+            told = sum(counts[part] for part in parts)
+            counts[run] = (precision[run] * counts[run] + theirs * told) / (precision[run] + theirs)
+            precision[run] += theirs
+        for run, parts in self.parts.items():
+            over = counts[run] - sum(counts[part] for part in parts)
+            variance = sum(1 / precision[part] for part in parts)
+            for part in parts:
+                counts[part] += over / precision[part] / variance
+        return np.array([counts[run] for run in runs])
 
 
 def _cut(run: Run, parts: int) -> list[Run]:

@@ -65,7 +65,7 @@ def expected_error(
         raise ParameterError("expected_error: epsilon is above 0, and delta below 1 / rows", "try 1 and 1e-6")
     account = Account(epsilon, delta, rows_per_unit)
     budget = split(account.rho * (1 - COUNT_SHARE), rows, amounts, list(levels), rows_per_unit)
-    sizes = sensitivities(amounts, list(levels))
+    sizes = sensitivities(amounts, list(levels), budget.cut_off)
     noise = {name: account.noise_sd(sizes[name], rho) / rows for name, rho in budget.groups.items()}
     # Half of the runs are below the middle; their noise adds up, less what whole counts of the exploration know better.
     leaf = account.noise_sd(1.0, budget.distributions[0] * ((1 - EXPLORING) if amounts else 1.0))

@@ -103,14 +103,17 @@ class Account:
             rho: what it may cost.
             per_unit: how much of them is one, for the ledger.
         """
-        dp = _opendp()
         scale = self.noise_sd(sensitivity, rho)
+        told = self.contributions * sensitivity / per_unit
+        if scale == 0:  # epsilon is infinite: there is no noise, and no promise
+            self.entries.append(Spent(query, exact.size, told, math.inf, 0.0))
+            return exact.astype(np.float64)
+        dp = _opendp()
         whole = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         mechanism = dp.m.make_gaussian(*whole, scale=scale)
         cost = mechanism.map(float(self.contributions * sensitivity))
         if math.fsum([*(entry.rho for entry in self.entries), cost]) > self.rho * (1 + 1e-12):
             raise AssertionError("the budget of the release is spent")
-        told = self.contributions * sensitivity / per_unit
         self.entries.append(Spent(query, exact.size, told, cost, scale / per_unit))
         return np.array(mechanism(exact.tolist()), np.float64)
 
@@ -132,6 +135,8 @@ def _summed(entries: Iterable[Spent]) -> list[Spent]:
 @lru_cache
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest loss, as zCDP, that is still (epsilon, delta)-differentially private."""
+    if math.isinf(epsilon):
+        return math.inf
     low, high = 0.0, epsilon
     for _ in range(40):
         middle = (low + high) / 2
@@ -141,8 +146,8 @@ def largest_rho(epsilon: float, delta: float) -> float:
 
 def epsilon_of(rho: float, delta: float) -> float:
     """The epsilon of a loss in zCDP, at a delta."""
-    if rho == 0:
-        return 0.0
+    if rho == 0 or math.isinf(rho):
+        return rho
     dp = _opendp()
     single = dp.atom_domain(T="i64"), dp.absolute_distance(T="f64")
     mechanism = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*single, scale=1.0))

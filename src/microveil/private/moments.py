@@ -30,19 +30,20 @@ UNIT = 4_096
 WAVES = 3
 """Waves of the rank of an amount: slopes, bends and a third."""
 
-CUT_OFF = 2.5
-"""Standard deviations at which values are cut off."""
+CUT_OFF, MOST_CUT_OFF = 2.5, 16.0
+"""Standard deviations at which values are cut off, where noise is large and where there is none."""
 
 ROWS_AT_ONCE = 2**20
-"""Rows whose products of two features, each below 2^14, add up to less than 2^53."""
+"""Rows whose products of two features, each 2^16 at most, add up to less than 2^53."""
 
-RANKS, VALUES, SHAPES, MEANS, TABLES = "ranks", "values", "shapes", "means", "tables"
+RANKS, VALUES, SHAPES, MEANS, TABLES, SPREADS = "ranks", "values", "shapes", "means", "tables", "spreads"
 TOLD = {
     RANKS: "sums for correlations of ranks",
     VALUES: "sums for correlations of values",
     SHAPES: "sums for bends between amounts",
     MEANS: "sums for means of amounts by category",
     TABLES: "two-way tables of categories",
+    SPREADS: "sums for values and spreads of amounts by category",
 }
 """What groups of moments are called in the ledger."""
 
@@ -63,13 +64,20 @@ WAVE_BOUND = math.isqrt(2 * UNIT**2)
 """The largest that a wave can be."""
 
 
-def values_cut_off(values: Array, mean: float, sd: float) -> Features:
-    """Standardised values, cut off at CUT_OFF, 0 where they are missing."""
-    found: Features = np.trunc(UNIT * np.clip((values - mean) / sd, -CUT_OFF, CUT_OFF))
+def values_cut_off(values: Array, mean: float, sd: float, cut_off: float = CUT_OFF) -> Features:
+    """Standardised values, cut off, 0 where they are missing."""
+    found: Features = np.trunc(UNIT * np.clip((values - mean) / sd, -cut_off, cut_off))
     return np.where(np.isnan(values), 0.0, found)
 
 
-VALUE_BOUND = math.floor(UNIT * CUT_OFF)
+def value_bound(cut_off: float) -> int:
+    """The largest that a value that is cut off can be."""
+    return math.floor(UNIT * cut_off)
+
+
+def spread_bound(cut_off: float) -> int:
+    """The largest square length of a value and all waves but the first."""
+    return value_bound(cut_off) ** 2 + (WAVES - 1) * WAVE_BOUND**2
 
 
 def level_features(levels: int) -> Features:

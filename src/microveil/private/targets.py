@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,13 @@ from microveil.private.budget import COUNT_SHARE, split
 from microveil.private.distributions import Distribution, amount_distribution, category_shares
 from microveil.private.mechanism import Account
 from microveil.private.moments import (
+    CUT_OFF,
     MEANS,
     RANKS,
     SHAPES,
+    SPREADS,
     TABLES,
     UNIT,
-    VALUE_BOUND,
     VALUES,
     WAVE_BOUND,
     WAVES,
@@ -28,6 +29,8 @@ from microveil.private.moments import (
     level_bound,
     level_features,
     pairs_of,
+    spread_bound,
+    value_bound,
     values_cut_off,
     waves,
 )
@@ -65,6 +68,9 @@ class Targets:
     noise: Mapping[str, float]
     """The standard deviation of the noise of a moment, by group."""
 
+    cut_off: float = CUT_OFF
+    """Standard deviations at which values were cut off."""
+
 
 def measured(records: Records, account: Account, check: Callable[[float], None] = lambda _: None) -> Targets:
     """All measurements: the number of records, the distributions, and then the moments by what these say.
@@ -76,7 +82,7 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
     count = max(count, 1.0)
     check(count)
     sizes = [size for size, _ in records.categories.values()]
-    budget = split(account.rho - first, count, len(records.amounts), sizes, account.contributions)
+    budget = split(account.rho * (1 - COUNT_SHARE), count, len(records.amounts), sizes, account.contributions)
     paid = iter(budget.distributions)
     found = {
         name: amount_distribution(account, name, scale, cells, count=count, rho=next(paid))
@@ -90,7 +96,7 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
     there = [1 - shares[records.absences[name]][1] if name in records.absences else 1.0 for name in found]
     there = [max(share, LEAST_PRESENT) for share in there] + [1.0] * len(shares)
     moments, noise = {}, {}
-    for group in groups(records, found, list(budget.groups)):
+    for group in groups(records, found, list(budget.groups), budget.cut_off):
         rho = budget.groups[group.name]
         answers = group.noisy(account, rho, count)
         moments[group.name] = {
@@ -98,12 +104,14 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
             for (one, other), part in zip(group.pairs, answers, strict=True)
         }
         noise[group.name] = account.noise_sd(group.sensitivity, rho) / (UNIT**2 * count)
-    return Targets(count, found, shares, moments, noise)
+    return Targets(count, found, shares, moments, noise, budget.cut_off)
 
 
-def groups(records: Records, found: Mapping[str, Distribution], names: Sequence[str]) -> list[MomentGroup]:
+def groups(
+    records: Records, found: Mapping[str, Distribution], names: Sequence[str], cut_off: float = CUT_OFF
+) -> list[MomentGroup]:
     """The groups of queries with these names; their features depend on a record and on noisy distributions only."""
-    first, shaped, valued = [], [], []
+    first, shaped, valued, spread = [], [], [], []
     for at, (name, (scale, cells)) in enumerate(records.amounts.items()):
         distribution = found[name]
         there = cells >= 0
@@ -111,19 +119,20 @@ def groups(records: Records, found: Mapping[str, Distribution], names: Sequence[
         all_waves = np.column_stack([waves(ranks, order) for order in range(1, WAVES + 1)])
         first.append(Block(at, all_waves[:, :1], WAVE_BOUND**2))
         shaped.append(Block(at, all_waves, WAVES * WAVE_BOUND**2))
-        if VALUES in names:
-            values = np.where(there, scale.values_at(np.maximum(cells, 0) + 0.5), np.nan)
-            valued.append(Block(at, values_cut_off(values, *distribution.mean_and_sd)[:, None], VALUE_BOUND**2))
+        values = np.where(there, scale.values_at(np.maximum(cells, 0) + 0.5), np.nan)
+        cut = values_cut_off(values, *distribution.mean_and_sd, cut_off)[:, None]
+        valued.append(Block(at, cut, value_bound(cut_off) ** 2))
+        spread.append(Block(at, np.hstack([cut, all_waves[:, 1:]]), spread_bound(cut_off)))
     levels = []
     for at, (size, codes) in enumerate(records.categories.values(), len(records.amounts)):
         features = np.vstack([level_features(size), np.zeros(size)])[codes]
         levels.append(Block(at, features, level_bound(size)))
-    crossed = [(one, other) for one in first for other in levels]
     pairs = {
         RANKS: pairs_of(first),
         VALUES: pairs_of(valued),
         SHAPES: pairs_of(shaped),
-        MEANS: crossed,
+        MEANS: list(product(first, levels)),
         TABLES: list(combinations(levels, 2)),
+        SPREADS: list(product(spread, levels)),
     }
     return [MomentGroup(name, pairs[name]) for name in names]

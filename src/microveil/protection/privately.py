@@ -6,7 +6,6 @@ The data are read in one place (`Declared.read`) and asked in one (`measured`). 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -120,7 +119,7 @@ def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any],
 def _check_options(options: Protect, params: Mapping[str, Any]) -> None:
     """Refuse what cannot be, or would have to look at the data."""
     epsilon, delta = options.epsilon, options.delta
-    if epsilon is None or not 0 < epsilon < math.inf:
+    if epsilon is None or not epsilon > 0:
         raise ParameterError("epsilon: must be a number above 0", "1 is common; more than 10 promises next to nothing")
     if not 0 < delta < 1:
         raise ParameterError("delta: must be between 0 and 1", "1e-6 is common; it must be below 1 / rows")

@@ -28,6 +28,7 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads
 from microveil.restore.calibrate import calibrate
+from microveil.restore.exchanges import BLOCK, Goal, Rows, Stop, exchange_towards, second_moments
 from microveil.restore.features import LAYERS, feature_blocks, standardised
 from microveil.restore.hidden_clusters import hidden_clusters
 from microveil.restore.marginals import Marginal
@@ -58,9 +59,6 @@ STALLED, PATIENCE = 0.9, 40
 ROWS_PER_COLUMN = 2
 """Rows that a column must have for exchanges: the moments of all pairs of columns would else be more sums than the
 records can hide."""
-
-BLOCK = 4_096
-"""Rows that exchange values among themselves: their features fit in the cache."""
 
 EMPHASIS = np.array([48.0, 8.0, 8.0, 8.0])
 """How much the layers count: covariances are what most analyses are made of."""
@@ -228,17 +226,18 @@ class ExchangeSearch:
         self.left_out: list[NDArray[np.intp]] = []
         features = self.features(list(original.values.columns), labels)
         self._leave_out(features)
-        self.target = self._second_moments(features)
-        self.fitted = self._fitted(features)
+        self.target = second_moments(features, self.weights)
+        fitted = self._fitted(features)
         del features
         ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.blocks.values)
         layers = [np.linalg.inv(self.target[own, own] + ridge) for own in self.blocks.layers]
-        self.inverse = np.ascontiguousarray(np.array(layers))
         plain = original.weights is None and present is None
         owner, degree = self.blocks.owner, self.blocks.degree
         with_labels = np.add.outer(degree, degree) <= 2
         weight = np.where(with_labels, WITH_LABELS * SINGLE, SINGLE) if plain else CAREFUL_SINGLE
-        self.weight = np.where(self.fitted & ~self.in_layers & (owner[:, None] != owner), weight, 0.0)
+        weight = np.where(fitted & ~self.in_layers & (owner[:, None] != owner), weight, 0.0)
+        inverse = np.ascontiguousarray(np.array(layers))
+        self.goal = Goal(self.target, fitted, weight, self.blocks.layers, inverse, self.emphasis)
 
     @cached_property
     def in_layers(self) -> Mask:
@@ -357,34 +356,11 @@ class ExchangeSearch:
 
     def run(self, features: NDArray[np.float32], stream: Stream) -> Settled:
         """Pass after pass until the errors are settled, or no longer fall."""
-        from microveil.restore._arrange_kernels import exchange
-
-        width, moving = features.shape[1], self.blocks.moving
-        proposals = self.share * PROPOSALS * min(1.0, (WIDE / width) ** 2)
-        passes = int(np.clip(proposals // (self.count * len(moving)), LEAST_PASSES, MOST_PASSES))
-        losses: list[Array] = []
-        for number in range(passes):
-            error = self._error(features)
-            gradient = self._gradient(error)
-            losses.append(self._losses(gradient, error))
-            stalled = number >= PATIENCE and (losses[-1] > STALLED * losses[-1 - PATIENCE]).all()
-            if stalled or self._settled(error):
-                break
-            seed = stream.generator(number).integers(2**63)
-            exchange(
-                features,
-                self.weights,
-                self.marks,
-                moving,
-                (self.inverse, gradient, self.weight, self.emphasis),
-                self.starts,
-                seed,
-            )
-        return Settled(*self._largest(self._error(features)))
-
-    def _error(self, features: NDArray[np.float32]) -> Array:
-        """How far the second moments that are fitted to are off: features x features."""
-        return np.where(self.fitted, self._second_moments(features) - self.target, 0.0)
+        rows = Rows(self.weights, self.marks, self.blocks.moving, self.starts)
+        proposals = self.share * PROPOSALS * min(1.0, (WIDE / features.shape[1]) ** 2)
+        passes = int(np.clip(proposals // (self.count * len(rows.moving)), LEAST_PASSES, MOST_PASSES))
+        exchange_towards(features, self.goal, rows, Stop(passes, STALLED, PATIENCE, self._settled), stream)
+        return Settled(*self._largest(self.goal.error(features, self.weights)))
 
     def values(self, features: NDArray[np.float32], marginals: Sequence[Marginal]) -> list[Array]:
         """The values of the marginals where the features are."""
@@ -395,39 +371,17 @@ class ExchangeSearch:
         """The labels where the features are; those that share a feature stay in the random order they came in."""
         return [block.levels_at(features, codes) for block, codes in zip(self.blocks.labels, first, strict=True)]
 
-    def _gradient(self, error: Array) -> Array:
-        """Of the loss by the second moments: whitened within layers, plain elsewhere."""
-        gradient = self.weight * error
-        for layer, own in enumerate(self.blocks.layers):
-            gradient[own, own] = self.emphasis[layer] * self.inverse[layer] @ error[own, own] @ self.inverse[layer]
-        return gradient
-
-    def _losses(self, gradient: Array, error: Array) -> Array:
-        """The loss of each layer, and of everything else."""
-        product = gradient * error
-        layers = [float(product[own, own].sum()) for own in self.blocks.layers]
-        return np.array([*layers, float((product * self.weight).sum())])
-
     def _settled(self, error: Array) -> bool:
         """Is no error of a moment left that is worth the work?"""
         owner, scaled = self.blocks.owner, np.abs(error) * np.sqrt(self.count)
         within = scaled[self.in_layers & (owner[:, None] != owner)].max(initial=0.0)
-        return bool(within <= SETTLED and scaled[self.weight > 0].max(initial=0.0) <= SETTLED_SINGLE)
+        return bool(within <= SETTLED and scaled[self.goal.weight > 0].max(initial=0.0) <= SETTLED_SINGLE)
 
     def _largest(self, error: Array) -> tuple[float, float]:
         """The largest error of a correlation, and of a rank correlation, between a moving column and any other."""
         other = ~np.eye(self.blocks.values, dtype=bool)[self.fixed :]
         values, ranks = (np.abs(error[own, own][self.fixed :]) * other for own in self.blocks.layers[:2])
         return float(values.max(initial=0.0)), float(ranks.max(initial=0.0))
-
-    def _second_moments(self, features: NDArray[np.float32]) -> Array:
-        """Features x features, added up in double precision."""
-        width = features.shape[1]
-        total = np.zeros((width, width))
-        for start in range(0, self.count, BLOCK):
-            piece = features[start : start + BLOCK].astype(np.float64).T
-            total += (piece * self.weights[start : start + BLOCK]) @ piece.T
-        return total
 
 
 def _marks(present: Mask, labels: int) -> NDArray[np.uint8]:
