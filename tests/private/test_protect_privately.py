@@ -1,5 +1,6 @@
 """`protect` with epsilon: what is promised, what is refused, and that nothing but noisy answers reaches a release."""
 
+import html
 import itertools
 import json
 import pickle
@@ -10,9 +11,12 @@ import polars as pl
 import pytest
 
 import microveil as mv
+from microveil.cli.show.releases import release as show_release
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
+from microveil.options import PRIVATE, Protect
 from microveil.private.mechanism import Account
+from microveil.protection.privately import REFUSED
 
 BOUNDS = {"age": (0, 110, 1), "income": (0, 100_000.0), "born": ("1920-01-01", "2010-12-31")}
 LEVELS = {"sex": ["f", "m"], "region": [1, 2, 3]}
@@ -44,7 +48,7 @@ def without_data(monkeypatch):
 
         def noisy(self, query, exact, sensitivity, rho, per_unit=1.0):
             real(self, query, np.zeros_like(exact), sensitivity, rho, per_unit)
-            return np.round(generator.normal(2_000 * per_unit**0.5, 10, exact.size))
+            return np.round(generator.normal(400 * per_unit**0.5, 10, exact.size))
 
         monkeypatch.setattr(Account, "noisy", noisy)
         monkeypatch.setattr(Streams, "from_seed", classmethod(lambda cls, *_: cls(7)))
@@ -64,14 +68,17 @@ def odd(table):
 
 def test_nothing_but_noisy_answers_reaches_a_release(without_data, tmp_path, monkeypatch):
     seen = []
-    for number, table in enumerate([people(), odd(people()), people(1)]):
+    empty = people(40).assign(income=np.nan, sex=None)
+    tables = [people(500), odd(None), people(1), people(3).iloc[:0], empty, people(9).assign(region="?", age=2)]
+    for number, table in enumerate(tables):
         real = without_data()
-        release = mv.protect(table, **DECLARED)
+        release = mv.protect(table, **DECLARED, may_be_missing=["born"])
         release.report(tmp_path / f"{number}.html", audience="public")
         page = json.loads((tmp_path / f"{number}.json").read_text())
         page["report"].pop("made")
         ledger = [(entry.query, entry.numbers, entry.rho) for entry in release.ledger.entries]
-        seen.append((release.data, repr(release), release.warnings, release.recipe(), ledger, page, release.kinds))
+        told = repr(release), release.warnings, release.recipe(), ledger, page, release.kinds, release.components.names
+        seen.append((release.data, *told, release.rules, release.dose, release.kept, release.settings, release.rows))
         monkeypatch.setattr(Account, "noisy", real)
     for one, other in itertools.pairwise(seen):
         pd.testing.assert_frame_equal(one[0], other[0])
@@ -79,7 +86,7 @@ def test_nothing_but_noisy_answers_reaches_a_release(without_data, tmp_path, mon
 
 
 def test_release_has_the_declared_types_and_no_others():
-    for table in (people(400), odd(None)):
+    for table in (people(200), odd(None)):
         data = mv.protect(table, **DECLARED, rows=50).data
         assert [str(kind)[:8] for kind in data.dtypes[["age", "income", "region", "born"]]] == [
             "int64",
@@ -91,7 +98,7 @@ def test_release_has_the_declared_types_and_no_others():
         assert set(data["sex"]) <= {"f", "m"}
         assert data["income"].between(0, 100_000).all()
         assert not data.isna().any().any()
-    assert isinstance(mv.protect(pl.from_pandas(people(400)), **DECLARED).data, pl.DataFrame)
+    assert isinstance(mv.protect(pl.from_pandas(people(200)), **DECLARED, rows=9).data, pl.DataFrame)
     array = np.random.default_rng(0).uniform(0, 1, (500, 2))
     found = mv.protect(array, epsilon=2.0, bounds={0: (0, 1), 1: (0, 1)}, rows=30).data
     assert found.shape == (30, 2)
@@ -115,11 +122,11 @@ def test_missing_cells_are_released_where_they_are_declared():
     table = people(5_000)
     table.loc[::4, "income"] = np.nan
     table.loc[::5, "sex"] = None
-    data = mv.protect(table, **DECLARED, may_be_missing=["income", "sex"]).data
+    data = mv.protect(table, **DECLARED, may_be_missing=["income", "sex"], rows=800).data
     assert data["income"].isna().mean() == pytest.approx(0.25, abs=0.04)
     assert data["sex"].isna().mean() == pytest.approx(0.2, abs=0.04)
     assert data[["age", "income"]].corr("spearman").iloc[0, 1] == pytest.approx(0.87, abs=0.1)
-    plain = mv.protect(table, **DECLARED)
+    plain = mv.protect(table, **DECLARED, rows=9)
     assert not plain.data.isna().any().any()
     assert any("'income': 1250 cells" in line for line in plain.for_owner)
 
@@ -127,7 +134,7 @@ def test_missing_cells_are_released_where_they_are_declared():
 def test_what_the_owner_is_told_is_not_stored_or_published(tmp_path):
     table = people(500)
     table.loc[3, "income"] = 1e9
-    release = mv.protect(table, **DECLARED)
+    release = mv.protect(table, **DECLARED, rows=50)
     assert any("'income': 1 cells" in line for line in release.for_owner)
     assert pickle.loads(pickle.dumps(release)).for_owner == []
     release.report(tmp_path / "p.html", audience="public")
@@ -151,7 +158,7 @@ def test_a_unit_counts_once_whatever_rows_it_has():
 
 
 def test_a_recipe_asks_for_the_same_again():
-    release = mv.protect(people(300), **DECLARED)
+    release = mv.protect(people(300), **DECLARED, rows=20)
     again = mv.run(release.recipe(), people(300))
     assert again.ledger.epsilon == 1.0
     with pytest.raises(ParameterError, match="no seed"):
@@ -172,7 +179,6 @@ def test_a_dictionary_may_declare_the_columns():
     [
         ({"epsilon": 0.0}, "epsilon: must be"),
         ({"epsilon": -1.0}, "epsilon: must be"),
-        ({"epsilon": float("inf")}, "epsilon: must be"),
         ({"epsilon": float("nan")}, "epsilon: must be"),
         ({"delta": 0.0}, "delta: must be between"),
         ({"delta": 0.01}, "delta: must be below"),
@@ -186,6 +192,7 @@ def test_a_dictionary_may_declare_the_columns():
         ({"levels": {**LEVELS, "age": [1]}}, "both bounds and levels"),
         ({"seed": 3}, "seed: does not go"),
         ({"strata": "sex"}, "strata: does not go"),
+        ({"protected_weight": "income"}, "protected_weight: does not go"),
         ({"public": ["sex"]}, "public: does not go"),
         ({"keep": ["sex"]}, "keep: does not go"),
         ({"weight": "income"}, "weight: does not go"),
@@ -202,6 +209,35 @@ def test_wrong_use_is_refused(changed, problem):
         mv.protect(people(300), **{**DECLARED, **changed})
 
 
+def test_no_option_is_ignored():
+    used = {"confidential", "unit", "drop", "rules", "method", "engine", "epsilon", *PRIVATE}
+    assert set(Protect.model_fields) == used | set(REFUSED)
+
+
+VOID = [
+    ({"epsilon": float("inf")}, "no noise was added"),
+    ({"bounds": None, "bounds_from_data_without_guarantee": True}, "of 3 columns were taken from the data (age,"),
+]
+
+
+@pytest.mark.parametrize(("changed", "why"), VOID)
+def test_what_voids_the_guarantee_is_in_every_report(changed, why, tmp_path, capsys):
+    table = people(300)
+    table.to_parquet(tmp_path / "in.parquet")
+    pages = {"public_report": tmp_path / "p.html", "report": tmp_path / "i.html"}
+    asked = {**DECLARED, "rows": 40, **changed}
+    release = mv.protect_file(tmp_path / "in.parquet", tmp_path / "out.csv", **pages, **asked)
+    assert not release.ledger.to_dict()["guarantee"]
+    show_release(release, None, None, [])
+    told = [repr(release), *release.warnings[:1], release.ledger.promise, " ".join(capsys.readouterr().out.split())]
+    told += [html.unescape(path.with_suffix(end).read_text()) for path in pages.values() for end in (".html", ".json")]
+    assert all("NO GUARANTEE" in text and why in text for text in told)
+    assert not any("nearly as likely" in text for text in told)
+    assert not any(word in repr(mv.protect(table, **DECLARED, rows=9)) for word in ("NO", "not"))
+    again = mv.run(release.recipe(), table)
+    assert again.ledger.void == release.ledger.void
+
+
 def test_values_are_in_no_message():
     with pytest.raises(ParameterError) as caught:
         mv.protect(people(300), epsilon=1.0, bounds={"age": (0, 1)})
@@ -213,7 +249,7 @@ def test_files_are_written_without_figures_of_the_original(tmp_path):
     people(300).drop(columns="born").to_csv(tmp_path / "in.csv", sep=";", index=False)
     declared = {**DECLARED, "bounds": {k: v for k, v in BOUNDS.items() if k != "born"}}
     out, page = tmp_path / "out.csv", tmp_path / "p.html"
-    release = mv.protect_file(tmp_path / "in.csv", out, public_report=page, report=tmp_path / "i.html", **declared)
+    release = mv.protect_file(tmp_path / "in.csv", out, public_report=page, rows=50, **declared)
     assert out.read_text().splitlines()[0] == "age,income,sex,region"  # not as the original was written
     assert len(release.warnings) == 2
     for refused in ({"policy": {"limits": {}}}, {"include_seed": True}):

@@ -94,6 +94,11 @@ class Settings(Options):
         metavar="COLUMN=A,B",
         explained="A dict: {'sex': ['f', 'm']}.",
     )
+    bounds_from_data_without_guarantee: bool = option(
+        False,
+        "With epsilon: take bounds and levels that are not given from the data. NOTHING IS PROMISED THEN, and every "
+        "report says so.",
+    )
     may_be_missing: Any = option(None, "With epsilon: columns that may have missing cells.", "columns", metavar="A,B")
     rows: int | None = option(
         None, "With epsilon: rows of the release; by default a noisy count of the original ones.", "number", metavar="N"
@@ -117,7 +122,15 @@ class Settings(Options):
         return self.changed(Settings.model_fields)
 
 
-PRIVATE = ("delta", "bounds", "levels", "may_be_missing", "rows", "rows_per_unit")
+PRIVATE = (
+    "delta",
+    "bounds",
+    "levels",
+    "bounds_from_data_without_guarantee",
+    "may_be_missing",
+    "rows",
+    "rows_per_unit",
+)
 """Options that go with epsilon only."""
 
 

@@ -39,7 +39,7 @@ be more than the last, as a share of them."""
 IMPORTANCE = {"ranks": 1.0, "values": 0.5, "shapes": 0.25, "means": 1.0, "tables": 2.5, "spreads": 0.25}
 """How much the error of a moment counts: tables are shares of cells, which are small."""
 
-LIMIT = {"values": 0.04, "shapes": 0.04, "spreads": 0.01}
+LIMIT = {"values": 0.04, "shapes": 0.04, "spreads": 0.005}
 """Standard deviation of the noise of a moment above which a group is left out."""
 
 

@@ -25,7 +25,7 @@ from microveil.private.arrangement import Synthetic
 from microveil.private.scale import Scale
 from microveil.private.targets import Records
 
-MOST_LEVELS = 200
+MOST_LEVELS, MOST_DECIMALS = 200, 3
 FIRST_DAY = date(1970, 1, 1)
 GIVE_BOUNDS = (
     "give bounds={'column': (low, high)} for amounts and levels={'column': [...]} for categories, from what is known "
@@ -63,6 +63,8 @@ class Declared:
     """The columns of a release, in their order."""
 
     columns: tuple[AmountColumn | CategoryColumn, ...]
+    void: tuple[str, ...] = ()
+    """Why nothing is promised after all."""
 
     @property
     def amounts(self) -> list[AmountColumn]:
@@ -139,12 +141,13 @@ def absence(name: str) -> str:
     return f"{name} is missing"
 
 
-def declared_columns(names: Sequence[str], options: Any, dictionary: Dictionary) -> Declared:
+def declared_columns(frame: Frame, options: Any, dictionary: Dictionary) -> Declared:
     """What the call and the dictionary say of the columns, of which none may be left without.
 
     `options` has `bounds`, `levels` and `may_be_missing`, and says which columns to leave out (`drop`) or which not to
-    (`confidential`).
+    (`confidential`). The cells of the frame are looked at only with `bounds_from_data_without_guarantee`.
     """
+    names, from_data = frame.names, []
     bounds, levels, missing = dict(options.bounds or {}), dict(options.levels or {}), _named(options.may_be_missing)
     for what, given in (
         ("bounds", bounds),
@@ -168,6 +171,10 @@ def declared_columns(names: Sequence[str], options: Any, dictionary: Dictionary)
             own_bounds = (entry.minimum, entry.maximum, *([entry.step] if entry.step else []))
         if own_bounds is not None and own_levels is not None:
             raise ParameterError(f"column '{name}' has both bounds and levels", "it is an amount or a category")
+        if own_bounds is None and own_levels is None and options.bounds_from_data_without_guarantee:
+            from_data.append(name)
+            own_bounds, own_levels, gaps = _found_in_data(name, _cells(frame, name))
+            may_miss |= gaps
         if own_bounds is None and own_levels is None:
             raise ParameterError(f"epsilon: nothing is declared of column '{name}'", GIVE_BOUNDS)
         if own_bounds is not None:
@@ -176,7 +183,27 @@ def declared_columns(names: Sequence[str], options: Any, dictionary: Dictionary)
             found.append(_category(name, own_levels, may_miss))
     if not found:
         raise ParameterError("epsilon: no column is left to release", "name some with confidential")
-    return Declared(tuple(found))
+    told = f"bounds or levels of {len(from_data)} columns were taken from the data ({', '.join(from_data)})"
+    return Declared(tuple(found), (told,) if from_data else ())
+
+
+def _found_in_data(name: str, cells: NDArray[Any]) -> tuple[Any, Any, bool]:
+    """Bounds or levels of a column, and whether cells are missing, as its cells have them: nothing private about it."""
+    there = [cell for cell in cells.tolist() if not _is_missing(cell)]
+    gaps = len(there) < len(cells)
+    dates = bool(there) and all(isinstance(cell, date) for cell in there)
+    if dates or (cells.dtype != object or all(isinstance(cell, int | float) for cell in there)):
+        values = np.array([_days(cell) if dates else _number(cell) for cell in there])
+        values = values[np.isfinite(values)]
+        if values.size and values.min() < values.max():
+            ends = min(there), max(there)
+            fine = [10.0**-d for d in range(MOST_DECIMALS + 1) if (np.round(values, d) == values).all()]
+            low, high = ends if dates else (float(values.min()), float(values.max()))
+            return (low, high, *fine[: not dates]), None, gaps
+    levels = sorted({_text(cell) for cell in there})
+    if len(levels) > MOST_LEVELS:
+        raise ParameterError(f"column '{name}' has more than {MOST_LEVELS} different labels", "drop it")
+    return None, levels or None, gaps
 
 
 def _named(given: Any) -> Collection[Any]:

@@ -44,7 +44,7 @@ WORTH_HALVING, PER_LEAF = 2.0, 3.0
 what is counted afterwards: smaller counts would be noise."""
 
 FEWEST, EXACT = 2.0, 1e-3
-"""Where there is hardly any noise: records that a run that is halved has, and the least standard deviation that counts."""
+"""Where there is hardly any noise: records of a run that is halved, and the least standard deviation that counts."""
 
 
 @dataclass(frozen=True, repr=False)

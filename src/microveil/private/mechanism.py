@@ -23,6 +23,13 @@ from microveil.core.errors import ParameterError
 MISSING_OPENDP = "`pip install 'microveil[privacy]'` installs it"
 
 
+PROMISE = (
+    "differential privacy: whatever anybody knows, the release is nearly as likely with any one {unit} as without "
+    "(epsilon {epsilon:g}, delta {delta:g})"
+)
+NO_NOISE = "epsilon is infinite and no noise was added"
+
+
 @dataclass(frozen=True)
 class Spent:
     """One query: what was asked, of how many numbers, what it cost (zCDP) and the standard deviation of its noise."""
@@ -43,6 +50,15 @@ class Ledger:
     unit: str
     rho: float
     entries: tuple[Spent, ...]
+    void: tuple[str, ...] = ()
+    """Why nothing is promised after all; empty if it is."""
+
+    @property
+    def promise(self) -> str:
+        """What is promised to whom, or that nothing is."""
+        if self.void:
+            return f"NO GUARANTEE: this release is not differentially private, as {' and '.join(self.void)}"
+        return PROMISE.format(unit=self.unit, epsilon=self.epsilon, delta=self.delta)
 
     @property
     def spent_rho(self) -> float:
@@ -57,23 +73,27 @@ class Ledger:
     @property
     def remaining_epsilon(self) -> float:
         """What is left of the epsilon that was asked for; it cannot be spent later."""
-        return max(self.epsilon - self.spent_epsilon, 0.0)
+        return 0.0 if math.isinf(self.epsilon) else max(self.epsilon - self.spent_epsilon, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """For a report: the promise, and each query with its cost."""
+        """For a report: the promise, and each query with its cost; what is infinite is None."""
         return {
-            "epsilon": self.epsilon,
+            "guarantee": not self.void,
+            "promise": self.promise,
+            "epsilon": _finite(self.epsilon),
             "delta": self.delta,
             "unit": self.unit,
-            "rho": self.rho,
-            "spent_epsilon": self.spent_epsilon,
+            "rho": _finite(self.rho),
+            "spent_epsilon": _finite(self.spent_epsilon),
             "remaining_epsilon": self.remaining_epsilon,
-            "queries": [dict(vars(entry)) for entry in self.entries],
+            "queries": [{**vars(entry), "rho": _finite(entry.rho)} for entry in self.entries],
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row per query, for a frame or a page."""
-        return [{**vars(entry), "share": entry.rho / self.rho} for entry in self.entries]
+        return [
+            {**vars(entry), "share": 1.0 if math.isinf(self.rho) else entry.rho / self.rho} for entry in self.entries
+        ]
 
 
 class Account:
@@ -117,9 +137,10 @@ class Account:
         self.entries.append(Spent(query, exact.size, told, cost, scale / per_unit))
         return np.array(mechanism(exact.tolist()), np.float64)
 
-    def ledger(self) -> Ledger:
-        """What has been spent."""
-        return Ledger(self.epsilon, self.delta, self.unit, self.rho, tuple(_summed(self.entries)))
+    def ledger(self, void: tuple[str, ...] = ()) -> Ledger:
+        """What has been spent; `void` says why nothing is promised, if so, beside an infinite epsilon."""
+        void = ((NO_NOISE,) if math.isinf(self.epsilon) else ()) + void
+        return Ledger(self.epsilon, self.delta, self.unit, self.rho, tuple(_summed(self.entries)), void)
 
 
 def _summed(entries: Iterable[Spent]) -> list[Spent]:
@@ -130,6 +151,10 @@ def _summed(entries: Iterable[Spent]) -> list[Spent]:
         numbers, cost = (0, 0.0) if old is None else (old.numbers, old.rho)
         found[new.query] = Spent(new.query, numbers + new.numbers, new.sensitivity, cost + new.rho, new.noise_sd)
     return list(found.values())
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 @lru_cache

@@ -82,7 +82,9 @@ class Scale:
             return self.rounded(self.low + np.floor(places) * self.step)
         whole = np.clip(np.floor(places).astype(np.int64), 0, self.cells - 1)
         left, right = self.edges[whole], np.append(self.edges[1:], self.high)[whole]
-        return self.rounded(left + (places - whole) * (right - left))
+        values = left + (places - whole) * (right - left)
+        # The cell after zero begins at the least number that there is, which nobody would take for an amount.
+        return self.rounded(np.where(np.abs(values) < 1e-12 * (self.high - self.low), 0.0, values))
 
     def rounded(self, values: Array) -> Array:
         """On the grid of the step, if there is one, and within the bounds."""

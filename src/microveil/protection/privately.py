@@ -29,11 +29,13 @@ from microveil.private.targets import measured
 from microveil.release.release import ComponentTable, Release
 from microveil.report.reporter import Reporter
 
+WEIGHTS = "weights are not used: declare their bounds and release them as a column, or drop them"
 REFUSED = {
     "seed": "the noise is from the system's secure source, and whoever knew a seed could take it off: leave it out",
     "public": "no column can be released as it is: declare its levels or bounds",
     "strata": "groups that are found in the data are not private: declare them as levels of a column",
-    "weight": "weights are not used: declare their bounds and release them as a column, or drop them",
+    "weight": WEIGHTS,
+    "protected_weight": WEIGHTS,
     "keep": "no column can be released as it is: declare its levels or bounds",
     "keep_notes": "what is noted about a file is not protected",
     "shuffle_rows": "rows have no order to begin with: leave it out",
@@ -53,10 +55,6 @@ REFUSED_FILES = {
 COLUMN_RULES = {"minimum", "maximum", "step", "levels", "missing", "unit", "kind"}
 """What the dictionary may say of a column."""
 
-PROMISE = (
-    "differential privacy: whatever anybody knows, the release is nearly as likely with any one {unit} as without "
-    "(epsilon {epsilon:g}, delta {delta:g})"
-)
 NOT_TOLD = "nothing was measured against the original for this account: figures of it would not be private"
 
 
@@ -75,7 +73,7 @@ def check_only_private(options: Protect) -> None:
 def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any], tell: Progress) -> Release:
     """The release of a table under differential privacy."""
     _check_options(options, params)
-    declared = declared_columns(whole.names, options, _dictionary(options, whole.names))
+    declared = declared_columns(whole, options, _dictionary(options, whole.names))
     unit = named(dict.fromkeys(whole.names, True), "unit", options.unit)
     account = Account(
         float(options.epsilon or 0.0),
@@ -94,7 +92,7 @@ def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any],
         made = synthesised(targets, released, Streams.from_seed(None))
     tell("done", 1.0)
     method = METHODS[DEFAULT_METHOD]
-    ledger = account.ledger()
+    ledger = account.ledger(declared.void)
     return Release(
         data=declared.table(whole, made),
         method=DEFAULT_METHOD,
@@ -102,7 +100,7 @@ def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any],
         kept={},
         kept_on_average=(),
         dose={},
-        warnings=[PROMISE.format(unit=ledger.unit, epsilon=ledger.epsilon, delta=ledger.delta), NOT_TOLD],
+        warnings=[ledger.promise, NOT_TOLD],
         rules=[],
         components=ComponentTable((), np.empty(0), np.empty((0, 0)), np.empty((0, 0)), ()),
         rows=released,
@@ -120,7 +118,10 @@ def _check_options(options: Protect, params: Mapping[str, Any]) -> None:
     """Refuse what cannot be, or would have to look at the data."""
     epsilon, delta = options.epsilon, options.delta
     if epsilon is None or not epsilon > 0:
-        raise ParameterError("epsilon: must be a number above 0", "1 is common; more than 10 promises next to nothing")
+        raise ParameterError(
+            "epsilon: must be a number above 0",
+            "1 is common; more than 10 promises next to nothing, and inf (no noise) nothing",
+        )
     if not 0 < delta < 1:
         raise ParameterError("delta: must be between 0 and 1", "1e-6 is common; it must be below 1 / rows")
     if options.method != DEFAULT_METHOD:

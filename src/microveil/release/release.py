@@ -209,6 +209,8 @@ class Release(Displayed):
     def __repr__(self) -> str:
         """A summary without a data value or the seed: this ends up in notebooks and logs."""
         if self.ledger is not None:
+            if self.ledger.void:
+                return f"<Release by {self.method}, {self.rows} rows. {self.ledger.promise}>"
             promise = f"epsilon {self.ledger.epsilon:g}, delta {self.ledger.delta:g}, by {self.ledger.unit}"
             return f"<Release by {self.method} under differential privacy ({promise}): {self.rows} rows>"
         kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"

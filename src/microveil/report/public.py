@@ -88,7 +88,7 @@ def _losses(assessment: Assessment | None) -> dict[str, Any]:
 def _advice(release: Release, uses: Sequence[Mapping[str, Any]]) -> list[str]:
     """What an analyst should and should not do with the file; no analysis that was found to be broken is advised."""
     if release.ledger is not None:
-        return list(PRIVATE_ADVICE)
+        return [release.ledger.promise] * bool(release.ledger.void) + list(PRIVATE_ADVICE)
     weighted = "weighted " if release.settings["weight"] else ""
     by_verdict = {
         word: [line["use"] for line in uses if line["verdict"] == word] for word in (AS_BEFORE, NEARLY, BROKEN, UNKNOWN)

@@ -92,6 +92,7 @@ def _what(material: Material) -> list[tuple[str, str]]:
     return [
         ("Method", f"{about}."),
         ("Result", f"{release.release_type}: {KIND_MEANING[release.release_type]}"),
+        *([("Promise", f"{release.ledger.promise}.")] if release.ledger is not None else []),
         ("Rows", f"{release.rows:,}"),
         ("Protected", f"{len(protected)} columns: {named(protected)}" if protected else "no column"),
         ("In clear", f"{len(release.in_clear)}: {named(release.in_clear)}" if release.in_clear else "no column"),

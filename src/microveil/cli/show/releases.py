@@ -137,10 +137,13 @@ def _private(console: Console, result: Release) -> None:
     ledger = result.ledger
     if ledger is None:
         return
-    console.print(
-        f"Released {result.rows} rows of {len(result.kinds)} columns under [bold]differential privacy[/bold]: epsilon "
-        f"{ledger.epsilon:g}, delta {ledger.delta:g}, for each {escape(ledger.unit)}."
+    told = (
+        f"[bold red]{escape(ledger.promise)}[/bold red]"
+        if ledger.void
+        else f"under [bold]differential privacy[/bold]: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, for each "
+        f"{escape(ledger.unit)}"
     )
+    console.print(f"Released {result.rows} rows of {len(result.kinds)} columns{'.' * bool(ledger.void)} {told}.")
     for row in ledger.to_rows():
         said = f"{row['share']:6.1%} of the loss, noise {row['noise_sd']:.3g} on each of {row['numbers']}"
         console.print(f"  {escape(row['query'])}: {said}")
