@@ -4,6 +4,7 @@ import html
 import itertools
 import json
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,12 @@ import microveil as mv
 from microveil.cli.show.releases import release as show_release
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
+from microveil.io.dictionary import Dictionary
+from microveil.io.files.formats import ReadOptions
+from microveil.io.frames.dataframes import open_frame
+from microveil.io.tables import read_table, without_looking
 from microveil.options import PRIVATE, Protect
+from microveil.private.declared import declared_columns
 from microveil.private.mechanism import Account
 from microveil.protection.privately import REFUSED
 
@@ -36,6 +42,15 @@ def people(rows=3_000, seed=0):
             "born": pd.Timestamp("2010-01-01") - pd.to_timedelta(age * 365, unit="D"),
         }
     )
+
+
+class Odd:
+    """A cell that can be turned into nothing."""
+
+    def __float__(self):
+        raise RuntimeError("secret")
+
+    __str__ = __int__ = __float__
 
 
 @pytest.fixture
@@ -83,6 +98,64 @@ def test_nothing_but_noisy_answers_reaches_a_release(without_data, tmp_path, mon
     for one, other in itertools.pairwise(seen):
         pd.testing.assert_frame_equal(one[0], other[0])
         assert one[1:] == other[1:]
+
+
+ODD_FILE = """age,income,sex,region,born
+"1,234",EUR 17,f,1.0,31.12.1999
+x,"1 000",true,"",
+12.5,1e400,007,99999999999999999999,2001-01-01
+total,5,,,
+"""
+
+
+def test_nothing_but_noisy_answers_reaches_the_files(without_data, tmp_path, monkeypatch):
+    people(60).to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "b.csv").write_text(ODD_FILE)
+    seen = []
+    for name in "ab":
+        real = without_data()
+        folder = tmp_path / f"out {name}"
+        folder.mkdir()
+        (tmp_path / "in.csv").write_bytes((tmp_path / f"{name}.csv").read_bytes())
+        files = {"public_report": folder / "p.html", "recipe": folder / "r.toml"}
+        release = mv.protect_file(tmp_path / "in.csv", folder / "o.csv", **files, **DECLARED)
+        texts = [file.read_text().replace(folder.name, "") for file in sorted(folder.iterdir())]
+        seen.append((release.warnings, repr(release), [re.sub(r"20\d\d-\d\d-\d\dT?[\d:+. ]*", "", t) for t in texts]))
+        monkeypatch.setattr(Account, "noisy", real)
+        again = mv.run(folder / "r.toml")
+        assert again.warnings == release.warnings
+    assert len(seen[0][2]) == 4
+    assert seen[0] == seen[1]
+
+
+def test_no_cell_of_a_file_changes_how_others_are_read(tmp_path):
+    lines = people(40).to_csv(index=False)
+    asked = Protect(**DECLARED)
+    found = []
+    for number, more in enumerate(["", *(f"{line}\n" for line in ODD_FILE.splitlines()[1:])]):
+        path = tmp_path / f"{number}.csv"
+        path.write_text(lines + more)
+        frame = open_frame(read_table(path, without_looking(path, ReadOptions()))[0])
+        records, _ = declared_columns(frame, asked, Dictionary()).read(frame, None)
+        assert records.rows == 40 + bool(more)
+        columns = [part[1][:40] for part in (*records.amounts.values(), *records.categories.values())]
+        found.append(np.column_stack(columns))
+        assert (found[-1] == found[0]).all()
+    assert (found[0] >= 0).all()
+    path = tmp_path / "comma.txt"
+    path.write_text("a;b\n1,5;x\n-2,25;y,z\n")
+    frame, _ = read_table(path, without_looking(path, ReadOptions(delimiter=";", decimal=",")))
+    assert frame.rows() == [("1.5", "x"), ("-2.25", "y,z")]
+    with pytest.raises(ParameterError, match="spreadsheet"):
+        mv.protect_file(tmp_path / "t.xlsx", tmp_path / "o.csv", **DECLARED)
+
+
+def test_no_cell_is_an_error():
+    table = people(30).astype(object)
+    cells = [10**400, 10**5000, b"\xff", [1], {}, complex(1, 2), float("-inf"), Odd()]
+    for name in table:
+        table[name] = [*cells, *table[name][len(cells) :]]
+    assert mv.protect(table, **DECLARED, rows=5).data.shape == (5, 5)
 
 
 def test_release_has_the_declared_types_and_no_others():
@@ -247,9 +320,11 @@ def test_values_are_in_no_message():
 
 def test_files_are_written_without_figures_of_the_original(tmp_path):
     people(300).drop(columns="born").to_csv(tmp_path / "in.csv", sep=";", index=False)
+    with pytest.raises(ParameterError, match="no column 'age'"):
+        mv.protect_file(tmp_path / "in.csv", tmp_path / "o.csv", **DECLARED)
     declared = {**DECLARED, "bounds": {k: v for k, v in BOUNDS.items() if k != "born"}}
     out, page = tmp_path / "out.csv", tmp_path / "p.html"
-    release = mv.protect_file(tmp_path / "in.csv", out, public_report=page, rows=50, **declared)
+    release = mv.protect_file(tmp_path / "in.csv", out, public_report=page, rows=50, delimiter=";", **declared)
     assert out.read_text().splitlines()[0] == "age,income,sex,region"  # not as the original was written
     assert len(release.warnings) == 2
     for refused in ({"policy": {"limits": {}}}, {"include_seed": True}):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from microveil.core.errors import FileError, did_you_mean, one_of
+from microveil.core.errors import FileError, ParameterError, did_you_mean, one_of
 from microveil.core.late import pl
 from microveil.io.blocks import BlockSource
 from microveil.io.databases.base import Engine
@@ -100,6 +100,21 @@ def read_table(place: str | Place, read_options: ReadOptions | None = None) -> t
     except OSError as error:
         raise cannot("read", path, error) from None
     return frame, FileFormat(kind.name, path.suffix.lower(), source_format)
+
+
+def without_looking(place: Place, given: ReadOptions) -> ReadOptions:
+    """How a file is read if nothing about it may be found by looking at its cells: as was said, or the usual way."""
+    extension = place.suffix.lower() if isinstance(place, Path) else ".xlsx" if isinstance(place, Sheet) else ""
+    if extension == ".xlsx":
+        raise ParameterError(
+            "epsilon: which cells of a spreadsheet are the table is found by looking at them",
+            "save it as CSV or Parquet",
+        )
+    if extension not in (".csv", ".tsv", ".txt"):
+        return given
+    usual = {"delimiter": "tab" if extension == ".tsv" else ",", "decimal": ".", "encoding": "utf-8", "header_row": 1}
+    usual |= {"header_row": None} if given.skip_rows is not None else {}
+    return replace(given, **{**usual, **given.given}, as_text=True)
 
 
 def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSource:

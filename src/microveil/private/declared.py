@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -269,7 +270,7 @@ def _number(cell: Any) -> float:
     """A cell as a number, NaN if it is none."""
     try:
         return float(cell)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever it is, it is no number, and what is wrong with it must not be told
         return math.nan
 
 
@@ -280,7 +281,7 @@ def _days(cell: Any) -> float:
             cell = datetime.fromisoformat(cell)
         day = cell.date() if isinstance(cell, datetime) else cell
         return float((day - FIRST_DAY).days)
-    except (TypeError, ValueError, AttributeError, OverflowError):
+    except Exception:  # as for numbers
         return math.nan
 
 
@@ -291,10 +292,16 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _text(cell: Any) -> str:
-    """What a label reads: 1, 1.0 and "1" are one label, whatever type the other cells of the column made it."""
-    if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number):
-        return str(cell)
-    return str(int(cell)) if float(cell).is_integer() else repr(float(cell))
+    """What a label reads: 1, 1.0, "1" and "1.0" are one label, whatever type the other cells of the column made it."""
+    if isinstance(cell, str | bool | np.bool_):
+        text = str(cell)
+        return text.lower() if text.lower() in ("true", "false") else re.sub(r"^(-?\d+)\.0*$", r"\1", text)
+    try:
+        if isinstance(cell, float | np.floating) and not float(cell).is_integer():
+            return repr(float(cell))
+        return str(int(cell)) if isinstance(cell, int | float | np.number) else str(cell)
+    except Exception:  # whatever it is, it is no label, and what is wrong with it must not be told
+        return ""
 
 
 def _absent(column: AmountColumn, made: Synthetic) -> Mask:
@@ -327,7 +334,7 @@ def _level_cells(column: CategoryColumn, made: Synthetic) -> tuple[list[Any], An
     elif kinds == {bool} and not column.may_miss:
         kind = nw.Boolean()
     else:
-        kind, levels = nw.String(), [_text(level) for level in levels]
+        kind, levels = nw.String(), [level if isinstance(level, str) else _text(level) for level in levels]
     levels += [None] * column.may_miss
     return [levels[code] for code in made.categories[column.name].tolist()], kind
 

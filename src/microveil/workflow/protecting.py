@@ -14,7 +14,7 @@ from microveil.core.errors import DataError, MicroveilError, ParameterError, Pol
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formula_cells
 from microveil.io.frames.dataframes import open_frame
 from microveil.io.locations import Place, file_of, own_file, place_from
-from microveil.io.tables import FileFormat, check_target, open_blocks
+from microveil.io.tables import FileFormat, check_target, open_blocks, without_looking
 from microveil.methods import method_named
 from microveil.options import DEFAULT_METHOD, MEMORY, Protect, ProtectFile, declared_by
 from microveil.protection import checks
@@ -74,7 +74,8 @@ def protect(job: Job, face: Face) -> ProtectedFile:
     engine = _engine(job)
     if engine in ("stream", "spark"):
         return _protect_elsewhere(job, engine, face)
-    frame, file_format = face.read(job.source, job.reading)
+    private = job.options.epsilon is not None
+    frame, file_format = face.read(job.source, without_looking(job.source, job.reading) if private else job.reading)
     options = job.options
     check_target(job.output, frame=frame, replacing=options.overwrite)
     opened = open_frame(frame)

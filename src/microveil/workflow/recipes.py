@@ -12,9 +12,10 @@ from microveil.assess import assess_release, read_policy
 from microveil.core.errors import ParameterError
 from microveil.engines import Progress
 from microveil.io.locations import Place, file_of, own_file, place_from
-from microveil.io.tables import read_table
+from microveil.io.tables import read_table, without_looking
 from microveil.options import MEMORY, Protect, ProtectFile
 from microveil.protection.in_memory import protect_table
+from microveil.protection.privately import check_private_file
 from microveil.release import recipe as recipes
 from microveil.release.recipe import Output, Recipe
 from microveil.release.release import Release
@@ -54,18 +55,25 @@ def run(
     if options.engine == "stream":
         options = options.model_copy(update={"engine": "memory"})  # which gives the same release
     policy = read_policy(asked.policy)  # before the work
+    if options.epsilon is not None:
+        check_private_file(ProtectFile(policy=asked.policy))
     secret_key(asked.secret, made=False)
     notes: list[str] = []
     if data is None:
         if asked.input.path is None:
             raise ParameterError("recipe: it names no input", "give the data too: run(recipe, data)")
         place = place_from(asked.input.path)
-        data, file_format = read_table(place, asked.input.reading)
+        reading = asked.input.reading
+        data, file_format = read_table(
+            place, without_looking(place, reading) if options.epsilon is not None else reading
+        )
         notes += file_format.source_format.findings
         notes += recipes.differs(asked, place)
     params = recipes.parameters(asked, params)
     notes += recipes.about_draw(asked, options.seed, params)
     release = protect_table(data, options, params, progress)
+    if release.ledger is not None:  # how the file was written, and whether it is that of the recipe, is not told
+        return release
     if policy is not None:
         judged = assess_release(release, measures=(), policy=policy, sanity=False)
         notes += [] if judged.verdict is None or judged.verdict.met else [str(judged.verdict)]

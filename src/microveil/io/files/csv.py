@@ -120,6 +120,10 @@ def parse(
         check_names(names, path)
     text = text.drop(nameless)
 
+    if read_options.as_text:
+        comma = pl.all().str.replace(r"^([+-]?\d*),(\d+)$", "$1.$2")
+        return text.with_columns(comma) if decimal == "," else text, Dialect(header.separator), header
+
     def typed(part: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Original], str]:
         originals, sign = find_numbers(part.get_columns(), path, separator=header.separator, decimal=decimal)
         return part.with_columns(found.numbers for found in originals.values()), originals, sign
