@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 
 import microveil as mv
+from microveil.app.worker import protect as by_app
+from microveil.cli.main import main
 from microveil.cli.show.releases import release as show_release
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
@@ -191,6 +193,19 @@ def test_statistics_come_back_within_the_expected_error():
     assert told.rank_correlation > mv.expected_error(80_000, 3, [2, 3]).rank_correlation
 
 
+def test_heaps_and_ties_come_back_where_there_is_no_noise():
+    rng = np.random.default_rng(4)
+    children = rng.poisson(0.4, (3_000, 2)).clip(0, 5) * (rng.random((3_000, 1)) < 0.5)
+    other = np.where(rng.random(3_000) < 0.3, 0.0, rng.gamma(2, 5 + 5 * (children[:, 0] > 0)).round(3))
+    table = pd.DataFrame({"a": children[:, 0], "b": children[:, 1], "c": other, "d": children[:, 0] > 0})
+    declared = {"bounds": {"a": (0, 9, 1), "b": (0, 9, 1), "c": (0, 200, 0.001)}, "levels": {"d": [True, False]}}
+    exact, noisy = (mv.protect(table, epsilon=e, **declared).data for e in (float("inf"), 3.0))
+    before, after = (data[["a", "b", "c"]].corr("spearman").to_numpy() for data in (table, exact))
+    assert np.abs(before - after).max() < 0.01
+    assert (exact["c"] == 0).mean() == pytest.approx((other == 0).mean(), abs=0.002)
+    assert (noisy["c"] == 0).mean() == pytest.approx((other == 0).mean(), abs=0.05)
+
+
 def test_missing_cells_are_released_where_they_are_declared():
     table = people(5_000)
     table.loc[::4, "income"] = np.nan
@@ -280,6 +295,47 @@ def test_a_dictionary_may_declare_the_columns():
 def test_wrong_use_is_refused(changed, problem):
     with pytest.raises(ParameterError, match=problem):
         mv.protect(people(300), **{**DECLARED, **changed})
+
+
+WRONG = [
+    ({"epsilon": 0.0}, "epsilon: must be"),
+    ({"delta": 0.01, "rows": 200}, "delta: must be below"),
+    ({"bounds": None}, "nothing is declared of column 'age'"),
+    ({"strata": ["sex"]}, "strata: does not go"),
+    ({"seed": 3}, "seed: does not go"),
+    ({"policy": {"limits": []}}, "policy: does not go"),
+]
+
+
+@pytest.mark.parametrize(("changed", "problem"), WRONG)
+def test_wrong_use_is_refused_by_every_door(changed, problem, tmp_path, capsys):
+    """In recipes (with a table, and with a file), as the app does it, and as it is typed."""
+    people(60).to_csv(tmp_path / "in.csv", index=False)
+    asked = {**DECLARED, "delta": 1e-6, **changed}
+    recipe = {"recipe": 2, "method": "veil", "confidential": [], **asked}
+    recipe["input"] = {"path": str(tmp_path / "in.csv")}
+    for data in (people(60), None):
+        with pytest.raises(ParameterError, match=problem):
+            mv.run(recipe, data)
+    task = {"source": tmp_path / "in.csv", "output": tmp_path / "o.csv", "options": asked, "params": {}}
+    files = {name: tmp_path / f"{name}.html" for name in ("report", "public_report")}
+    with pytest.raises(ParameterError, match=problem):
+        by_app({**task, **files, "recipe": tmp_path / "r.toml"}, lambda *_: None)
+    words = ["protect", str(tmp_path / "in.csv"), "-o", str(tmp_path / "o.csv")]
+    (tmp_path / "policy.toml").write_text("[limits]\n")
+    for name, value in asked.items():
+        if name in ("bounds", "levels"):
+            signs = {"bounds": ":", "levels": ","}
+            for column, said in (value or {}).items():
+                words += [f"--{name}", f"{column}={signs[name].join(map(str, said))}"]
+        else:
+            typed = {"strata": "sex", "policy": str(tmp_path / "policy.toml")}.get(name, str(value))
+            words += [f"--{name}", typed]
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code
+    assert re.search(problem, " ".join(capsys.readouterr().err.split()))
+    assert not (tmp_path / "o.csv").exists()
 
 
 def test_no_option_is_ignored():

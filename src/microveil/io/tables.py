@@ -112,7 +112,12 @@ def without_looking(place: Place, given: ReadOptions) -> ReadOptions:
         )
     if extension not in (".csv", ".tsv", ".txt"):
         return given
-    usual = {"delimiter": "tab" if extension == ".tsv" else ",", "decimal": ".", "encoding": "utf-8", "header_row": 1}
+    usual: dict[str, Any] = {
+        "delimiter": "tab" if extension == ".tsv" else ",",
+        "decimal": ".",
+        "encoding": "utf-8",
+        "header_row": 1,
+    }
     usual |= {"header_row": None} if given.skip_rows is not None else {}
     return replace(given, **{**usual, **given.given}, as_text=True)
 

@@ -84,8 +84,7 @@ def consistent(targets: Targets, within: Array) -> Consistent:
     for (a, b), part in targets.moments.get(TABLES, {}).items():
         noise, (one, other) = targets.noise[TABLES], (shares[a - amounts], shares[b - amounts])
         inner = part - part.mean(axis=0) - part.mean(axis=1, keepdims=True) + part.mean()
-        known = one[:, None] / other.size + other / one.size - 1 / (one.size * other.size) - np.outer(one, other)
-        block = _shrunk(inner + known, noise, (one.size - 1) * (other.size - 1))
+        block = _shrunk(inner, noise, (one.size - 1) * (other.size - 1))
         scale = np.outer(roots[a - amounts], roots[b - amounts])
         first, second = (slice(starts[c - amounts], starts[c - amounts + 1]) for c in (a, b))
         put(first, second, block / scale, (noise / scale) ** 2)

@@ -102,8 +102,12 @@ class Distribution:
     @cached_property
     def mean_and_sd(self) -> tuple[float, float]:
         """The mean and the standard deviation of its values; that of a single value counts as one."""
-        values = self.scale.values_at(self.places((np.arange(EVEN) + 0.5) / EVEN))
-        return float(values.mean()), float(values.std()) or 1.0
+        return float(self.even.mean()), float(self.even.std()) or 1.0
+
+    @cached_property
+    def even(self) -> Array:
+        """Values at even ranks."""
+        return self.scale.values_at(self.places((np.arange(EVEN) + 0.5) / EVEN))
 
     def drawn(self, count: int, generator: np.random.Generator) -> Array:
         """So many values in ascending order, one from each n-th of the distribution."""

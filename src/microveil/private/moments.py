@@ -118,6 +118,11 @@ class MomentGroup:
         return np.concatenate(found)
 
     @property
+    def means(self) -> list[tuple[Array, Array]]:
+        """The means of the features of each pair."""
+        return [(one.features.mean(axis=0) / UNIT, other.features.mean(axis=0) / UNIT) for one, other in self.pairs]
+
+    @property
     def sensitivity(self) -> float:
         """The most that one record changes the sums by, as a Euclidean length (see above)."""
         return group_sensitivity([(one.bound, other.bound) for one, other in self.pairs])

@@ -18,6 +18,9 @@ from microveil.core.arrays import Array
 FINEST = 2**20
 """Cells of a range without a step, and the most that one with a step is cut into."""
 
+MANY = 256
+"""Cells of a grid on which the ends and zero are cells of their own to begin with, too."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -57,8 +60,10 @@ class Scale:
     @cached_property
     def pieces(self) -> list[tuple[int, int]]:
         """Runs of cells to begin with: single points by themselves."""
-        if self._on_grid:
-            return [(0, self.cells)]
+        if self._on_grid and self.step is not None:
+            zero = round(-self.low / self.step) if self.low < 0 < self.high else 0
+            ends = sorted({0, 1, zero, zero + 1, self.cells - 1, self.cells} if self.cells > MANY else {0, self.cells})
+            return list(pairwise(ends))
         found, at = [], 0
         inner = (self.cells - 2 - (self.low < 0 < self.high)) // (1 + (self.low < 0 < self.high))
         while at < self.cells - 1:

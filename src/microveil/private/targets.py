@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.private.budget import COUNT_SHARE, split
-from microveil.private.distributions import Distribution, amount_distribution, category_shares
+from microveil.private.distributions import EVEN, Distribution, amount_distribution, category_shares
 from microveil.private.mechanism import Account
 from microveil.private.moments import (
     CUT_OFF,
@@ -57,8 +57,8 @@ class Records:
 class Targets:
     """What is known after the measurements: nothing else about the data goes into a release.
 
-    Moments are per record, by the places of two columns (amounts first, in their order), features x features. Those of
-    `ranks` are a number for each pair.
+    Moments are centred and per record, by the places of two columns (amounts first, in their order), features x
+    features. Those of `ranks` are a number for each pair.
     """
 
     count: float
@@ -96,15 +96,30 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
     there = [1 - shares[records.absences[name]][1] if name in records.absences else 1.0 for name in found]
     there = [max(share, LEAST_PRESENT) for share in there] + [1.0] * len(shares)
     moments, noise = {}, {}
-    for group in groups(records, found, list(budget.groups), budget.cut_off):
+    names, even = list(budget.groups), _even_records(found, shares)
+    asked = (groups(those, found, names, budget.cut_off) for those in (records, even))
+    for group, evenly in zip(*asked, strict=True):
         rho = budget.groups[group.name]
         answers = group.noisy(account, rho, count)
+        # Where values are heaped, the means of waves are not 0.
         moments[group.name] = {
-            (one.column, other.column): part / (there[one.column] * there[other.column])
-            for (one, other), part in zip(group.pairs, answers, strict=True)
+            (one.column, other.column): part / (there[one.column] * there[other.column]) - np.outer(*means)
+            for (one, other), part, means in zip(group.pairs, answers, evenly.means, strict=True)
         }
+        for name, absence in records.absences.items():  # of cells that are not there nothing is known
+            own = list(found).index(name), len(found) + list(shares).index(absence)
+            if own in moments[group.name]:
+                moments[group.name][own] = np.zeros_like(moments[group.name][own])
         noise[group.name] = account.noise_sd(group.sensitivity, rho) / (UNIT**2 * count)
     return Targets(count, found, shares, moments, noise, budget.cut_off)
+
+
+def _even_records(found: Mapping[str, Distribution], shares: Mapping[str, Array]) -> Records:
+    """Records that have the noisy distributions, column by column."""
+    at = (np.arange(EVEN) + 0.5) / EVEN
+    amounts = {name: (one.scale, one.scale.cells_of(one.even)) for name, one in found.items()}
+    levels = {name: (share.size, np.searchsorted(np.cumsum(share)[:-1], at)) for name, share in shares.items()}
+    return Records(EVEN, amounts, levels)
 
 
 def groups(

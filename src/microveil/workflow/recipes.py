@@ -54,9 +54,9 @@ def run(
     options, params = Protect.split({**asked.settings_given(), **params, "seed": seed})
     if options.engine == "stream":
         options = options.model_copy(update={"engine": "memory"})  # which gives the same release
-    policy = read_policy(asked.policy)  # before the work
     if options.epsilon is not None:
         check_private_file(ProtectFile(policy=asked.policy))
+    policy = read_policy(asked.policy)  # before the work
     secret_key(asked.secret, made=False)
     notes: list[str] = []
     if data is None:
