@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -93,3 +96,25 @@ def test_independent_components_are_those_of_scikit_learn_to_the_bit(columns: in
     assert converged
     assert (found == nearest_rotation(model.components_.T)).all()
     assert not fast_ica(white, start, 1)[1]
+
+
+def test_a_search_in_circles_is_cut_short_and_ends_where_it_would() -> None:
+    rng = np.random.default_rng(3)
+    data = rng.gamma(2, size=(150, 4)) @ rng.standard_normal((4, 4))
+    left, _, _ = np.linalg.svd(data - data.mean(axis=0), full_matrices=False)
+    white, circles = left * np.sqrt(len(data)), 0
+    for seed in range(20):
+        start = np.random.default_rng(seed).standard_normal((4, 4))
+        steps = [fast_ica(white, start, count) for count in (996, 997, 998, 999, 1000)]
+        if steps[-1][1]:
+            continue
+        circles, circling = circles + 1, start
+        # What 1,000 steps end with is what they would without a look for circles: one more plain step leads on from it.
+        for (one, _), (two, _) in itertools.pairwise(steps):
+            bent = np.tanh(white @ one)
+            turned = nearest_rotation(white.T @ bent / len(white) - one * (1 - bent**2).mean(axis=0))
+            assert np.abs(np.einsum("ij,ij->j", turned, two)) == pytest.approx(1, abs=1e-9)
+    assert circles > 3
+    before = time.process_time()
+    fast_ica(white, circling, 10**7)
+    assert time.process_time() - before < 5, "ten million steps are not taken"

@@ -9,6 +9,10 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.tolerances import DETERMINED_SHARE, RANK_TOLERANCE, SUM_ROUND_OFF
 
+ROTATION_RETURNED = 1e-13
+"""A search for a rotation that turns its axes by more in every step, and comes as near as this to where it has been
+(1 - cosine of the angle), goes in circles."""
+
 
 def sorted_eigen(symmetric: Array) -> tuple[Array, Array]:
     """Eigenvalues in descending order, with eigenvectors whose largest entry is positive.
@@ -80,6 +84,8 @@ def fast_ica(white: Array, start: Array, iterations: int, tolerance: float = 1e-
         start: a matrix (k x k) that the search begins with.
         iterations: steps at most.
         tolerance: found is a rotation of which no axis turns by more.
+
+    A search that comes back to where it has been never ends; it is cut short.
     """
     from scipy.linalg.lapack import dsyevr, dsyevr_lwork
 
@@ -94,16 +100,25 @@ def fast_ica(white: Array, start: Array, iterations: int, tolerance: float = 1e-
         found: Array = np.dot(vectors * roots, np.dot(vectors.T, axes))
         return found
 
-    columns, axes, converged = white.T, decorrelated(start), False
-    for _ in range(iterations):
+    def turned(before: Array) -> float:
+        return float(np.abs(np.abs(np.einsum("ij,ij->i", axes, before)) - 1).max())
+
+    columns, axes, last = white.T, decorrelated(start), iterations
+    marked, mark = axes, 0
+    for step in range(1, iterations + 1):
         bent = axes @ columns
         np.tanh(bent, out=bent)
         slopes = (1 - bent**2).mean(axis=1)
         before, axes = axes, decorrelated(bent @ columns.T / len(white) - slopes[:, None] * axes)
-        converged = bool(np.abs(np.abs(np.einsum("ij,ij->i", axes, before)) - 1).max() < tolerance)
-        if converged:
+        if turned(before) < tolerance:
+            return nearest_rotation(axes.T), True
+        if last == iterations and turned(marked) < ROTATION_RETURNED:
+            last = step + (iterations - step) % (step - mark)  # in circles: end where it would, up to signs
+        if step == last:
             break
-    return nearest_rotation(axes.T), converged
+        if step == 2 * mark + 1:  # after Brent (1980): a circle is found after few more steps than it has
+            marked, mark = axes, step
+    return nearest_rotation(axes.T), False
 
 
 def regression_slopes(xx: Array, xy: Array) -> Array:
