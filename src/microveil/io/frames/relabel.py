@@ -27,10 +27,8 @@ def taken(column: Any, rows: Rows) -> Any:
         if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "iub":
             cells = cells.astype("boolean" if cells.dtype.kind == "b" else _nullable(cells.dtype))
         return cells.mask(gone)
-    if is_arrow(column):
-        return column.take(pa.array(rows, mask=gone))
-    places = pl.Series(rows)
-    return column.gather(places.set(pl.Series(gone), None) if gone.any() else places)
+    places = pl.Series(rows).replace(-1, None)  # Arrow would load pandas to make them of an array
+    return column.take(places.to_arrow()) if is_arrow(column) else column.gather(places)
 
 
 def palette(column: Any, levels: Sequence[Any]) -> Any:
