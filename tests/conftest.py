@@ -16,8 +16,18 @@ settings.register_profile("fuzz", max_examples=FUZZED or 100, print_blob=True, *
 settings.load_profile("fuzz" if FUZZED else "repeatable")
 
 SLOW_PAGES = {"reports.md", "assess.md", "mos.md", "recipes.md", "scale.md", "spectral-variants.md", "veil.md"}
-SLOW_PAGES |= {"tutorial.md", "howto-policy.md", "howto-business.md", "howto-hospital.md", "how-it-works.md"}
+SLOW_PAGES |= {
+    "tutorial.md",
+    "howto-policy.md",
+    "howto-business.md",
+    "howto-hospital.md",
+    "how-it-works.md",
+    "roles.md",
+}
 """Pages whose examples take long; those of README.md and the other pages run in `make test`."""
+
+ROOMS_OF_FEW_EXCHANGES = {"cli", "engines", "intake", "io", "report"}
+"""Folders whose tests look at files, words, kinds and rules, not at how near `veil` comes."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,6 +52,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twentieth of the passes in which `veil` arranges values: for tests that do not look at how near they come."""
     monkeypatch.setattr(import_module("microveil.restore.arrange"), "MOST_PASSES", 20)
+
+
+@pytest.fixture(autouse=True)
+def _few_exchanges_in_these_rooms(request: pytest.FixtureRequest) -> None:
+    if request.path.parent.name in ROOMS_OF_FEW_EXCHANGES and "all_exchanges" not in request.fixturenames:
+        request.getfixturevalue("few_exchanges")
+
+
+@pytest.fixture
+def all_exchanges() -> None:
+    """For tests of those rooms that look at how near `veil` comes all the same."""
 
 
 @pytest.fixture

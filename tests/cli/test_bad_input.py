@@ -18,8 +18,6 @@ from properties import examples
 
 from microveil.cli.endings import Stopped
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 SENTINEL = "86420.97531"
 GOOD = f"a,b,t\n1,2.5,x\n3,4,y\n5,{SENTINEL},z\n7,7,w\n9,1,v\n"
 

@@ -34,6 +34,7 @@ def few(survey: Path, tmp_path: Path) -> Path:
     return source
 
 
+@pytest.mark.usefixtures("all_exchanges")
 def test_protect_writes_a_table_of_the_same_shape_and_says_what_was_kept(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

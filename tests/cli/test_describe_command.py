@@ -14,8 +14,6 @@ from command import run
 
 import microveil as mv
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:

@@ -10,8 +10,6 @@ import pytest
 from command import run
 from labels import random_codes
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 KEYS = "sex,status,job,size"
 
 

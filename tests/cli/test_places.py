@@ -13,8 +13,6 @@ import pyreadstat
 import pytest
 from command import run
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 PASSWORD = "Tr0ub4dor"
 
 

@@ -16,8 +16,6 @@ from microveil.io.frames.dataframes import NarwhalsFrame
 from microveil.measures.base import MeasureSpec
 from microveil.report import reporter
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 def test_a_run_with_both_reports_reads_pairs_and_links_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

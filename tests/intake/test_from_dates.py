@@ -13,8 +13,6 @@ import microveil as mv
 from microveil.intake.from_dates import find_date_rules
 from microveil.io.frames.dataframes import open_frame
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 SURVEY = pd.Timestamp("2023-05-05")
 
 

@@ -11,8 +11,6 @@ import microveil as mv
 from microveil.intake.from_values import find_value_rules
 from microveil.io.frames.dataframes import open_frame
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 ROWS = 600
 
 

@@ -16,8 +16,6 @@ from microveil.errors import DataError, DisclosureWarning, ParameterError
 from microveil.intake.kinds import find_kinds
 from microveil.io.frames.dataframes import open_frame
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 ROWS = 400
 
 

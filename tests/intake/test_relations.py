@@ -14,8 +14,6 @@ import microveil as mv
 from microveil.cli.main import main
 from microveil.errors import DataError, ParameterError
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 def table(rows: int = 1_200) -> pd.DataFrame:
     rng = np.random.default_rng(5)

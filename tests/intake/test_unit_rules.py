@@ -11,8 +11,6 @@ import microveil as mv
 from microveil.intake.unit_rules import BELOW, FROM, LEAST, LEVEL, MEAN, MOST, PLACE, SIZE, SUM, find_unit_rules
 from microveil.io.frames.dataframes import open_frame
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 def members(seed: int, *, planted: bool) -> pd.DataFrame:
     """Persons of households; the columns of the household are its own, or say something of its members."""

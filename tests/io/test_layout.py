@@ -20,8 +20,6 @@ from microveil.io.files.formats import ReadOptions
 from microveil.io.files.layout import TOTAL_LEFT_OUT, TOTAL_STAYS, find_header
 from microveil.io.tables import open_blocks, read_table, write_table
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 ROWS = [["a", "b", "c"], ["x", 1, 2.5], ["y", 2, 3.5], ["z", 4, 4.5], ["w", 8, 5.5]]
 
 

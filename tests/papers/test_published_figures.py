@@ -412,6 +412,7 @@ def saved(tmp_path: Path, shades: np.ndarray) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_picture_that_the_user_has_is_judged_and_the_drawn_one_is_not(tmp_path: Path) -> None:
     """With a picture that is not the paper's, figures differ: nothing agrees by itself."""
     path = saved(tmp_path, dacquisto.drawn_picture())

@@ -214,7 +214,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(25))
 @given(st.sampled_from(sorted(KINDS)), st.integers(2, 120), st.integers(1, 14), st.floats(0, 1), st.integers(0, 10**6))
 def test_both_searches_find_what_the_plain_rule_says(
     kind: str, rows: int, columns: int, share: float, seed: int

@@ -19,8 +19,6 @@ from microveil.errors import ParameterError
 from microveil.measures.base import Measure
 from microveil.report.verdict import risk_light
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 def test_everything_has_a_first_screen_without_a_value_or_a_script(case: Case) -> None:
     shown = [case.release, case.assessment, case.study, mv.describe(case.data)]

@@ -14,8 +14,6 @@ from reported import PLOTS, SEED, Case, holds, public_texts, strictly, written
 from microveil.io.frames.fingerprint import fingerprint
 from microveil.report import plots
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 def test_the_public_report_has_no_seed(case: Case) -> None:
     assert str(SEED) not in public_texts(case)

@@ -14,8 +14,6 @@ from reported import SEED, people, strictly
 
 from microveil.cli.main import main
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 def run(*words: object) -> int:
     with pytest.raises(SystemExit) as ended:

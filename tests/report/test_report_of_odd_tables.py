@@ -14,8 +14,6 @@ import microveil as mv
 from microveil.assess import assess_release
 from microveil.errors import ParameterError
 
-pytestmark = pytest.mark.usefixtures("few_exchanges")
-
 
 def test_a_stored_release_leaves_the_original_behind(case: Case) -> None:
     stored = pickle.dumps(case.release.writer)

@@ -91,6 +91,7 @@ def test_large_files_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "from 100 and 100 records" in found.note
 
 
+@pytest.mark.slow
 def test_the_trees_see_what_those_of_scikit_learn_see() -> None:
     ensemble, metrics = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(11)
