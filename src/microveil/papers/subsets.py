@@ -135,7 +135,7 @@ class Family:
         return components if self.subsets_of else configuration
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Releases:
     """Releases of every configuration of a family, from as many `seeds`, as the method makes them one by one.
 

@@ -394,6 +394,8 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
 def _distinct_of_polars(cells: pl.Series) -> tuple[list[str], NDArray[np.intp]]:
     cells = cells.cast(pl.String) if cells.dtype in (pl.Categorical, pl.Enum) else cells
     distinct = cells.drop_nulls().unique(maintain_order=True)
+    if not len(distinct):  # a table of nothing has no type of numbers to look up
+        return [], np.full(len(cells), -1, dtype=np.intp)
     if cells.dtype == pl.String:
         codes = cells.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64)
     else:

@@ -154,8 +154,8 @@ def _of_decimals(column: Any) -> bool:
     """Whether objects are decimals, as far as they are there, of which a double keeps the digits."""
     if column.dtype != object:
         return False
-    first = next((cell for cell in column if cell is not None and cell == cell), None)
-    return isinstance(first, Decimal) and _as_arrow(column) is not None
+    there = column[column.notna()].head(1).tolist()
+    return bool(there) and isinstance(there[0], Decimal) and _as_arrow(column) is not None
 
 
 def _as_arrow(column: Any) -> Any:
