@@ -54,6 +54,9 @@ from microveil.restore import Correction, correction
 SMALL = 50_000
 """Cells of a score matrix up to which threads are not worth their start."""
 
+IN_CACHE = 16_384
+"""Scores that are squared at a time: they stay in the cache."""
+
 ShareDone = Callable[[float], None]
 """Hears what share of the components is done."""
 
@@ -126,8 +129,13 @@ class HeldScores(Scores):
 
     def powers(self) -> tuple[Array, Array]:
         """Sums of the squares and of the fourth powers of each component."""
-        squares = [np.square(score) for score in self.values]
-        return np.array([s.sum() for s in squares]), np.array([s @ s for s in squares])
+        squares, fourths = np.zeros((2, len(self.values)))
+        for number, score in enumerate(self.values):
+            for start in range(0, score.size, IN_CACHE):
+                square = np.square(score[start : start + IN_CACHE])
+                squares[number] += square.sum()
+                fourths[number] += square @ square
+        return squares, fourths
 
     def perturb(self, by: ColumnPerturbation, components: Components, report: ShareDone) -> None:
         """Perturb components each by itself, in threads."""

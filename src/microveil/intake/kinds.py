@@ -136,6 +136,10 @@ def _found(frame: Frame, name: str) -> ColumnKind:
 
 
 def _of_numbers(frame: Frame, name: str) -> ColumnKind:
+    first = frame.numbers(name)[:SAMPLE]
+    first = first[~np.isnan(first)]
+    if first.size >= SMALLEST_TABLE and first.min() < first.max() and (first != np.round(first)).any():
+        return ColumnKind("amount")  # as most are: the others need not be looked at
     present, low, high = frame.extent(name)
     if present == 0:
         return ColumnKind("constant", "no values")

@@ -103,7 +103,7 @@ class Frame(ABC):
     def extent(self, name: str) -> tuple[int, float, float]:
         """How many cells of a column of numbers are there, the least and the largest."""
         values = self.numbers(name)
-        present = values[~np.isnan(values)]
+        present = values[~np.isnan(values)] if values.size and np.isnan(values.min()) else values
         return (present.size, float(present.min()), float(present.max())) if present.size else (0, np.nan, np.nan)
 
     def is_whole(self, name: str) -> bool:
