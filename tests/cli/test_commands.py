@@ -263,6 +263,7 @@ def test_the_help_of_describe_shows_a_dictionary(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_exchanges")
 def test_what_is_kept_is_told_with_weights_and_strata(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
