@@ -263,3 +263,12 @@ def test_labels_of_sizes_agree_with_the_rows() -> None:
     assert "persons" in release.in_clear
     said = {entry["column"]: entry["part"] for entry in mv.describe(data).relations.follows}
     assert said == {"persons": SIZE}
+
+
+def test_small_shares_with_few_digits_are_no_means() -> None:
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        home = np.repeat(np.arange(120), rng.integers(1, 4, 120))
+        own = rng.choice([0.0, 0.1], 120)[home]
+        data = pd.DataFrame({"household_id": home, "share": own, "part": rng.uniform(0, 0.1, home.size)})
+        assert find_unit_rules(open_frame(data), "household_id", ["share", "part"], ["part"], []) == []

@@ -135,9 +135,7 @@ def _dates(frame: Frame) -> list[str]:
 
 def find_dated_labels(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
     """For each of some columns of labels the rule by which it names a part of a date in every row, if there is one."""
-    dates = [
-        name for name, found in frame.times.items() if found.kind in ("date", "datetime") and not frame.missing(name)
-    ]
+    dates = [name for name in _dates(frame) if not frame.missing(name)]
     whole = [column for column in columns if not frame.missing(column)]
     if not whole or frame.count < FEWEST:
         return []

@@ -120,11 +120,6 @@ class UnitRule:
         return bool(self.levels)
 
     @property
-    def digits(self) -> int:
-        """How many digits behind the point agree: means that end in a five are rounded up, or down."""
-        return int(self.limit) if self.part == MEAN else DIGITS
-
-    @property
     def sentence(self) -> str:
         """It as a person would say it."""
         counted = "" if self.part in (SIZE, PLACE, *ADDED_UP) else "the number of "
@@ -143,7 +138,7 @@ class UnitRule:
             return np.array(self.levels, dtype=float)[sizes.astype(np.intp)] if self.levels else sizes
         values = frame.numbers(self.of)
         if self.part in ADDED_UP:
-            return np.round(units.over_rows(self.part, values), int(self.limit) or DIGITS)
+            return np.round(units.over_rows(self.part, values), int(self.limit))
         return units.total((values < self.limit if self.part == BELOW else values >= self.limit).astype(float))
 
 
@@ -176,16 +171,14 @@ def find_unit_rules(
     own = [name for name in columns if name in cells and name not in found and _is_own(cells[name], units)]
     if not own:
         return list(found.values())
-    cells |= {
-        name: frame.labels(name).astype(float) for name in labels if name not in found and not frame.missing(name)
-    }
+    cells |= {name: frame.labels(name).astype(float) for name in labels if not frame.missing(name)}
     others = [name for name in cells if name not in found and name not in own and not _is_own(cells[name], units)]
     for column in own:
         for of in others:
             if _step(frame, column) != _step(frame, of):
                 continue
             rule = _of_members(cells[column], cells[of], units, UnitRule(column, unit, of=of), is_label=of in labels)
-            if rule is not None and _same(rule.computed(frame), cells[column], rule.digits):
+            if rule is not None and (rule.part in ADDED_UP or _same(rule.computed(frame), cells[column])):
                 found[column] = rule
                 break
     return list(found.values())
@@ -261,12 +254,10 @@ def _of_members(wanted: Array, values: Array, units: Units, rule: UnitRule, *, i
     rows = np.flatnonzero(units.of_rows < SAMPLE)
     part = Units(units.of_rows[rows], units.first[:SAMPLE])
     here, there, sizes = wanted[rows], values[rows], part.sizes[part.of_rows]
-    several = sizes > 1  # of one row alone, all of these are the row
-    for name in () if is_label or not several.any() else ADDED_UP:
-        digits = next(d for d in range(1, DIGITS + 1) if d == DIGITS or _same(np.round(here, d), here))
-        told = replace(rule, part=name, limit=digits)
-        if _same(np.round(part.over_rows(name, there), digits), here, told.digits):
-            return told
+    digits = next(d for d in range(1, DIGITS + 1) if d == DIGITS or _same(np.round(here, d), here))
+    for name in () if is_label or sizes.max() == 1 else ADDED_UP:  # of one row alone, all of these are the row
+        if _adds_up(name, part, there, here, digits) and _adds_up(name, units, values, wanted, digits):
+            return replace(rule, part=name, limit=digits)
     some = np.unique(part.of_rows[(here > 0) & (here < sizes)]).size >= SEVERAL
     if not some or (here < 0).any() or (here > sizes).any() or (here != np.round(here)).any():
         return None
@@ -292,9 +283,21 @@ def _parted(values: Array, below: Mask) -> float | None:
     return limit if values[below].max() < limit else None
 
 
-def _same(values: Array, others: Array, digits: int = DIGITS) -> bool:
-    """Equal but for the round-off of adding up, and for the last of the digits."""
-    return bool(np.allclose(values, others, rtol=1e-12, atol=1.01 * 10.0**-digits))
+def _adds_up(part: str, units: Units, values: Array, wanted: Array, digits: int) -> bool:
+    """Is a column the sum, least, largest or mean of another over the rows of each unit?
+
+    `values` has the other, `wanted` the column, and `digits` how many its numbers have behind the point. A mean that
+    ends in a five may be rounded up or down.
+    """
+    found = units.over_rows(part, values)
+    if part != MEAN:
+        return _same(np.round(found, digits), wanted)
+    return bool((np.abs(found - wanted) <= 0.5 * 10.0**-digits + 1e-9 * np.maximum(1.0, np.abs(wanted))).all())
+
+
+def _same(values: Array, others: Array) -> bool:
+    """Equal but for the round-off of adding up."""
+    return bool(np.allclose(values, others, rtol=1e-12, atol=10.0**-DIGITS))
 
 
 def dates_in_order(frame: Frame, units: Units, place: str | None, dates: Sequence[str]) -> str | None:

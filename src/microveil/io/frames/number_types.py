@@ -126,22 +126,24 @@ def plain_columns(data: Any) -> tuple[Any, dict[str, Any]]:
 
     Sparse columns and long doubles are full columns of doubles, and objects that are decimals are kept by Arrow.
     """
+    columns = {name: data.iloc[:, place] for place, name in enumerate(data.columns)}
+    decimals = {name: found for name, column in columns.items() if (found := _as_decimals_of_arrow(column)) is not None}
     own = {
-        name: data.iloc[:, place]
-        for place, (name, kind) in enumerate(zip(data.columns, data.dtypes, strict=True))
-        if _is_sparse(kind) or _is_long(kind) or _of_decimals(data.iloc[:, place])
+        name: column
+        for name, column in columns.items()
+        if _is_sparse(column.dtype) or _is_long(column.dtype) or name in decimals
     }
     if not own or not data.columns.is_unique:
         return data, {}
     full = {name: column.sparse.to_dense() if _is_sparse(column.dtype) else column for name, column in own.items()}
-    full |= {name: _as_arrow(column) for name, column in full.items() if column.dtype == object}
+    full |= decimals
     with np.errstate(over="ignore"):  # what a double cannot hold is infinite, and refused by name
         full |= {name: column.astype(np.float64) for name, column in full.items() if _is_long(column.dtype)}
     return data.assign(**full), own
 
 
 def back_as_it_was(column: Any, was: Any) -> Any:
-    """A column of pandas as sparse, or as long doubles, as it was; whole numbers may have become decimal ones."""
+    """A column of pandas as sparse, as long doubles or as objects, as it was; whole numbers may have become others."""
     if was.dtype == object:  # digits that no cell had are no decimals any more
         is_decimal = str(column.dtype).startswith("decimal")
         return column.astype(object).where(column.notna(), None) if is_decimal else column
@@ -150,17 +152,10 @@ def back_as_it_was(column: Any, was: Any) -> Any:
     return column.astype(type(was.dtype)(column.dtype, was.dtype.fill_value))
 
 
-def _of_decimals(column: Any) -> bool:
-    """Whether objects are decimals, as far as they are there, of which a double keeps the digits."""
-    if column.dtype != object:
-        return False
-    there = column[column.notna()].head(1).tolist()
-    return bool(there) and isinstance(there[0], Decimal) and _as_arrow(column) is not None
-
-
-def _as_arrow(column: Any) -> Any:
-    """Objects that are decimals in the type that Arrow has for them; None if some are something else."""
-    if not has_arrow():
+def _as_decimals_of_arrow(column: Any) -> Any:
+    """Objects that are decimals, as far as they are there, in the type that Arrow has for them; None for others."""
+    there = column[column.notna()].head(1).tolist() if column.dtype == object and has_arrow() else []
+    if not there or not isinstance(there[0], Decimal):
         return None
     pandas = nw.dependencies.get_pandas()
     try:
