@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from engines.spark_session import java_is_there, session
 
@@ -20,6 +21,7 @@ from microveil.core.moments import merged, moments
 from microveil.core.rng import Streams
 from microveil.engines.out_of_core import check_eligible
 from microveil.engines.spark.frames import SparkRequest, SparkSource, protect_spark, spark_table, write_dataset
+from microveil.engines.spark.rows import rest_check
 from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named
 
@@ -252,11 +254,26 @@ def test_a_killed_task_changes_nothing(spark, tmp_path):
     release.close()
 
 
+def test_check_sums_are_of_cells_not_of_what_the_memory_held():
+    missing = np.arange(13) % 5 == 0
+
+    def read(past_the_end, beneath, first=0):
+        """The same cells, with other bytes where Arrow holds no cell."""
+        bits = np.packbits([*~missing, *[past_the_end] * 3], bitorder="little")
+        numbers = np.where(missing, beneath, np.arange(first, first + 13))
+        buffers = [pa.py_buffer(part.tobytes()) for part in (bits, numbers)]
+        return pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.int64(), 13, buffers)], names=["k"])
+
+    check = rest_check(read(0, 0))
+    assert check == rest_check(read(1, 0)) == rest_check(read(0, 7))
+    assert check == rest_check(pa.Table.from_batches([read(1, 7).slice(0, 4), read(0, 7).slice(4)]))
+    assert check != rest_check(read(0, 0, first=1))
+    assert check != rest_check(read(0, 0).take(np.arange(13)[::-1]))
+
+
 @pytest.mark.slow
 def test_rows_that_change_when_they_are_read_again_are_noticed(spark):
     def other_each_time(batches):
-        import pyarrow as pa
-
         for batch in batches:
             numbers = np.frombuffer(os.urandom(4 * batch.num_rows), dtype=np.uint32)
             yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(numbers.astype(float))], names=["id", "n"])
@@ -316,7 +333,8 @@ def test_what_is_refused(spark):
 
 
 LINEAR = {"cholesky", "factor", "ics", "ipso", "noise", "normal", "pca", "primp", "primp_cholesky", "romm", "swap"}
-"""Methods that go row by row, or only permute, with the parameters they have by default."""
+LINEAR |= {"veil"}
+"""Methods that go row by row, only permute, or exchange values within records, by default."""
 
 
 @pytest.mark.parametrize("method", sorted({*mv.methods()} - LINEAR - {"correct", "synthetic_addition"}))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.late import pa
+from microveil.core.late import pa, pl
 from microveil.core.moments import Moments, Profile, merged, moments
 from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import single_threaded_blas
@@ -118,9 +118,9 @@ class RecordLayout:
         first = int(self.first[number])
         return slice(first, first + int(self.rows[number]))
 
-    def check(self, number: int, which: int, content: memoryview) -> None:
-        """Refuse a record that has not what it had when it was first seen."""
-        if zlib.crc32(content) != int(self.checks[number, which]):
+    def check(self, number: int, which: int, found: int) -> None:
+        """Refuse a record that has not the check sum that it had when it was first seen."""
+        if found != int(self.checks[number, which]):
             raise _moved()
 
     def pieces(self, batches: Batches) -> Iterator[Piece]:
@@ -133,7 +133,7 @@ class RecordLayout:
                     rows = self.numbers(number)
                     size = rows.stop - rows.start
                     bytes_ = content.as_buffer()
-                    self.check(number, 0, memoryview(bytes_)[: 8 * self.checked_columns * size])
+                    self.check(number, 0, zlib.crc32(memoryview(bytes_)[: 8 * self.checked_columns * size]))
                     cells = np.frombuffer(bytes_, dtype=np.float64).reshape(-1, size)
                     RemoteColumn.at_hand = rows, cells
                     try:
@@ -213,9 +213,10 @@ class Packing:
         for j in range(self.width):
             np.concatenate([numbers_in(piece.column(own + j), self.forms.get(j)) for piece in held], out=cells[j])
         others = list(range(own + self.width, held[0].num_columns))
-        rest = _as_bytes(pa.Table.from_batches([piece.select(others) for piece in held])) if others else b""
+        rest = pa.Table.from_batches([piece.select(others) for piece in held])
         content = cells.tobytes()
-        columns = [part, at, place, start, rows, zlib.crc32(content), zlib.crc32(rest), content, rest]
+        checks = zlib.crc32(content), rest_check(rest)
+        columns = [part, at, place, start, rows, *checks, content, _as_bytes(rest) if others else b""]
         return _one_row(columns, RECORD)
 
 
@@ -224,6 +225,18 @@ def numbers_in(column: Any, form: TimeForm | None) -> Array:
     if form is None:
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
     return form.steps(column)
+
+
+def rest_check(rest: pa.Table | pa.RecordBatch) -> int:
+    """A check sum of cells that are no numbers.
+
+    It is of the cells, not of their bytes: in these, what lies past the end of a bitmap or beneath a missing cell is
+    whatever the memory held, and differs when the same rows are read again.
+    """
+    if not rest.num_columns:
+        return 0
+    frame = pl.DataFrame(pl.from_arrow(rest))
+    return zlib.crc32(frame.hash_rows(seed=0).to_numpy())
 
 
 def _as_bytes(table: pa.Table) -> bytes:
@@ -414,7 +427,10 @@ def release_rows(layout: RecordLayout, made: Making, columns: ReleasedColumns, b
     for batch in batches:
         for k, piece in enumerate(layout.pieces(iter([batch]))):
             rest = batch.column(3)[k].as_buffer()
-            layout.check(piece.number, 1, memoryview(rest))
-            others = pa.ipc.open_stream(rest).read_next_batch().columns if rest.size else []
+            others = []
+            if rest.size:
+                read = pa.ipc.open_stream(rest).read_next_batch()
+                layout.check(piece.number, 1, rest_check(read))
+                others = read.columns
             cells = columns.cells(made.made(piece), others)
             yield pa.RecordBatch.from_arrays(cells, names=list(columns.types))
