@@ -42,7 +42,7 @@ Shuffle = Callable[[NDArray[np.float64], Stream], NDArray[np.float64]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
-    from microveil.core import _shuffle_kernels  # noqa: F401 - importing compiles
+    from microveil.core import _order_kernels  # noqa: F401 - importing compiles
 
 
 def in_buckets(buckets: int) -> Shuffle:
@@ -200,7 +200,7 @@ def test_agrees_with_the_external_shuffle_over_several_blocks() -> None:
 @pytest.mark.parametrize("bound", [3, 5, 6, 7, 1000, 40_961, 65_537])
 def test_each_choice_has_equally_many_draws(bound: int) -> None:
     """Choice c belongs to the draws from ceil(c * 2**32 / bound) on; of these, only the first can be one too many."""
-    from microveil.core._shuffle_kernels import fisher_yates
+    from microveil.core._order_kernels import fisher_yates
 
     def choice(draw: int) -> int | None:
         values = np.arange(bound, dtype=np.float64)

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from microveil import tables
 from microveil.core.errors import DataError, ParameterError
-from microveil.tables.fill import ResidualSize, required_scale, synthetic
+from microveil.tables.fill import ResidualOptions, required_scale, synthetic
 from microveil.tables.reduced import Reduced, pieces, reduced
 
 Array = NDArray[np.float64]
@@ -159,7 +159,7 @@ def test_residuals_of_a_given_standard_deviation_of_regsdc() -> None:
     system = Reduced(np.arange(20), np.arange(2), csr_array(x.T))
     for number in range(2):
         draws = matrix(case, "random_draws")[:, [number]]
-        found = synthetic(system, matrix(case, "y"), ResidualSize(residual_sd=0.25), lambda _, draws=draws: draws)
+        found = synthetic(system, matrix(case, "y"), ResidualOptions(residual_sd=0.25), lambda _, draws=draws: draws)
         assert found[:, 0] == pytest.approx(matrix(case, "output")[:, number], abs=1e-10)
 
 

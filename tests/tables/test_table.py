@@ -161,7 +161,7 @@ def test_a_sum_of_one_part_with_the_same_name_is_that_part():
         ({"dimensions": ["nowhere"]}, "no column 'nowhere'"),
         ({"dimensions": []}, "at least one column"),
         ({"dimensions": ["region", "region"]}, "named twice"),
-        ({"dimensions": ["region"], "value": "m"}, "value: no column 'm'"),
+        ({"dimensions": ["region"], "value": "m"}, "value: there is no column 'm'"),
         ({"dimensions": ["region"], "value": "region"}, "is a dimension already"),
         ({"dimensions": ["region"], "contributors": False}, "contributors"),
         ({"dimensions": ["region"], "counts": "n", "contributors": True}, "counts"),

@@ -1,1 +1,1 @@
-"""What every room stands on; imports nothing of ours."""
+"""What every room is built on; it imports no other room."""

@@ -7,7 +7,8 @@ None of them ever carries a data value or a seed: messages end up in logs and on
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 
 
 class MicroveilError(Exception):
@@ -42,6 +43,13 @@ class DisclosureWarning(UserWarning):
     """Columns are released as they are, because an option says so."""
 
 
+def check_column(role: str, name: object, names: Collection[str]) -> str:
+    """The name of a column that the `role` needs, or an error if there is none of this name."""
+    if str(name) not in names:
+        raise ParameterError(f"{role}: there is no column '{name}'", did_you_mean(str(name), names))
+    return str(name)
+
+
 def one_of(choices: Iterable[object]) -> str:
     """`a, b or c`, for messages that list what is allowed."""
     words = [str(choice) for choice in choices]
@@ -50,11 +58,37 @@ def one_of(choices: Iterable[object]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def some_of(names: Sequence[str], most: int = 8) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def did_you_mean(word: str, choices: Iterable[str], limit: int = 12) -> str:
     """A hint that names the nearest choice, or the choices themselves when none is near."""
     known = list(choices)
     near = difflib.get_close_matches(word, known, n=1)
     if near:
         return f"did you mean '{near[0]}'?"
-    shown = known[:limit] + (["..."] if len(known) > limit else [])
-    return f"there are: {', '.join(shown)}"
+    return f"there are: {', '.join(known[:limit] + (['...'] if len(known) > limit else []))}"
+
+
+QUOTES = "'\""
+_OPTION = re.compile(r"\b(rules|engine|method|keep|confidential|weight|unit|seed)=(None|True|'[^']*'|\"[^\"]*\")")
+_NAMED = {
+    "with kinds": "with --kind COLUMN=KIND",
+    "(protected_weight)": "(--protected-weight)",
+    "(shuffle_rows:": "(--shuffle-rows:",
+    "; keep releases it": "; --keep releases it",
+    "with keep": "with --keep",
+    "with drop": "with --drop",
+    "in keep or drop": "in --keep or --drop",
+}
+
+
+def as_typed(text: str) -> str:
+    """Advice in the words of the command line: `--rules none` for `rules=None`."""
+    for python, typed in _NAMED.items():
+        text = text.replace(python, typed)
+    text = _OPTION.sub(lambda found: f"--{found[1]} {found[2].strip(QUOTES).lower()}", text)
+    text = text.replace(" (overwrite=True)", "").replace("overwrite=True", "--overwrite")
+    return re.sub(r"(--[\w-]+ [\w.]+) \(\1\)", r"\1", text)

@@ -107,8 +107,7 @@ def without_round_off(residuals: Array, original: Array) -> Array:
     """Residuals with zeros in the columns that were fitted to the last digit."""
     spread = np.linalg.norm(original - original.mean(axis=0), axis=0)
     round_off = np.maximum(VANISHING * spread, LAST_DIGITS * np.linalg.norm(original, axis=0))
-    kept = np.linalg.norm(residuals, axis=0) > round_off
-    return np.where(kept, residuals, 0.0)
+    return np.where(np.linalg.norm(residuals, axis=0) > round_off, residuals, 0.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,8 +135,7 @@ def completion(whole: Array, part: Array, share: float | None = None) -> Complet
     cosines, sines, right, limit = _stacked(whole, part)
     taken = min(1.0, limit / (1 + MARGIN)) if share is None else share
     left = np.clip(np.square(cosines) - taken**2 * np.square(sines), 0, None)
-    root = np.sqrt(left)[:, None] * right
-    return Completion(generalised_qr(root).loadings, taken, limit)
+    return Completion(generalised_qr(np.sqrt(left)[:, None] * right).loadings, taken, limit)
 
 
 def _stacked(whole: Array, part: Array) -> tuple[Array, Array, Array, float]:
@@ -146,7 +144,8 @@ def _stacked(whole: Array, part: Array) -> tuple[Array, Array, Array, float]:
     W'W = M' diag(c²) M and G'G = M' diag(s²) M, found without squaring a matrix. Where G is much larger or smaller than
     W it is brought to its size first, as the smaller of the two would be taken for round-off.
     """
-    scale = _relative_size(whole, part)
+    own, others = (np.linalg.norm(loadings, axis=0) for loadings in (whole, part))
+    scale = float(np.divide(others, own, out=np.zeros_like(own), where=own > 0).max(initial=0.0)) or 1.0
     both = np.vstack([whole, part / scale])
     units = np.linalg.norm(both, axis=0)
     units = np.where(units > 0, units, 1.0)
@@ -159,10 +158,3 @@ def _stacked(whole: Array, part: Array) -> tuple[Array, Array, Array, float]:
     bounds = cosines[sines > NO_SHARE] / sines[sines > NO_SHARE]
     limit = float(bounds.min()) if bounds.size else np.inf
     return cosines, scale * sines, directions @ right, 0.0 if limit < NO_SHARE else limit / scale
-
-
-def _relative_size(whole: Array, part: Array) -> float:
-    """How many times larger the part is than the whole, in the column where it is largest against it."""
-    own, others = (np.linalg.norm(loadings, axis=0) for loadings in (whole, part))
-    size = float(np.divide(others, own, out=np.zeros_like(own), where=own > 0).max(initial=0.0))
-    return size if size > 0 else 1.0

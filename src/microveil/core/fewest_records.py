@@ -8,18 +8,19 @@ follows it, so it is pulled in.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.linalg import leverage, regression_slopes
 
 FEWEST_RECORDS = 10
 """Sets of up to five records came back as a set where they were fitted to; of ten, records are as far off as others."""
 
-
 A_HANDFUL = 5.0
-"""Records that have most of the variance of a column, so that its covariances tell them."""
+"""Records that have most of the variance of a column, so that its covariances give them away."""
 
 ONE = 1.5
 """Below so many, it is one record that has it."""
@@ -54,14 +55,15 @@ def within(column: Array, limits: Limits | None) -> Array:
     if limits is None:
         return column
     low, high = limits
-    inside = column.clip(low, high)
+    values = column[:]
+    inside = values.clip(low, high)
     if low < high:
-        beyond = column - inside
+        beyond = values - inside
         inside += A_LITTLE * (high - low) * beyond / (np.abs(beyond) + (high - low))
     return inside
 
 
-def pooled(groups: NDArray[np.intp], least: int = FEWEST_RECORDS) -> tuple[NDArray[np.intp], int]:
+def pooled(groups: Index, least: int = FEWEST_RECORDS) -> tuple[Index, int]:
     """Groups (numbered from 0, none empty) with the small ones as one, and how many were small.
 
     If these are too few even together, the smallest of the others joins them.
@@ -82,13 +84,14 @@ MOST_LEVERAGE, TIMES_AVERAGE = 0.2, 4
 
 LEFT_OUT = 3.0
 """How many of the fewest records' shares in a fit a record may have before it is left out: more than those have that
-are pulled in. Alone, two or three together are beyond it; four and more come back as little as others do."""
+are pulled in. Alone, two or three together are beyond it."""
+
+NEARLY, ALL_OF_IT = 0.8, 0.9
+"""Records alike with this share of the limit each, who together have nearly all of a direction, are left out, too: four
+came nearer to their own values than others, five did not."""
 
 FEW_ADD_UP = 3.0
 """Records whose like contributions would make up the mean of a group, below which it is left to chance."""
-
-BLOCK = 4_096
-"""Rows that are added up at a time."""
 
 PULLS = 100
 """Rounds of pulling in; each pull makes others stand out a little more."""
@@ -119,7 +122,7 @@ def pulled_in(columns: list[Array], weights: Array | None) -> tuple[list[Array],
     return [np.ascontiguousarray(column) for column in (x + middle).T], int(np.count_nonzero(moved))
 
 
-def standing_out(features: Array, weights: Array) -> NDArray[np.bool_]:
+def standing_out(features: Array, weights: Array) -> Mask:
     """Which records a fit to the features (records x features, 0 in the middle) would follow, by their leverage.
 
     Who is left out makes others stand out more, so that these are looked for again.
@@ -130,7 +133,12 @@ def standing_out(features: Array, weights: Array) -> NDArray[np.bool_]:
     limit = max(LEFT_OUT / FEWEST_RECORDS, TIMES_AVERAGE * x.shape[1] / len(x))
     for _ in range(PULLS):
         inverse = regression_slopes((x.T * weights) @ x, np.eye(x.shape[1]))
-        far = weights * np.einsum("ij,ij->i", x @ inverse, x) > limit
+        own = weights * np.einsum("ij,ij->i", x @ inverse, x)
+        far = own > limit
+        near = np.flatnonzero((own > NEARLY * limit) & ~far)
+        if near.size:  # a few alike, who decide over a direction together
+            alike = np.unique(x[near], axis=0, return_inverse=True)[1].ravel()
+            far[near] = np.bincount(alike, own[near])[alike] > ALL_OF_IT
         if not far.any():
             break
         x[far], out[far] = 0.0, True
@@ -144,14 +152,15 @@ def _leverage(x: Array, weight: Array) -> Array:
     return leverage(np.einsum("ij,jk,ik->i", centred, inverse, centred), weight, weight.sum())
 
 
-def many_add_up(values: NDArray[np.float32], levels: NDArray[np.float32]) -> Mask:
-    """Between which values and levels (rows x features each) no few records dominate the moment: values x levels.
+def many_add_up(blocks: Iterable[tuple[NDArray[np.float32], NDArray[np.float32]]], few: float) -> Mask:
+    """Between which values and others no few records dominate the moment: values x others.
 
-    The mean of a group with a giant is the giant's, and would tell its labels.
+    Both come in blocks of rows (rows x features each). The mean of a group with a giant is the giant's, and would give
+    its labels away. `few` records with like contributions, and no others, are too few.
     """
-    total, squares = np.zeros((2, values.shape[1], levels.shape[1]))
-    for start in range(0, len(values), BLOCK):
-        x, y = (np.abs(part[start : start + BLOCK].astype(np.float64)) for part in (values, levels))
-        total += x.T @ y
-        squares += np.square(x).T @ np.square(y)
-    return np.square(total) >= FEW_ADD_UP * squares
+    total, squares = np.zeros((2, 1, 1))
+    for block in blocks:
+        x, y = (np.abs(part.astype(np.float64)) for part in block)
+        total = total + x.T @ y
+        squares = squares + np.square(x).T @ np.square(y)
+    return np.asarray(np.square(total) >= few * squares)

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 
 Codes = NDArray[np.int64]
 """Labels by number, -1 where a cell is missing: records x columns, or the records of one column."""
@@ -22,7 +22,7 @@ Missing = Literal["matches", "level"]
 MISSING = -1
 
 ROOM = 2**62
-"""Combinations that whole numbers can tell apart."""
+"""Combinations that whole numbers can count."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +50,7 @@ def numbered(codes: Codes) -> NDArray[np.int64]:
     return numbers
 
 
-def grouped(codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def grouped(codes: Codes) -> tuple[Index, Index]:
     """The first record with each key, and for each record the number of its key among these."""
     _, first, inverse = np.unique(numbered(codes), return_index=True, return_inverse=True)
     return first, inverse.ravel()
@@ -85,7 +85,7 @@ def _with_matches(keys: Codes, holes: Mask, sums: Array) -> Array:
     rows = [np.flatnonzero(pattern == number) for number in range(first.size)]
     out = np.zeros_like(sums)
     for number, own in enumerate(rows):
-        seen: dict[bytes, list[NDArray[np.intp]]] = {}  # keys of other patterns by the columns that can be compared
+        seen: dict[bytes, list[Index]] = {}  # keys of other patterns by the columns that can be compared
         for other in range(first.size):
             both = ~(holes[first[number]] | holes[first[other]])
             seen.setdefault(both.tobytes(), []).append(rows[other])

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any, Final
 from microveil.core.errors import ParameterError
 
 if TYPE_CHECKING:
+    import duckdb
+    import openpyxl
     import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
+    import pyreadstat
     from pyspark.sql import functions as sf
     from pyspark.sql import types as spark_types
-    from scipy import optimize, special, stats
+    from scipy import optimize, sparse, special, stats
 else:
 
     class _Late(ModuleType):
@@ -32,7 +35,8 @@ else:
 
     pl, pa = _Late("polars"), _Late("pyarrow")
     pc, pa_csv, pq = (_Late(f"pyarrow.{name}") for name in ("compute", "csv", "parquet"))
-    optimize, special, stats = (_Late(f"scipy.{name}") for name in ("optimize", "special", "stats"))
+    optimize, sparse, special, stats = (_Late(f"scipy.{name}") for name in ("optimize", "sparse", "special", "stats"))
+    openpyxl, pyreadstat, duckdb = (_Late(name) for name in ("openpyxl", "pyreadstat", "duckdb"))
     sf, spark_types = _Late("pyspark.sql.functions"), _Late("pyspark.sql.types")
 
 EXTRAS: Final = {
@@ -72,6 +76,6 @@ def is_arrow(column: Any) -> bool:
 
 
 __all__ = [
-    "EXTRAS", "has_arrow", "is_arrow", "needed", "optimize", "pa", "pa_csv", "pc", "pl", "pq", "sf", "spark_types",
-    "special", "stats",
+    "EXTRAS", "duckdb", "has_arrow", "is_arrow", "needed", "openpyxl", "optimize", "pa", "pa_csv", "pc", "pl", "pq",
+    "pyreadstat", "sf", "spark_types", "sparse", "special", "stats",
 ]  # fmt: skip

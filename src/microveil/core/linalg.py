@@ -26,8 +26,7 @@ def sorted_eigen(symmetric: Array) -> tuple[Array, Array]:
 
 def signs_of(vectors: Array) -> Array:
     """1 or -1 for each column: the sign of its largest entry."""
-    largest = np.abs(vectors).argmax(axis=0)
-    signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
     return np.where(signs == 0, 1.0, signs)
 
 
@@ -62,8 +61,7 @@ def triangular_root(symmetric: Array) -> Array:
     By way of the symmetric root, because the usual algorithm breaks down where the matrix is nearly singular.
     """
     _, upper = np.linalg.qr(square_root(symmetric))
-    root: Array = upper * np.where(np.diagonal(upper) < 0, -1.0, 1.0)[:, None]
-    return root
+    return upper * np.where(np.diagonal(upper) < 0, -1.0, 1.0)[:, None]
 
 
 def nearest_rotation(matrix: Array) -> Array:
@@ -132,8 +130,7 @@ def regression_slopes(xx: Array, xy: Array) -> Array:
     norm = np.where(norm > 0, norm, 1.0)
     values, vectors = sorted_eigen(xx / np.outer(norm, norm))
     kept = vectors[:, : rank_of(values)]
-    slopes: Array = ((kept / values[: kept.shape[1]]) @ kept.T @ (xy / norm[:, None])) / norm[:, None]
-    return slopes
+    return ((kept / values[: kept.shape[1]]) @ kept.T @ (xy / norm[:, None])) / norm[:, None]
 
 
 def leverage(distance: Array, weight: Array | float, total: float) -> Array:
@@ -141,8 +138,7 @@ def leverage(distance: Array, weight: Array | float, total: float) -> Array:
 
     `distance` is x' (X'WX)^-1 x of each record x, off the means; its `weight` is one of a `total` over all records.
     """
-    share: Array = weight * (1 / total + distance)
-    return share
+    return weight * (1 / total + distance)
 
 
 def nearest_correlation(matrix: Array) -> Array:
@@ -179,8 +175,7 @@ def _orthonormal(values: Array) -> Array:
     """An orthonormal basis of what the columns span, each counted in its own unit."""
     sd = values.std(axis=0)
     u, singular, _ = np.linalg.svd(values / np.where(sd > 0, sd, 1.0), full_matrices=False)
-    basis: Array = u[:, singular > RANK_TOLERANCE * singular.max(initial=0.0)]
-    return basis
+    return u[:, singular > RANK_TOLERANCE * singular.max(initial=0.0)]
 
 
 def independent_columns(covariance: Array) -> list[int]:

@@ -6,14 +6,14 @@ mean of the first piece) is taken off before anything is squared (`shifted` belo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.threads import Room, in_threads, rows_per_piece, segments
 
 Pieces = Callable[[slice], Array]
@@ -21,7 +21,6 @@ Pieces = Callable[[slice], Array]
 
 Columns run along memory, because almost everything here is done per column, and that is ten times faster so.
 """
-
 
 FIRST_ROWS = 4_096
 """Rows whose mean serves as the provisional shift."""
@@ -109,7 +108,10 @@ class Moments:
 
 
 def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shift: Array | None = None) -> Moments:
-    """Mean and co-moment matrix of `count` rows, in one pass."""
+    """Mean and co-moment matrix of `count` rows, in one pass over what `pieces_of` gives (columns x rows).
+
+    `weights` (rows) are survey weights; the `shift` (columns) is taken off before squaring, by default `first_mean`.
+    """
     if shift is None:
         shift = first_mean(pieces_of, count)
     if is_wide(count, shift.size):
@@ -133,7 +135,7 @@ def moments(pieces_of: Pieces, count: int, *, weights: Array | None = None, shif
 
 
 def _wide_moments(pieces_of: Pieces, count: int, weights: Array | None, shift: Array) -> Moments:
-    """The same with all rows, which are few, in the place of the products."""
+    """Moments of a wide table: all rows, which are few, stand for the products; arguments as in `moments`."""
     rows = np.empty((shift.size, count))
     for piece in (piece for pieces in segments(count, shift.size) for piece in pieces):
         np.subtract(pieces_of(piece), shift[:, None], out=rows[:, piece])
@@ -207,7 +209,22 @@ class PairMoments:
         return np.sqrt(np.diagonal(self.covariance))
 
 
-def pair_moments(values: Array, present: NDArray[np.bool_], *, weights: Array | None = None) -> PairMoments:
+class RowsAndColumns(Protocol):
+    """An array of rows x columns, or what is read like one: some rows at a time, and column by column."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    @property
+    def T(self) -> Iterable[Array]:  # noqa: N802 - as of an array
+        """The columns."""
+
+    def __getitem__(self, rows: slice) -> Array:
+        """Some rows."""
+
+
+def pair_moments(values: RowsAndColumns, present: Mask, *, weights: Array | None = None) -> PairMoments:
     """Moments from complete pairs; cells that are not `present` may hold anything."""
     shift = np.array(
         [column[there].mean() if there.any() else 0.0 for column, there in zip(values.T, present.T, strict=True)]
@@ -225,7 +242,7 @@ def pair_moments(values: Array, present: NDArray[np.bool_], *, weights: Array | 
             seconds += (w * filled).T @ filled
         return 0.0, counts, np.stack([firsts, seconds])
 
-    _, counts, both = add_up([partial(sums, pieces) for pieces in segments(*values.shape)])
+    _, counts, both = add_up([partial(sums, pieces) for pieces in segments(*present.shape)])
     firsts, seconds = both
     with np.errstate(invalid="ignore", divide="ignore"):
         covariance = (seconds - firsts * firsts.T / counts) / counts
@@ -238,7 +255,7 @@ _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, the usual odd constant 
 
 @dataclass(frozen=True, repr=False)
 class Profile:
-    """What one pass over the rows tells. Moments are NaN in columns with missing cells, extremes pass them over."""
+    """What one pass over the rows finds. Moments are NaN in columns with missing cells, extremes pass them over."""
 
     moments: Moments
     minimum: Array
@@ -299,10 +316,9 @@ class _Profiler:
 
 
 def profile_of(pieces_of: Pieces, count: int, columns: int, weights: Array | None = None) -> Profile:
-    """The profile of so many rows and columns, which are read in one pass; `weights` (rows) are for the moments."""
+    """The profile of `count` rows, which `pieces_of` gives in one pass; `weights` (rows) are for the moments."""
     profiler = _Profiler(pieces_of, count, columns)
     with np.errstate(over="ignore", invalid="ignore"):
-        shift = first_mean(pieces_of, count)
-        summary = moments(profiler, count, weights=weights, shift=shift)
+        summary = moments(profiler, count, weights=weights, shift=first_mean(pieces_of, count))
         minimum, maximum = np.fmin.reduce(profiler.minimum), np.fmax.reduce(profiler.maximum)
     return Profile(summary, minimum, maximum, int(np.add.reduce(profiler.hashes)))

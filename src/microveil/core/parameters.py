@@ -62,7 +62,7 @@ class Parameter:
     """True for a table that comes with the data, which no recipe holds; a recipe can hold the path of one."""
 
     is_path: bool = False
-    """True where a text is the path of a file, which a recipe tells from where it lies itself."""
+    """True where a text is the path of a file, which a recipe gives as seen from its own place."""
 
 
 def parameters_of(step: type[Step]) -> list[Parameter]:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
+
 ROWS_PER_BLOCK = 65_536
 """Rows that share one generator. Part of the meaning of a seed: changing it changes every release."""
 
@@ -67,31 +69,29 @@ class Stream:
         sequence = np.random.SeedSequence(self.entropy, spawn_key=(*self.key, block))
         return np.random.Generator(np.random.PCG64DXSM(sequence))
 
-    def normal(self, size: int, start: int = 0) -> NDArray[np.float64]:
+    def normal(self, size: int, start: int = 0) -> Array:
         """Standard normal deviates of so many rows, from row `start` on."""
         return self._drawn("standard_normal", size, start)
 
-    def uniform(self, size: int, start: int = 0) -> NDArray[np.float64]:
+    def uniform(self, size: int, start: int = 0) -> Array:
         """Uniform deviates on [0, 1) of so many rows, from row `start` on."""
         return self._drawn("random", size, start)
 
-    def _fill(self, kind: str, block: int, out: NDArray[np.float64]) -> None:
+    def _fill(self, kind: str, block: int, out: Array) -> None:
         """Draws of a block, from its beginning on, into an array, by the generator's method of this name."""
         getattr(self.generator(block), kind)(out=out)
 
-    def _drawn(self, kind: str, size: int, start: int) -> NDArray[np.float64]:
+    def _drawn(self, kind: str, size: int, start: int) -> Array:
         """Draws block by block. A block that is begun in the middle is drawn from its beginning, as numbers come in
         order; that it goes on beyond the end changes nothing before it.
         """
         out = np.empty(size)
         for block, rows in row_blocks(size, first=start):
             skipped = max(start - block * ROWS_PER_BLOCK, 0)
+            drawn = np.empty(skipped + rows.stop - rows.start) if skipped else out[rows]
+            self._fill(kind, block, drawn)
             if skipped:
-                from_start = np.empty(skipped + rows.stop - rows.start)
-                self._fill(kind, block, from_start)
-                out[rows] = from_start[skipped:]
-            else:
-                self._fill(kind, block, out[rows])
+                out[rows] = drawn[skipped:]
         return out
 
     def integers(self, bound: int, size: int) -> NDArray[np.int64]:

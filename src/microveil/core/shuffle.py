@@ -9,7 +9,7 @@ An engine that reads a file in pieces can make the very same permutation with an
 rows of each block of rows to bucket files, then shuffle each bucket in memory. This is why
 
 - the number of buckets depends on the number of rows only (`bucket_count`);
-- the buckets of a block of rows come from that block's own generator (`draw_buckets`);
+- the buckets of a block of rows come from that block's own generator (`drawn_buckets`);
 - rows enter a bucket in row order;
 - the order within a bucket depends on its length and its own generator only (`shuffle_bucket`).
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
 
 SMALL = 2**21
@@ -42,7 +43,7 @@ FIRST_BUCKET = 2**31
 """Bucket k draws from block FIRST_BUCKET + k of the stream, far above the number of any block of rows."""
 
 
-def shuffled(values: NDArray[np.float64], stream: Stream) -> NDArray[np.float64]:
+def shuffled(values: Array, stream: Stream) -> Array:
     """A uniformly random rearrangement of a 1-D array; the array itself stays as it is."""
     if len(values) <= SMALL:
         return stream.generator(0).permutation(values)
@@ -55,9 +56,9 @@ def bucket_count(rows: int) -> int:
     return min(1 << (buckets_needed - 1).bit_length(), MOST_BUCKETS)
 
 
-def shuffled_in_buckets(values: NDArray[np.float64], stream: Stream, buckets: int) -> NDArray[np.float64]:
+def shuffled_in_buckets(values: Array, stream: Stream, buckets: int) -> Array:
     """Rao-Sandelius shuffle; `buckets` is a power of two, at most MOST_BUCKETS."""
-    from microveil.core import _shuffle_kernels as kernels  # numba is slow to import: only for large columns
+    from microveil.core import _order_kernels as kernels  # numba is slow to import: only for large columns
 
     # Making a generator holds the GIL. Threads wait less for each other if each makes all of its own at once.
     bucket_generators = [stream.generator(FIRST_BUCKET + bucket) for bucket in range(buckets)]
@@ -82,38 +83,31 @@ def shuffled_in_buckets(values: NDArray[np.float64], stream: Stream, buckets: in
     return out
 
 
-def draw_buckets(generator: np.random.Generator, buckets: int, out: NDArray[np.uint16]) -> None:
-    """A random bucket for each row of one block of rows: the low bits of 16-bit pieces of random words."""
-    pieces = _random_words(generator, -(-len(out) // 4)).view(np.uint16)
-    np.bitwise_and(pieces[: len(out)], np.uint16(buckets - 1), out=out)
-
-
 def drawn_buckets(stream: Stream, buckets: int, rows: slice) -> NDArray[np.uint16]:
-    """The random bucket of each of some rows, which may begin and end inside a block of rows."""
+    """The random bucket of each of some rows, which may begin and end inside a block of rows.
+
+    It is the low bits of 16-bit pieces of random words.
+    """
     digits = np.empty(rows.stop - rows.start, dtype=np.uint16)
     for block, part in row_blocks(digits.size, first=rows.start):
         skipped = max(rows.start - block * ROWS_PER_BLOCK, 0)
-        from_start = np.empty(skipped + part.stop - part.start, dtype=np.uint16)
-        draw_buckets(stream.generator(block), buckets, out=from_start)
-        digits[part] = from_start[skipped:]
+        size = skipped + part.stop - part.start
+        pieces = stream.generator(block).bit_generator.random_raw(-(-size // 4)).view(np.uint16)
+        digits[part] = pieces[skipped:size] & np.uint16(buckets - 1)
     return digits
 
 
-def shuffle_bucket(values: NDArray[np.float64], generator: np.random.Generator) -> None:
+def shuffle_bucket(values: Array, generator: np.random.Generator) -> None:
     """Shuffle one bucket in place (Fisher-Yates)."""
-    from microveil.core import _shuffle_kernels as kernels
+    from microveil.core import _order_kernels as kernels
 
     unplaced = len(values)
     while unplaced > 1:  # more than once only if some draws were passed over to keep the choices uniform
-        words = _random_words(generator, unplaced // 2)  # two draws a word; the first value needs none
+        words = generator.bit_generator.random_raw(unplaced // 2)  # two draws a word; the first value needs none
         _bring_into_cache(values[:unplaced])
         unplaced = kernels.fisher_yates(values, words.view(np.uint32), unplaced)
 
 
-def _random_words(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:
-    return generator.bit_generator.random_raw(count)
-
-
-def _bring_into_cache(values: NDArray[np.float64]) -> None:
+def _bring_into_cache(values: Array) -> None:
     """Read one value per cache line. Reading in order is foreseen by the processor, the jumps of a shuffle are not."""
     values[::8].view(np.int64).max()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import FIRST_ROWS, Array, Index, Mask
 from microveil.core.moments import Moments, Pieces, Profile, moments, profile_of
 from microveil.core.sorted_columns import in_order
 from microveil.core.threads import in_threads, segments
@@ -24,13 +24,9 @@ It depends on these rows only, so an engine may call it wherever they are, in an
 """
 
 
-def as_they_are(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+def as_they_are(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - every row map is given its rows
     """The row map of the cells themselves."""
     return cells
-
-
-FIRST_ROWS = 1_000
-"""Rows that mostly tell whether a column varies."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,14 +98,26 @@ class Matrix:
         return [result for results in in_threads([partial(made, run) for run in runs]) for result in results]
 
     def varies(self, column: int) -> bool:
-        """Is the column not constant? The first rows mostly tell."""
+        """Is the column not constant? The first rows mostly decide."""
         values = self.columns[column]
         head = values[:FIRST_ROWS]
         return bool(head.max() > head.min() or values.max() > values.min())
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Matrix:
+    def take(self, rows: Index | Mask) -> Matrix:
         """Some of the rows, copied."""
         return Matrix([column[rows] for column in self.columns])
+
+    def put_aside(self, column: Array) -> Array:
+        """A column that stands beside these, kept where they are: in memory, it is the same one."""
+        return column
+
+    def room_for_features(self, width: int) -> Any:
+        """Room for so many features of the rows, rows x features in single precision."""
+        return np.empty((self.shape[0], width), np.float32)
+
+    def with_columns(self, columns: Sequence[Array]) -> Matrix:
+        """Other columns of the same rows."""
+        return Matrix(columns)
 
     def remember(self, what: Hashable, make: Callable[[], Answer]) -> Answer:  # noqa: ARG002 - kept by other tables
         """What is made of all rows; a table for which that takes long keeps it, by its name."""
@@ -121,13 +129,33 @@ class Matrix:
 
 
 @dataclass(frozen=True, repr=False)
+class RowsFirst:
+    """A matrix as an array of rows x columns is read: some rows at a time, or column by column."""
+
+    matrix: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.matrix.shape
+
+    @property
+    def T(self) -> Iterator[Array]:  # noqa: N802 - as of an array
+        """The columns."""
+        return (column[:] for column in self.matrix.columns)
+
+    def __getitem__(self, rows: slice) -> Array:
+        return np.ascontiguousarray(self.matrix.piece(rows).T)
+
+
+@dataclass(frozen=True, repr=False)
 class Groups:
     """Groups of records: a number for each record, and what each number is called."""
 
-    numbers: NDArray[np.intp]
+    numbers: Index
     labels: tuple[str, ...]
 
-    def take(self, rows: NDArray[np.intp]) -> Groups:
+    def take(self, rows: Index) -> Groups:
         """The groups of some of the records, numbered anew, none of them empty."""
         present, numbers = np.unique(self.numbers[rows], return_inverse=True)
         return Groups(numbers.astype(np.intp), tuple(self.labels[group] for group in present))
@@ -148,7 +176,7 @@ class Clustering:
     local_pieces: tuple[int, ...] = ()
     grouped: tuple[int, ...] = ()
 
-    def take(self, rows: NDArray[np.intp]) -> Clustering:
+    def take(self, rows: Index) -> Clustering:
         """The same for some of the records."""
         kinds = (self.clusters, self.pieces, self.groups)
         clusters, pieces, groups = (None if kind is None else kind.take(rows) for kind in kinds)
@@ -160,14 +188,14 @@ class LabelColumns:
     """Columns of labels: for each the number of the level that each record has. A missing cell is a level, too."""
 
     names: tuple[str, ...] = ()
-    codes: tuple[NDArray[np.intp], ...] = ()
+    codes: tuple[Index, ...] = ()
     missing: tuple[int | None, ...] = ()
     """Which level of each column is that of missing cells, if any."""
 
     levels: tuple[Sequence[Any], ...] = ()
     """What the levels are called, where the method asks for it."""
 
-    ranks: tuple[NDArray[np.intp] | None, ...] = ()
+    ranks: tuple[Index | None, ...] = ()
     """The place of each level in the order that the type of a column has, if it has one."""
 
     def with_blanks(self) -> NDArray[np.int64]:
@@ -175,7 +203,7 @@ class LabelColumns:
         columns = zip(self.codes, self.missing, strict=True)
         return np.column_stack([np.where(codes == blank, -1, codes) for codes, blank in columns]).astype(np.int64)
 
-    def without_blanks(self, codes: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    def without_blanks(self, codes: NDArray[np.int64]) -> list[Index]:
         """Codes of all columns, one by one, with missing cells in the level they have; -1 where there was none."""
         blanks = [-1 if blank is None else blank for blank in self.missing]
         columns = zip(codes.T, blanks, strict=True)
@@ -186,7 +214,7 @@ class LabelColumns:
         parts = vars(self).items()
         return LabelColumns(**{name: tuple(part[j] for j in columns) if part else () for name, part in parts})
 
-    def take(self, rows: NDArray[np.intp]) -> LabelColumns:
+    def take(self, rows: Index) -> LabelColumns:
         """The labels of some of the records."""
         return replace(self, codes=tuple(codes[rows] for codes in self.codes))
 
@@ -204,12 +232,27 @@ class Beside:
     before: Sequence[Array] = ()
     after: Sequence[Array] = ()
 
-    def take(self, rows: NDArray[np.intp]) -> Beside:
+    def take(self, rows: Index) -> Beside:
         """The same for some of the records."""
         return Beside([column[rows] for column in self.before], [column[rows] for column in self.after])
 
 
 NOTHING_BESIDE = Beside()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Bands:
+    """How a column follows from one of numbers (`source`): one value, or level of labels, between each two cuts."""
+
+    source: str
+    cuts: Array
+    values: Array
+    labels: bool
+
+    def of(self, numbers: Array) -> Array:
+        """The column, from the numbers."""
+        found: Array = self.values[np.searchsorted(self.cuts, numbers)]
+        return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,20 +261,22 @@ class Microdata:
 
     `values` has the public columns first, then the confidential ones: every step that needs both reads one piece.
     `other` has the confidential columns as another masker released them, for methods that start from these, and
-    `clustering` tells which records belong together, for methods that regress inside clusters. `labels` are
+    `clustering` says which records belong together, for methods that regress inside clusters. `labels` are
     the confidential columns of labels, which have no order and no moments of their own; `beside` are columns whose
-    relations to the confidential ones come back, although they are other columns in the release.
+    relations to the confidential ones come back, although they are other columns in the release. `bands` are columns
+    that follow from confidential ones, and are computed anew from these.
     """
 
     values: Matrix
     names: tuple[str, ...]
     public: int = 0
     weights: Array | None = None
-    strata: NDArray[np.intp] | None = None
+    strata: Index | None = None
     other: Matrix | None = None
     clustering: Clustering = field(default_factory=Clustering)
     labels: LabelColumns = field(default_factory=lambda: NO_LABELS)
     beside: Beside = NOTHING_BESIDE
+    bands: tuple[Bands, ...] = ()
 
     @property
     def count(self) -> int:
@@ -250,7 +295,7 @@ class Microdata:
 
     @property
     def confidential_names(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the columns to be protected."""
         return self.names[self.public :]
 
     @property
@@ -282,14 +327,17 @@ class Microdata:
 
     def with_confidential(self, columns: Sequence[Array]) -> Microdata:
         """The table with other values in its confidential columns."""
-        return replace(self, values=Matrix([*self.values.columns[: self.public], *columns]))
+        return replace(self, values=self.values.with_columns([*self.values.columns[: self.public], *columns]))
 
     def beside_public(self, columns: Sequence[Array], present: Mask) -> tuple[Array, Mask]:
         """Public columns, which have no holes, and others that have some, rows x columns; and which cells are there."""
-        known = np.hstack([np.ones((self.count, self.public), dtype=bool), present])
-        return np.column_stack([*self.values.columns[: self.public], *columns]), known
+        return np.column_stack([*self.values.columns[: self.public], *columns]), self.beside_public_cells(present)
 
-    def take(self, rows: NDArray[np.intp]) -> Microdata:
+    def beside_public_cells(self, present: Mask) -> Mask:
+        """Which cells are there, those of public columns first, which all are: rows x columns."""
+        return np.hstack([np.ones((self.count, self.public), dtype=bool), present]) if self.public else present
+
+    def take(self, rows: Index) -> Microdata:
         """Some of the rows, as a table without strata."""
         weights = None if self.weights is None else self.weights[rows]
         other = None if self.other is None else self.other.take(rows)
@@ -305,6 +353,6 @@ class Microdata:
         )
 
 
-def rows_by_group(groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+def rows_by_group(groups: Index) -> list[Index]:
     """The rows of each group (numbered from 0, none empty), in row order."""
     return np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])

@@ -74,7 +74,7 @@ def in_threads(
 ) -> list[Result]:
     """Run the tasks, as many at a time as there are workers; results in the order of the tasks.
 
-    `report` hears, in the thread of the caller, how many are done. Threads are not worth their start for `small` work.
+    `report` is called, in the thread of the caller, with how many are done. Threads do not pay for `small` work.
     """
     workers = 1 if small else min(worker_count(), len(tasks))
     results = []
@@ -103,8 +103,7 @@ class Room:
     """Memory for one piece, used again for the next: asking the system for it each time costs more than the sums."""
 
     def __init__(self, columns: int, pieces: list[slice]) -> None:
-        longest = pieces[0].stop - pieces[0].start
-        self.values = np.empty((columns, longest))
+        self.values = np.empty((columns, (pieces[0].stop - pieces[0].start)))
 
     def of(self, piece: slice) -> Array:
         """As many rows of it as the piece has."""

@@ -1,7 +1,7 @@
 """Tolerances for round-off: how large an error of arithmetic may be, and why it is as large as that.
 
 A double has 16 digits. Each constant is a share of the size of what was computed. Criteria by which an algorithm has
-converged, and thresholds with a statistical meaning, stand with the algorithm.
+converged, and thresholds with a statistical meaning, are with the algorithm.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from microveil.core.errors import FileError
 # What "the disk is full" is called: the disk itself, the user's quota, the limit on a file's size.
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
-
 PREFIX, SUFFIX = ".microveil-", ".tmp"
 """What temporary files are called."""
 
@@ -28,7 +27,7 @@ _at_work: set[Path] = set()
 """Temporary files of this process that have not become their targets yet."""
 
 _for_owner: set[Path] = set()
-"""Those among them that whoever writes them has called private."""
+"""Temporary files that their writers have called private."""
 
 
 def shown(name: object) -> str:
@@ -62,6 +61,15 @@ def cannot(verb: str, path: Path, error: BaseException) -> FileError:
     return FileError(f"{shown(path)} cannot be {verb}{why}", hint)
 
 
+@contextmanager
+def system_errors(verb: str, path: Path) -> Iterator[None]:
+    """Inside the block an error of the system is one of ours: that the file cannot be read, or written."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot(verb, path, error) from None
+
+
 def check_place(path: Path, inputs: Iterable[Path] = ()) -> None:
     """Refuse a target that could not be written, or that would overwrite an input, whatever its extension.
 
@@ -74,13 +82,11 @@ def check_place(path: Path, inputs: Iterable[Path] = ()) -> None:
     folder = _real(path).parent
     if not folder.is_dir():
         raise FileError(f"{shown(path)} cannot be written: there is no folder {shown(folder)}", "create it first")
-    try:
+    with system_errors("written", path):
         path_tried, handle = _create(folder)
         path_tried.unlink()
         if handle is not None:
             os.close(handle)
-    except OSError as error:
-        raise cannot("written", path, error) from None
 
 
 def check_new(path: Path, *, overwrite: bool) -> None:
@@ -125,7 +131,7 @@ def atomic_targets(
     targets = [_real(path) for path in paths]
     if paths and all(target in _at_work for target in targets):
         _for_owner.update(_real(path) for path in private)
-        with _system_errors_about(paths[0]):
+        with system_errors("written", paths[0]):
             yield tuple(targets)
         return
     temporaries: list[Path] = []
@@ -134,22 +140,22 @@ def atomic_targets(
         _sweep(folder)
     try:
         for path, target in zip(paths, targets, strict=True):
-            with _system_errors_about(path):
+            with system_errors("written", path):
                 temporary, handle = _create(target.parent)
                 temporaries.append(temporary)
                 handles += [] if handle is None else [handle]
                 _at_work.add(temporary)
-        with _system_errors_about(paths[0]):  # of several, the writers tell their own errors
+        with system_errors("written", paths[0]):  # of several, the writers tell their own errors
             yield tuple(temporaries)
         files = list(zip(paths, temporaries, targets, strict=True))
         for path, temporary, target in files:
-            with _system_errors_about(path):
+            with system_errors("written", path):
                 _sync(temporary, os.O_RDWR)  # or a crash could leave an empty target
                 secret = path in private or temporary in _for_owner
                 temporary.chmod(0o600 if secret else _permissions(temporary, target))
         with shield or nullcontext():
             for path, temporary, target in files:
-                with _system_errors_about(path):
+                with system_errors("written", path):
                     temporary.replace(target)
         for target in targets:
             with suppress(OSError):  # the new names too, where folders can be synchronised
@@ -163,14 +169,6 @@ def atomic_targets(
             temporary.unlink(missing_ok=True)  # already gone when all went well: it has become the target
         for handle in handles:
             os.close(handle)
-
-
-@contextmanager
-def _system_errors_about(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise cannot("written", path, error) from None
 
 
 def _by_real_name(error: FileError, paths: Sequence[Path], temporaries: Sequence[Path]) -> FileError:

@@ -1,4 +1,4 @@
-"""Columns of numbers on a disk, in files that have no name; and tables of them, as the measures see them.
+"""Columns of numbers on a disk, in files that have no name; tables of them, and counts of what is different in them.
 
 A file without a name is readable by nobody else, and the system gives its space back when the process ends, however it
 ends: there is nothing to clean up after a crash. Reading and writing go through the system's cache, which is not part
@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import FileError, ParameterError
+from microveil.core.late import pl
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import worker_count
@@ -31,30 +35,30 @@ BYTES = 8
 ROWS_AT_ONCE = 65_536
 """Rows that are read at once where a whole column is gone through."""
 
+SINGLE, TURNED = 4, 512
+"""Bytes of a feature; and rows whose features are turned at once from one feature after the other to one row after the
+other: they stay in the cache."""
 
-class DiskColumn:
-    """A column of numbers in a file of its own; some rows are an array, as with an array's slices."""
 
-    def __init__(self, rows: int, folder: Path) -> None:
-        self.shape, self.size = (rows,), rows
+class _NamelessFile:
+    """A file without a name: unlinked at once, or never named where the system can do that; gone with its owner."""
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # The file is unlinked at once, or has never had a name where the system can do that.
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as the column
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as its owner
         self._handle = self._file.fileno()
 
-    def __len__(self) -> int:
-        return self.size
+    def close(self) -> None:
+        """Give the space back."""
+        self._file.close()
 
-    def __getitem__(self, rows: slice | NDArray[Any]) -> Array:
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(self.size)
-            return self._read(start, stop) if step == 1 else self._gathered(np.arange(start, stop, step))
-        return self._gathered(np.flatnonzero(rows) if rows.dtype == bool else rows)
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.close()
 
-    def write(self, start: int, values: Array) -> None:
-        """Put values into the rows from `start` on."""
+    def _write(self, place: int, values: NDArray[Any]) -> None:
+        """Put numbers into the file, at a place in bytes."""
         left = np.ascontiguousarray(values).data.cast("B")
-        place = start * BYTES
         try:
             while left:
                 written = os.pwrite(self._handle, left, place)
@@ -64,9 +68,52 @@ class DiskColumn:
             why = "is full" if error.errno in NO_SPACE else "cannot be written to"
             raise FileError(f"the folder for temporary files, {shown(self.folder)}, {why}", hint) from None
 
-    def close(self) -> None:
-        """Give the space back."""
-        self._file.close()
+    def _fill(self, place: int, values: NDArray[Any]) -> None:
+        """Fill an array with numbers of the file, from a place in bytes on."""
+        left = values.data.cast("B")
+        while left:
+            count = os.preadv(self._handle, [left], place)
+            if count == 0:
+                raise FileError("a temporary file has lost its end", "check the disk, and try again")
+            left, place = left[count:], place + count
+
+
+class DiskColumn(_NamelessFile, NDArrayOperatorsMixin):
+    """A column of numbers in a file of its own; some rows are an array, as with an array's slices.
+
+    A formula of columns reads the whole of them, and gives an array.
+    """
+
+    dtype, ndim = np.dtype(np.float64), 1
+
+    def __init__(self, rows: int, folder: Path) -> None:
+        super().__init__(folder)
+        self.shape, self.size = (rows,), rows
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:] if dtype is None else self[:].astype(dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """What numpy makes of whole columns."""
+        read = [given[:] if isinstance(given, DiskColumn) else given for given in inputs]
+        return getattr(ufunc, method)(*read, **options)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Array:
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.size)
+            return self._read(start, stop) if step == 1 else self._gathered(np.arange(start, stop, step))
+        return self._gathered(np.flatnonzero(rows) if rows.dtype == bool else rows)
+
+    def __setitem__(self, rows: slice, values: Array) -> None:
+        start, stop, _ = rows.indices(self.size)
+        self.write(start, np.broadcast_to(values, stop - start))
+
+    def write(self, start: int, values: Array) -> None:
+        """Put values into the rows from `start` on."""
+        self._write(start * BYTES, values)
 
     def append(self, values: Array) -> None:
         """Put values after the last row."""
@@ -79,6 +126,14 @@ class DiskColumn:
         for start in range(0, self.size, ROWS_AT_ONCE):
             yield self._read(start, min(start + ROWS_AT_ONCE, self.size))
 
+    def copy(self) -> Array:
+        """The whole column."""
+        return self[:]
+
+    def std(self) -> float:
+        """The standard deviation."""
+        return float(self[:].std())
+
     def max(self) -> float:
         """The largest value."""
         return max(float(piece.max()) for piece in self.pieces())
@@ -89,13 +144,7 @@ class DiskColumn:
 
     def _read(self, start: int, stop: int) -> Array:
         values = np.empty(max(stop - start, 0))
-        left = values.data.cast("B")
-        place = start * BYTES
-        while left:
-            count = os.preadv(self._handle, [left], place)
-            if count == 0:
-                raise FileError("a temporary file has lost its end", "check the disk, and try again")
-            left, place = left[count:], place + count
+        self._fill(start * BYTES, values)
         return values
 
     def _gathered(self, rows: NDArray[Any]) -> Array:
@@ -109,6 +158,50 @@ class DiskColumn:
                 piece = self._read(start, min(start + ROWS_AT_ONCE, self.size))
                 out[order[first:last]] = piece[ascending[first:last] - start]
         return out
+
+
+class DiskFeatures(_NamelessFile):
+    """Features of rows (rows x features, in single precision) in a file without a name, one feature after the other.
+
+    They come in parts of whole blocks of rows, and a feature of all rows is an array, as with an array's columns. The
+    file is gone with the last reference to it.
+    """
+
+    def __init__(self, rows: int, width: int, folder: Path) -> None:
+        super().__init__(folder)
+        self.shape = rows, width
+
+    def __getitem__(self, where: tuple[slice, int]) -> NDArray[np.float32]:
+        values = np.empty(self.shape[0], np.float32)
+        self._fill(self._place(where[1], 0), values)
+        return values
+
+    def __setitem__(self, where: tuple[slice, int], values: Array | NDArray[np.float32] | float) -> None:
+        every = np.broadcast_to(np.asarray(values, np.float32), self.shape[0])
+        self._write(self._place(where[1], 0), every)
+
+    def parts(self, *, change: bool = False) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The first row of each part, and its features; if they `change` meanwhile, they are kept so."""
+        rows, width = self.shape
+        # A short rest goes with the part before, as it may go with the block before.
+        starts = [*range(0, max(rows - ROWS_AT_ONCE // 2, 1), ROWS_AT_ONCE), rows]
+        for first, last in pairwise(starts):
+            size = last - first
+            across, part = np.empty((width, size), np.float32), np.empty((size, width), np.float32)
+            for feature in range(width):
+                self._fill(self._place(feature, first), across[feature])
+            for start in range(0, size, TURNED):
+                part[start : start + TURNED] = across[:, start : start + TURNED].T
+            yield first, part
+            if change:
+                for start in range(0, size, TURNED):
+                    across[:, start : start + TURNED] = part[start : start + TURNED].T
+                for feature in range(width):
+                    self._write(self._place(feature, first), across[feature])
+
+    def _place(self, feature: int, row: int) -> int:
+        """Where a cell is, in bytes."""
+        return (feature * self.shape[0] + row) * SINGLE
 
 
 class LabelColumn:
@@ -174,6 +267,9 @@ Answer = TypeVar("Answer")
 SHARE = 2
 """Of the memory allowed, columns that are sorted at once take one part in so many; there may be one for each thread."""
 
+FEW = 4
+"""Of fewer than one row in so many, columns are not read whole."""
+
 PIVOTS = 100_000
 """Cells, evenly spaced, that the borders of the buckets of a larger column are taken from."""
 
@@ -196,6 +292,26 @@ class RemoteMatrix(Matrix):
         sorted_before = {k: self.kept["in order", j] for k, j in enumerate(columns) if ("in order", j) in self.kept}
         kept: dict[Hashable, Any] = {("in order", k): cells for k, cells in sorted_before.items()}
         return replace(self, columns=[self.columns[j] for j in columns], kept=kept)
+
+    def put_aside(self, column: Array) -> Array:
+        """A column that stands beside these, on the disk too; its space is given back with the last reference."""
+        out = DiskColumn(column.size, self.shelf.folder)
+        out.write(0, column)
+        return cast(Array, out)
+
+    def room_for_features(self, width: int) -> DiskFeatures:
+        """Room for so many features of the rows."""
+        return DiskFeatures(self.shape[0], width, self.shelf.folder)
+
+    def with_columns(self, columns: Sequence[Array]) -> RemoteMatrix:
+        """Other columns of the same rows; arrays among them are put aside."""
+        held = [self.put_aside(column) if isinstance(column, np.ndarray) else column for column in columns]
+        return RemoteMatrix(held, shelf=self.shelf)
+
+    def take(self, rows: NDArray[Any]) -> RemoteMatrix:
+        """Some of the rows, copied, a column at a time."""
+        few = rows.size < self.shape[0] // FEW
+        return self.with_columns([self.put_aside(column[rows] if few else column[:][rows]) for column in self.columns])
 
     def in_order(self, column: int) -> Array:
         """The cells of a column that are there in ascending order, on the disk too."""
@@ -243,3 +359,65 @@ def _sort_in_buckets(column: Array, out: DiskColumn, shelf: Shelf) -> None:
         else:
             _append_sorted(out, [bucket[:]])
         bucket.close()
+
+
+WORDS = 3
+"""Of an entry: two halves of a hash, and how often it occurred."""
+
+COPIES = 4
+"""Of what is held while it is counted."""
+
+MOST_BUCKETS = 128
+"""Each is an open file."""
+
+
+class DistinctCounter:
+    """Counts different rows of tables that come in parts; `rows` are to be expected, and `room` is in bytes."""
+
+    def __init__(self, shelf: Shelf, rows: int, room: int) -> None:
+        self.shelf = shelf
+        self.keys = [secrets.randbits(64) for _ in range(2)]
+        self.most = max(room // (WORDS * BYTES * COPIES), 1_000)
+        needed = -(-rows // self.most)
+        self.bits = min((needed - 1).bit_length(), MOST_BUCKETS.bit_length() - 1) if needed > 1 else 0
+        self.held: Any = None
+        self.buckets: list[DiskColumn] = []
+
+    def add(self, cells: pl.DataFrame) -> None:
+        """Count some more rows."""
+        first, second = (cells.hash_rows(seed=key) for key in self.keys)
+        new = pl.DataFrame({"a": first, "b": second}).group_by("a", "b").agg(n=pl.len().cast(pl.UInt64))
+        self.held = new if self.held is None else _together(pl.concat([self.held, new]))
+        if self.held.height > self.most:
+            self._spread()
+
+    def counts(self) -> tuple[int, int]:
+        """How many are different, and how many of these occurred once."""
+        if self.buckets and self.held is not None:
+            self._spread()
+        parts = [] if self.held is None else [self.held]
+        different = single = 0
+        for part in parts or map(self._gathered, self.buckets):
+            different += part.height
+            single += int((part["n"] == 1).sum())
+        return different, single
+
+    def _spread(self) -> None:
+        """What is held goes to the buckets that its first bits name."""
+        entries = np.ascontiguousarray(self.held.select("a", "b", "n").to_numpy())
+        digits = entries[:, 0] >> np.uint64(64 - self.bits) if self.bits else np.zeros(len(entries), dtype=np.uint64)
+        order = np.argsort(digits, kind="stable")
+        ends = np.cumsum(np.bincount(digits.astype(np.intp), minlength=2**self.bits))
+        self.buckets = self.buckets or [self.shelf.column() for _ in ends]
+        for bucket, rows in zip(self.buckets, np.split(order, ends[:-1]), strict=True):
+            bucket.append(entries[rows].reshape(-1).view(np.float64))
+        self.held = None
+
+    def _gathered(self, bucket: DiskColumn) -> pl.DataFrame:
+        words: NDArray[np.uint64] = bucket[:].view(np.uint64)
+        bucket.close()
+        return _together(pl.DataFrame(words.reshape(-1, WORDS), schema=["a", "b", "n"]))
+
+
+def _together(entries: pl.DataFrame) -> pl.DataFrame:
+    return entries.group_by("a", "b").agg(pl.col("n").sum())

@@ -5,21 +5,3 @@ from microveil.tables.fill import CellSum, Filled, fill, fitted
 from microveil.tables.rules import Dominance, FewContributors, PPercent, SmallCount
 from microveil.tables.suppress import Suppressed, as_suppressed, suppress
 from microveil.tables.table import Table
-
-__all__ = [
-    "CellSum",
-    "Dominance",
-    "FewContributors",
-    "Filled",
-    "Intervals",
-    "PPercent",
-    "SmallCount",
-    "Suppressed",
-    "Table",
-    "as_suppressed",
-    "audit",
-    "fill",
-    "fitted",
-    "intervals",
-    "suppress",
-]

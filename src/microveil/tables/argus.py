@@ -7,35 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from microveil.core.errors import DataError, FileError
+from microveil.core.errors import DataError
 from microveil.storage.atomic import atomic_target
-from microveil.tables.hierarchy import Hierarchy
+from microveil.tables.hierarchy import LEAD, Hierarchy, read_hrc, text_lines
 
-LEAD = "@"
-"""What stands before a code once for each code above it, below the total."""
-
-
-def read_hrc(path: str | Path, lead: str = LEAD) -> dict[str, Any]:
-    """The codes of a .hrc file as nested dictionaries; the total is not in the file."""
-    tree: dict[str, Any] = {}
-    line_to = [tree]  # the dictionaries from the total down to the last code
-    for number, line in enumerate(_lines(path), start=1):
-        code = line.rstrip().lstrip(lead)
-        depth = (len(line.rstrip()) - len(code)) // len(lead)
-        if not code.strip():
-            continue
-        if depth >= len(line_to):
-            raise DataError(
-                f"{Path(path).name}, line {number}: no code {depth - len(line_to) + 1} levels up",
-                f"a code has at most one '{lead}' more than the line before it",
-            )
-        del line_to[depth + 1 :]
-        line_to.append(line_to[-1].setdefault(code.strip(), {}))
-    if not tree:
-        raise DataError(
-            f"{Path(path).name} has no codes", f"write a code in each line, after a '{lead}' for each level"
-        )
-    return tree
+__all__ = ["read_apriori", "read_hrc", "write_hrc"]
 
 
 def write_hrc(hierarchy: Hierarchy, path: str | Path, lead: str = LEAD) -> None:
@@ -55,7 +31,7 @@ def read_apriori(path: str | Path, dimensions: Sequence[str], separator: str = "
     refused, so that none is passed over in silence.
     """
     columns: dict[str, list[Any]] = {name: [] for name in (*dimensions, "priority")}
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if not line.strip():
             continue
         *codes, status = (part.strip().strip('"') for part in line.split(separator))
@@ -68,11 +44,3 @@ def read_apriori(path: str | Path, dimensions: Sequence[str], separator: str = "
             columns[name].append(code)
         columns["priority"].append(math.inf)
     return columns
-
-
-def _lines(path: str | Path) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError):
-        reason = "cannot be read as text"
-    raise FileError(f"{Path(path).name} {reason}", "check that it is there, may be read, and is saved as UTF-8")

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.errors import ParameterError, one_of
+from microveil.core.late import sparse
 from microveil.core.tolerances import PROGRAM_ROUND_OFF
 from microveil.options import Options, declared_by, option
 from microveil.tables.bounds import CellBounds, extremes
 from microveil.tables.fill import is_whole
-from microveil.tables.reduced import Indices, Reduced, reduced
+from microveil.tables.reduced import Reduced, reduced
 from microveil.tables.suppress import Suppressed
-from microveil.tables.table import Table, frame_like, rows_of
+from microveil.tables.table import Table, cell_rows, frame_like
 from microveil.tables.witnesses import witnessed
 
 EXACT, NEAR, SAFE = "exactly determined", "nearly determined", "protected"
@@ -42,7 +43,7 @@ class Intervals:
     """
 
     suppressed: Suppressed
-    rows: Indices
+    rows: Index
     low: Array
     high: Array
     verdicts: NDArray[np.str_]
@@ -139,14 +140,13 @@ def intervals(
     if not (np.isfinite(asked.protection) and asked.protection >= 0):
         raise ParameterError("protection: a percentage that is not negative is needed", "10 is usual")
     table, hidden = s.table, s.suppressed.copy()
-    hidden[rows_of(table, asked.known)] = False
+    hidden[cell_rows(table, asked.known)] = False
     system = reduced(table.matrix, hidden)
     knowledge = _knowledge(table, system, asked)
     rows = np.flatnonzero(s.suppressed)
     if asked.whole and not is_whole(table):
         raise ParameterError("whole: the cells are not whole numbers", "leave it out")
-    value = table.published_values[rows]
-    attack = Attack(value, asked, is_whole(table))
+    attack = Attack(table.published_values[rows], asked, is_whole(table))
     targets = table.matrix[rows][:, system.unknown].astype(np.float64).tocsr()
     low, high, ends_known = attack.ends(targets, system, knowledge, progress or (lambda *_: None))
     return Intervals(s, rows, *attack.rounded(low, high), attack.verdicts(low, high), ends_known)
@@ -165,8 +165,9 @@ class Attack:
     ) -> tuple[Array, Array, Mask]:
         """How low and how high each cell can be, and of which cells that is all: the others can go further.
 
-        `targets` are the cells x unknown inner cells. Linear programs are for the cells that no witnesses call
-        protected; and for none of those that cannot move at all.
+        `targets` are the cells x unknown inner cells of the `system`, `known` has their bounds, and `tell` is called
+        with the step and the share done. Linear programs are for cells that no witnesses call protected, and that can
+        move at all.
         """
         probe = system.residuals(np.random.default_rng(1).standard_normal((system.size, 2)))
         still = (np.abs(targets @ probe) <= PROGRAM_ROUND_OFF).all(axis=1)
@@ -216,8 +217,6 @@ class Attack:
 
 def _knowledge(table: Table, system: Reduced, asked: Intruder) -> CellBounds:
     """The conditions of the linear programs; what the intruder takes for granted must be true."""
-    from scipy.sparse import csr_array, vstack
-
     point = table.inner_values[system.unknown]
     if asked.nonnegative and (point < 0).any():
         raise ParameterError("nonnegative: some inner cells are negative", "say nonnegative=False (--allow-negative)")
@@ -239,7 +238,7 @@ def _knowledge(table: Table, system: Reduced, asked: Intruder) -> CellBounds:
             _check_true(point, float(limits), side)
             low, high = (np.maximum(low, limits), high) if below else (low, np.minimum(high, limits))
             continue
-        rows = rows_of(table, limits)
+        rows = cell_rows(table, limits)
         bound = np.array(list(limits.values()), dtype=np.float64)
         _check_true(table.published_values[rows], bound, side)
         part = table.matrix[rows][:, system.unknown].astype(np.float64)
@@ -250,7 +249,7 @@ def _knowledge(table: Table, system: Reduced, asked: Intruder) -> CellBounds:
         floor.append(bound if below else -endless)
         ceiling.append(endless if below else bound)
     ends = np.concatenate(floor), np.concatenate(ceiling)
-    stacked = csr_array(vstack(sums)) if len(sums) > 1 else sums[0]
+    stacked = sparse.csr_array(sparse.vstack(sums)) if len(sums) > 1 else sums[0]
     return CellBounds(low, high, stacked, *ends, point, np.concatenate(needed))
 
 

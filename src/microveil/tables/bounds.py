@@ -11,7 +11,6 @@ the last solution. Without it, scipy's HiGHS starts anew every time, which gives
 from __future__ import annotations
 
 import importlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.errors import DataError
+from microveil.core.late import optimize, sparse
 from microveil.core.threads import in_threads
 from microveil.core.tolerances import TEXT_ROUND_OFF
-from microveil.tables.reduced import Indices, pieces
+from microveil.tables.reduced import pieces
 
 ROUNDS = 60
 """Times that bounds are passed from sum to cell; what is not at rest by then is left to the programs."""
 
 TOGETHER = 12
 """Programs that ask for all open sums at once, at most."""
-
 
 FEASIBLE = 1e-9
 """By how much HiGHS may break a condition, in the unit of the program."""
@@ -54,7 +53,7 @@ class CellBounds:
     point: Array
     needed: Mask
 
-    def part(self, rows: Indices, columns: Indices) -> CellBounds:
+    def part(self, rows: Index, columns: Index) -> CellBounds:
         """What is known of these cells by these sums."""
         cells, sums = (self.low, self.high, self.point), (self.floor, self.ceiling)
         low, high, point = (side[columns] for side in cells)
@@ -105,9 +104,13 @@ def extremes(targets: Any, known: CellBounds, tell: Callable[[float], None] = la
 
 
 def _of_part(
-    targets: Any, known: CellBounds, outer: tuple[Array, Array], rows: Indices, columns: Indices
-) -> tuple[Indices, Array, Array]:
-    """The sums that have cells in this part, and the ends of what is in it."""
+    targets: Any, known: CellBounds, outer: tuple[Array, Array], rows: Index, columns: Index
+) -> tuple[Index, Array, Array]:
+    """The sums that have cells in one part of the system, and the ends of what they have there.
+
+    `targets` are sums x unknown cells, `outer` has bounds of single cells, `rows` and `columns` are the known sums and
+    the cells of the part.
+    """
     here = targets[:, columns].tocsr()
     touched = np.flatnonzero(np.diff(here.indptr))
     here, part = here[touched], known.part(rows, columns)
@@ -116,44 +119,33 @@ def _of_part(
         Reach(sign, value.copy(), here @ side[columns]) for sign, side in zip((1.0, -1.0), outer, strict=True)
     )
     if below.open.any() or above.open.any():
-        solver = program(part)
-        for side in (below, above):
-            _all_together(here, side, (below, above), solver)
-        for side in (below, above):
-            _one_by_one(here, side, (below, above), solver)
+        _search(here, (below, above), program(part))
     return touched, below.reached, above.reached
 
 
-def _all_together(targets: Any, side: Reach, both: tuple[Reach, Reach], solver: Program) -> None:
-    """Programs for the cells of all open sums at once, as long as each closes a few."""
-    left = int(side.open.sum())
-    for _ in range(TOGETHER):
-        if left < 2:
-            return
-        cells = np.unique(targets[side.open].indices)
-        point = solver.least(cells, side.sign)
-        if point is None:
-            return
-        for each in both:
-            each.note(targets @ point)
-        before, left = left, int(side.open.sum())
-        if left > 0.95 * before:
-            return
+def _search(targets: Any, sides: tuple[Reach, Reach], solver: RepeatedProgram) -> None:
+    """Bring both sides of all sums (`targets`, sums x cells) to their ends: some together, the rest one by one."""
 
+    def found(cells: Index, sign: float) -> Array | None:
+        point = solver.least(cells, sign)
+        for side in sides if point is not None else ():
+            side.note(targets @ point)
+        return point
 
-def _one_by_one(targets: Any, side: Reach, both: tuple[Reach, Reach], solver: Program) -> None:
-    """A program for each sum that is still open."""
-    for row in range(targets.shape[0]):
-        if not side.open[row]:
-            continue
-        cells = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
-        point = solver.least(cells, side.sign)
-        if point is None:
-            side.close(row, -side.sign * np.inf)
-            continue
-        for each in both:
-            each.note(targets @ point)
-        side.close(row, float(point[cells].sum()))
+    for side in sides:  # for the cells of all open sums at once, as long as each program closes a few
+        left = int(side.open.sum())
+        for _ in range(TOGETHER):
+            if left < 2 or found(np.unique(targets[side.open].indices), side.sign) is None:
+                break
+            before, left = left, int(side.open.sum())
+            if left > 0.95 * before:
+                break
+    for side in sides:
+        for row in range(targets.shape[0]):
+            if side.open[row]:
+                cells = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
+                point = found(cells, side.sign)
+                side.close(row, -side.sign * np.inf if point is None else float(point[cells].sum()))
 
 
 def propagated(known: CellBounds) -> tuple[Array, Array]:
@@ -175,8 +167,11 @@ def propagated(known: CellBounds) -> tuple[Array, Array]:
     return low, high
 
 
-def _without_own(side: Array, rows: Indices, cells: Indices, count: int) -> Array:
-    """For each cell of each sum, what the bounds of the other cells in the sum add up to; infinite bounds count."""
+def _without_own(side: Array, rows: Index, cells: Index, count: int) -> Array:
+    """For each cell of each sum, what the bounds of the other cells in the sum add up to; infinite bounds count.
+
+    `side` has a bound for each cell; `rows` and `cells` are the entries of the sums, of which there are `count`.
+    """
     infinite = ~np.isfinite(side)
     finite = np.where(infinite, 0.0, side)
     total = np.bincount(rows, finite[cells], count)[rows] - finite[cells]
@@ -185,20 +180,45 @@ def _without_own(side: Array, rows: Indices, cells: Indices, count: int) -> Arra
     return np.where(endless, sign, total)
 
 
-class Program(ABC):
-    """Finds where a sum of cells is least or largest."""
+class RepeatedProgram:
+    """Finds where a sum of cells is least or largest, by scipy's HiGHS, from the start every time."""
 
     def __init__(self, known: CellBounds) -> None:
         self.known = known
-        size = float(np.abs(known.point).max(initial=0.0))
-        self.unit = max(1.0, size / LARGE)
+        self.unit = max(1.0, float(np.abs(known.point).max(initial=0.0)) / LARGE)
 
-    @abstractmethod
-    def least(self, cells: Indices, sign: float) -> Array | None:
+    def least(self, cells: Index, sign: float) -> Array | None:
         """A point at which `sign` times the sum of the cells is least; None where there is no end to it."""
+        known, cost = self.known, np.zeros(self.known.point.size)
+        cost[cells] = sign
+        exact = known.floor == known.ceiling
+        above, below = ~exact & np.isfinite(known.ceiling), ~exact & np.isfinite(known.floor)
+        loose = sparse.vstack([known.sums[above], -known.sums[below]]) if above.any() or below.any() else None
+        for presolve in (True, False):  # which cannot always tell a program without end from one without solution
+            found = optimize.linprog(
+                cost,
+                A_ub=loose,
+                b_ub=None if loose is None else np.concatenate([known.ceiling[above], -known.floor[below]]) / self.unit,
+                A_eq=known.sums[exact] if exact.any() else None,
+                b_eq=known.floor[exact] / self.unit if exact.any() else None,
+                bounds=np.column_stack([known.low, known.high]) / self.unit,
+                method="highs-ds",
+                options={
+                    "presolve": presolve,
+                    "primal_feasibility_tolerance": FEASIBLE,
+                    "dual_feasibility_tolerance": FEASIBLE,
+                },
+            )
+            if found.status in (0, 3):
+                break
+        if found.status == 3:
+            return None
+        if found.x is None:
+            raise _no_answer(found.message)
+        return np.asarray(found.x, dtype=np.float64) * self.unit
 
 
-class KeptProgram(Program):
+class KeptProgram(RepeatedProgram):
     """The program stays in HiGHS (package highspy)."""
 
     def __init__(self, known: CellBounds) -> None:
@@ -231,7 +251,7 @@ class KeptProgram(Program):
         self._status = highspy.HighsModelStatus
         self._columns = np.arange(width, dtype=np.int32)
 
-    def least(self, cells: Indices, sign: float) -> Array | None:
+    def least(self, cells: Index, sign: float) -> Array | None:
         """From the last solution on."""
         cost = np.zeros(self._columns.size)
         cost[cells] = sign
@@ -249,44 +269,7 @@ class KeptProgram(Program):
         return np.asarray(self.highs.getSolution().col_value, dtype=np.float64) * self.unit
 
 
-class RepeatedProgram(Program):
-    """scipy's HiGHS, from the start every time."""
-
-    def least(self, cells: Indices, sign: float) -> Array | None:
-        """From the start."""
-        from scipy.optimize import linprog
-        from scipy.sparse import vstack
-
-        known, cost = self.known, np.zeros(self.known.point.size)
-        cost[cells] = sign
-        exact = known.floor == known.ceiling
-        above, below = ~exact & np.isfinite(known.ceiling), ~exact & np.isfinite(known.floor)
-        loose = vstack([known.sums[above], -known.sums[below]]) if above.any() or below.any() else None
-        for presolve in (True, False):  # which cannot always tell a program without end from one without solution
-            found = linprog(
-                cost,
-                A_ub=loose,
-                b_ub=None if loose is None else np.concatenate([known.ceiling[above], -known.floor[below]]) / self.unit,
-                A_eq=known.sums[exact] if exact.any() else None,
-                b_eq=known.floor[exact] / self.unit if exact.any() else None,
-                bounds=np.column_stack([known.low, known.high]) / self.unit,
-                method="highs-ds",
-                options={
-                    "presolve": presolve,
-                    "primal_feasibility_tolerance": FEASIBLE,
-                    "dual_feasibility_tolerance": FEASIBLE,
-                },
-            )
-            if found.status in (0, 3):
-                break
-        if found.status == 3:
-            return None
-        if found.x is None:
-            raise _no_answer(found.message)
-        return np.asarray(found.x, dtype=np.float64) * self.unit
-
-
-def program(known: CellBounds) -> Program:
+def program(known: CellBounds) -> RepeatedProgram:
     """The faster of the two that there is."""
     try:
         return KeptProgram(known)

@@ -6,10 +6,10 @@ First come tables, then plain matrices of unknown cells × variables: fitted val
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.options import Options, declared_by, option
 from microveil.tables.reduced import Reduced, reduced
 from microveil.tables.suppress import Suppressed
-from microveil.tables.table import Cell, Table, frame_like, rows_of
+from microveil.tables.table import Cell, Table, cell_rows, frame_like
 
 SHOWN = 5
 """Cells that a warning names."""
@@ -104,7 +104,7 @@ class Filled:
     def sum_of(self, cells: Iterable[Cell]) -> CellSum:
         """A sum of published cells, called publishable where all decimals in it cancel, as a whole number shows."""
         table = self.suppressed.table
-        rows = rows_of(table, cells)
+        rows = cell_rows(table, cells)
         parts = np.asarray(table.matrix[rows].astype(np.float64).sum(axis=0)).ravel()
         value = float(parts @ self.inner)
         publishable = bool(
@@ -129,7 +129,23 @@ class ResidualOptions(Options):
     residual_scale: float = option(1.0, "What residuals are multiplied by.", metavar="F")
     residual_sd: float | None = option(None, "Their standard deviation instead.", metavar="S")
     keep_variance: bool = option(False, "Keep the sum of squares with --modulo.")
-    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
+    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number")
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any]) -> Self:
+        """The options with these values; refuses what is out of its range, or does not go together."""
+        asked = super().checked(given)
+        if asked.modulo is not None and not (np.isfinite(asked.modulo) and asked.modulo > 0):
+            raise ParameterError("modulo must be above 0", "10 takes the last digit of a count to be the secret")
+        if not (np.isfinite(asked.residual_scale) and asked.residual_scale >= 0):
+            raise ParameterError("residual_scale must not be negative", "1 keeps the variance, 0.1 is a tenth of it")
+        if asked.residual_sd is not None and not (np.isfinite(asked.residual_sd) and asked.residual_sd > 0):
+            raise ParameterError("residual_sd must be above 0", "it is in the unit of the cells")
+        if (asked.residual_scale != 1) + (asked.residual_sd is not None) + asked.keep_variance > 1:
+            raise ParameterError(
+                "residual_scale, residual_sd and keep_variance exclude each other", "choose one size of the residuals"
+            )
+        return asked
 
 
 @declared_by(ResidualOptions)
@@ -137,7 +153,7 @@ def fill(s: Suppressed, *, others: Sequence[Table] = (), draws: Array | None = N
     """Put decimals in the place of the suppressed cells: fitted values and drawn residuals, Y* = Ŷ + Ê*.
 
     Every published cell stays, so all sums hold. Without options the sum of squares stays, too (with `others`, the
-    products), which tells a little about the suppressed cells; scaled residuals tell nothing.
+    products), which says a little about the suppressed cells; scaled residuals say nothing.
 
     Args:
         s: the suppressed table.
@@ -146,7 +162,6 @@ def fill(s: Suppressed, *, others: Sequence[Table] = (), draws: Array | None = N
         **options: the options below; a modulo of 10 takes the last digit of a count to be secret.
     """
     asked = ResidualOptions.checked(options)
-    size = ResidualSize(asked.modulo, asked.residual_scale, asked.residual_sd, asked.keep_variance)
     tables = _same_cells(s, others)
     system = reduced(s.table.matrix, s.suppressed)
     streams = _streams(tables, asked.seed)
@@ -164,12 +179,12 @@ def fill(s: Suppressed, *, others: Sequence[Table] = (), draws: Array | None = N
             )
         return given
 
-    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, size, draw), asked.modulo)
+    return _filled(s, tables, system, streams, lambda values: synthetic(system, values, asked, draw), asked.modulo)
 
 
 def fitted(s: Suppressed, modulo: float | None = None) -> Filled:
     """Ŷ of eq. 21 in the place of the suppressed cells: what the published cells say of them, and no more."""
-    ResidualSize(modulo)  # refuses a modulo out of its range
+    ResidualOptions.checked({"modulo": modulo})
     system = reduced(s.table.matrix, s.suppressed)
     tables = (s.table,)
     return _filled(s, tables, system, _streams(tables, 0), lambda values: fitted_values(system, values, modulo), modulo)
@@ -178,6 +193,10 @@ def fitted(s: Suppressed, modulo: float | None = None) -> Filled:
 def _filled(
     s: Suppressed, tables: tuple[Table, ...], system: Reduced, streams: Streams, made: Any, modulo: float | None
 ) -> Filled:
+    """The table with what is `made` of its unknown cells, and warnings.
+
+    `tables` are those of all variables; `streams` draw the movements of the `system` that show what follows.
+    """
     inner = np.column_stack([table.inner_values for table in tables])
     moves = np.zeros((s.table.inner_count, 2))
     if s.suppressed.any() or system.size:  # linked tables need not show their inner cells
@@ -235,29 +254,6 @@ def _normal(streams: Streams, name: str, shape: tuple[int, int]) -> Array:
     return np.column_stack(columns)
 
 
-@dataclass(frozen=True)
-class ResidualSize:
-    """How large the new residuals are to be; `fill` says what its options mean. Refuses what does not go together."""
-
-    modulo: float | None = None
-    residual_scale: float = 1.0
-    residual_sd: float | None = None
-    keep_variance: bool = False
-
-    def __post_init__(self) -> None:
-        if self.modulo is not None and not (np.isfinite(self.modulo) and self.modulo > 0):
-            raise ParameterError("modulo must be above 0", "10 takes the last digit of a count to be the secret")
-        if not (np.isfinite(self.residual_scale) and self.residual_scale >= 0):
-            raise ParameterError("residual_scale must not be negative", "1 keeps the variance, 0.1 is a tenth of it")
-        if self.residual_sd is not None and not (np.isfinite(self.residual_sd) and self.residual_sd > 0):
-            raise ParameterError("residual_sd must be above 0", "it is in the unit of the cells")
-        chosen = (self.residual_scale != 1, self.residual_sd is not None, self.keep_variance)
-        if sum(chosen) > 1:
-            raise ParameterError(
-                "residual_scale, residual_sd and keep_variance exclude each other", "choose one size of the residuals"
-            )
-
-
 def deducted(values: Array, modulo: float | None) -> Array:
     """What the modulo method takes to be no secret: all but the remainder."""
     return np.zeros_like(values) if modulo is None else modulo * np.floor(values / modulo)
@@ -270,8 +266,11 @@ def fitted_values(system: Reduced, values: Array, modulo: float | None = None) -
     return secret - system.residuals(secret) + base
 
 
-def synthetic(system: Reduced, values: Array, size: ResidualSize, draw: Draw) -> Array:
-    """Y* = Ŷ + Ê*: new residuals with the covariance of the old ones, scaled as it is wanted."""
+def synthetic(system: Reduced, values: Array, size: ResidualOptions, draw: Draw) -> Array:
+    """Y* = Ŷ + Ê*: new residuals with the covariance of the old ones, scaled as the options say.
+
+    `values` are unknown cells x variables; `draw` gives as many deviates.
+    """
     if system.freedom == 0:
         raise DataError(
             "every suppressed cell follows from the published ones: the suppression has failed",
@@ -330,5 +329,4 @@ def required_scale(new: Array, deducted_part: Array, goal: Array) -> Array | Non
 def _with_loadings_of(system: Reduced, drawn: Array, old: Array) -> Array:
     """Drawn residuals with the covariance of the old ones: scores of the one, loadings of the other (eq. 4)."""
     loadings = generalised_qr(old).loadings
-    scores = generalised_qr(system.residuals(drawn)).scores[:, : loadings.shape[0]]
-    return scores @ loadings
+    return generalised_qr(system.residuals(drawn)).scores[:, : loadings.shape[0]] @ loadings

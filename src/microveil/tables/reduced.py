@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
+from microveil.core.late import sparse
 from microveil.core.tolerances import UNIT_ROUND_OFF
 
 RIDGE = 1e-10
@@ -27,9 +27,6 @@ STEPS = 12
 """Two or three suffice: each leaves a share of the ridge over the smallest squared singular value."""
 
 
-Indices = NDArray[np.intp]
-
-
 @dataclass(frozen=True, repr=False)
 class Reduced:
     """`sums @ y[unknown]` is published, and nothing else is known of these inner cells.
@@ -37,8 +34,8 @@ class Reduced:
     `rows` are the published cells behind the sums. The columns of `sums` are in the order of the inner cells.
     """
 
-    unknown: Indices
-    rows: Indices
+    unknown: Index
+    rows: Index
     sums: Any
 
     @property
@@ -48,19 +45,14 @@ class Reduced:
 
     @cached_property
     def _factor(self) -> Any:
-        from scipy.sparse import eye_array
-        from scipy.sparse.linalg import splu
-
-        normal = (self.sums @ self.sums.T + RIDGE * eye_array(self.sums.shape[0])).tocsc()
-        return splu(normal, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        return ridged_factor(self.sums @ self.sums.T, RIDGE)
 
     @cached_property
     def independent(self) -> Mask:
         """Which of the sums do not follow from others; of those that do, the longest are left out first."""
         if not self.rows.size:
             return np.zeros(0, dtype=bool)
-        pivots = np.abs(self._factor.U.diagonal())
-        own: Mask = pivots[self._factor.perm_c] > NO_PIVOT
+        own: Mask = np.abs(self._factor.U.diagonal())[self._factor.perm_c] > NO_PIVOT
         return own
 
     @property
@@ -91,16 +83,22 @@ class Reduced:
         return left
 
 
+def ridged_factor(normal: Any, ridge: float) -> Any:
+    """The sparse factor of normal equations with a little on their diagonal."""
+    ridged = (normal + ridge * sparse.eye_array(normal.shape[0])).tocsc()
+    return sparse.linalg.splu(
+        ridged, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+
+
 def reduced(matrix: Any, suppressed: Mask) -> Reduced:
     """The system of a table (published cells × inner cells) in which these of the published cells are suppressed.
 
     A published sum in which one unknown cell is left gives that cell away, so that it is known, too; and so on. Sums
     of the same cells are kept once.
     """
-    from scipy.sparse import csr_array
-
     public = np.flatnonzero(~suppressed)
-    sums = csr_array(matrix)[public]
+    sums = sparse.csr_array(matrix)[public]
     unknown = np.ones(sums.shape[1], dtype=bool)
     while True:
         left = sums @ unknown.astype(np.float64)
@@ -110,7 +108,7 @@ def reduced(matrix: Any, suppressed: Mask) -> Reduced:
             break
         unknown[given] = False
     inner, kept = np.flatnonzero(unknown), np.flatnonzero(left > 0)
-    sums = csr_array(sums[kept][:, inner], dtype=np.float64)
+    sums = sparse.csr_array(sums[kept][:, inner], dtype=np.float64)
     sums.sort_indices()
     first: dict[bytes, int] = {}  # rows that repeat none before them
     for row in range(sums.shape[0]):
@@ -119,15 +117,13 @@ def reduced(matrix: Any, suppressed: Mask) -> Reduced:
     return Reduced(inner, public[kept[once]], sums[once])
 
 
-def pieces(sums: Any) -> Sequence[tuple[Indices, Indices]]:
+def pieces(sums: Any) -> Sequence[tuple[Index, Index]]:
     """The rows and columns of each part of a system that shares no cell with the others."""
-    from scipy.sparse import block_array
-    from scipy.sparse.csgraph import connected_components
-
     rows = sums.shape[0]
     if not rows:
         return [(np.empty(0, dtype=np.intp), np.array([column])) for column in range(sums.shape[1])]
-    count, label = connected_components(block_array([[None, sums], [sums.T, None]]), directed=False)
+    graph = sparse.block_array([[None, sums], [sums.T, None]])
+    count, label = sparse.csgraph.connected_components(graph, directed=False)
     order = np.argsort(label, kind="stable")
     parts = np.split(order, np.searchsorted(label[order], np.arange(1, count)))
     return [(part[part < rows], part[part >= rows] - rows) for part in parts]

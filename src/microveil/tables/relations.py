@@ -8,29 +8,22 @@ Which cells to hide, so that no sensitive one can be worked out, is found by exa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.late import sparse
 from microveil.tables.hierarchy import Numbers
 from microveil.tables.table import Table
-
-if TYPE_CHECKING:
-    from scipy.sparse import csc_array
-
 
 PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61)
 """Sizes of the fields that are calculated in. What is found in one is checked in the next."""
 
 
-def relations(table: Table) -> csc_array:
+def relations(table: Table) -> sparse.csc_array:
     """Equations x unknowns: 1 for the sum and -1 for its parts. The published cells come first, then hidden inner ones.
 
     Each sum is that of the cells one step down in one dimension, if they are shown; else that of inner cells.
     """
-    from scipy.sparse import csc_array
-
     element = unknown_of_inner(table)
     sums, parts, rest = _steps_down(table)
     if rest.size:
@@ -42,7 +35,7 @@ def relations(table: Table) -> csc_array:
     columns = np.concatenate([which, parts])
     entries = np.concatenate([np.ones(which.size, np.int64), np.full(parts.size, -1, np.int64)])
     unknowns = max(table.count, int(element.max(initial=-1)) + 1)
-    return csc_array((entries, (rows, columns)), shape=(which.size, unknowns))
+    return sparse.csc_array((entries, (rows, columns)), shape=(which.size, unknowns))
 
 
 def unknown_of_inner(table: Table) -> Numbers:
@@ -93,7 +86,7 @@ class System:
     `free` ones are hidden anyway and need no protection; `worth` says of the others how dear they are.
     """
 
-    def __init__(self, equations: csc_array, primary: Mask, free: Mask, known: Mask, worth: Array) -> None:
+    def __init__(self, equations: sparse.csc_array, primary: Mask, free: Mask, known: Mask, worth: Array) -> None:
         kinds = [np.flatnonzero(mask & ~known) for mask in (primary, free & ~primary)]
         others = np.flatnonzero(~(primary | free | known))
         self.order = np.concatenate([*kinds, others[np.argsort(-worth[others], kind="stable")[::-1]]])
@@ -132,6 +125,7 @@ class System:
         return moves
 
     def _moves(self, places: Numbers, prime: int, rng: np.random.Generator, count: int) -> Numbers:
+        """Movements (places x count) of the cells at some places of the order, in the field of a prime."""
         from microveil.tables._elimination_kernels import movement
 
         columns = self.columns[:, places]
@@ -141,7 +135,7 @@ class System:
         return moves
 
 
-def _arrays(columns: csc_array, prime: int) -> tuple[Numbers, Numbers, Numbers]:
+def _arrays(columns: sparse.csc_array, prime: int) -> tuple[Numbers, Numbers, Numbers]:
     """Where each column starts, and its equations and entries in the field."""
     start, rows = (np.ascontiguousarray(each, dtype=np.int64) for each in (columns.indptr, columns.indices))
     return start, rows, np.ascontiguousarray(columns.data % prime, dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -66,9 +66,7 @@ class FewContributors(Rule):
 
 
 class Dominance(Rule):
-    """Hide cells of which the n largest contributors have k percent or more: the (n, k) rule."""
-
-    reference: ClassVar[str] = "Hundepool et al. (2012), section 4.2"
+    """Hide cells of which the n largest contributors have k percent or more (Hundepool et al. 2012, section 4.2)."""
 
     n: int = Field(ge=1, description="contributors that are looked at together")
     k: float = Field(gt=0, le=100, description="percent of the cell that they may stay below")
@@ -82,9 +80,7 @@ class Dominance(Rule):
 
 
 class PPercent(Rule):
-    """Hide cells in which the second largest contributor can tell the largest contribution to within p percent."""
-
-    reference: ClassVar[str] = "Hundepool et al. (2012), section 4.2"
+    """Hide cells whose second largest contributor knows the largest to p percent (Hundepool et al. 2012, 4.2)."""
 
     p: float = Field(gt=0, description="percent of the largest contribution that must stay uncertain")
 

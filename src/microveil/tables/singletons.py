@@ -12,19 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, lcm
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from microveil.core.arrays import Mask
+from microveil.core.late import optimize, sparse
 from microveil.core.tolerances import PROGRAM_ROUND_OFF
 from microveil.tables.hierarchy import Numbers
 from microveil.tables.relations import PRIMES, System, unknown_of_inner
 from microveil.tables.rules import largest, sole_contributors
 from microveil.tables.table import Table
-
-if TYPE_CHECKING:
-    from scipy.sparse import csc_array
 
 FIELD = PRIMES[0]
 
@@ -43,10 +40,8 @@ class Imagined:
     factors: tuple[int, ...]
 
 
-def with_imagined(equations: csc_array, imagined: list[Imagined]) -> csc_array:
+def with_imagined(equations: sparse.csc_array, imagined: list[Imagined]) -> sparse.csc_array:
     """The equations with further unknowns, one for each cell that is imagined, and what these are the sums of."""
-    from scipy.sparse import csc_array
-
     rows, columns = equations.shape
     row = np.repeat(np.arange(len(imagined)), [len(cell.unknowns) for cell in imagined])
     unknown = np.array([unknown for cell in imagined for unknown in cell.unknowns], dtype=np.int64)
@@ -58,7 +53,7 @@ def with_imagined(equations: csc_array, imagined: list[Imagined]) -> csc_array:
         np.concatenate([old.row, rows + row, rows + own]),
         np.concatenate([old.col, unknown, columns + own]),
     )
-    return csc_array((entries, places), shape=(rows + len(imagined), columns + len(imagined)))
+    return sparse.csc_array((entries, places), shape=(rows + len(imagined), columns + len(imagined)))
 
 
 class Guard:
@@ -133,7 +128,11 @@ class Guard:
 
 
 def _parallel(known: dict[int, int], others: Numbers, moves: Numbers, owner: Numbers) -> Iterator[Imagined]:
-    """Cells that move only as a single other one does, whose amount somebody knows, and that are not theirs alone."""
+    """Cells that move only as a single other one does, whose amount somebody knows, and that are not theirs alone.
+
+    `known` has the person who knows a cell, `others` are the cells to protect; `moves` is cells x 2, `owner` of each
+    cell.
+    """
     direction = _divided(moves[:, 1], moves[:, 0])
     by_direction: dict[int, list[int]] = {}
     for cell in others.tolist():
@@ -224,9 +223,6 @@ def _moved(system: System, hidden: Numbers, published: Numbers, telling: Numbers
     In the linear program, hidden cells move for nothing, a published one costs its worth, up or down, and what is
     missing costs more than anything else. Each unknown is that beyond a growth of one, for the telling ones.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import hstack
-
     equations = system.equations.astype(np.float64)
     others = np.setdiff1d(hidden, telling, assume_unique=True)
     moved, dear = equations[:, telling], equations[:, published]
@@ -235,9 +231,9 @@ def _moved(system: System, hidden: Numbers, published: Numbers, telling: Numbers
     cost = np.concatenate([np.zeros(others.size + telling.size), np.full(telling.size, MISSING), price, price])
     bounds = np.tile([0.0, np.inf], (cost.size, 1))
     bounds[: others.size, 0] = -np.inf
-    columns = hstack([equations[:, others], moved, -moved, dear, -dear], format="csc")
+    columns = sparse.hstack([equations[:, others], moved, -moved, dear, -dear], format="csc")
     for method in ("highs", "highs-ipm"):
-        solved = linprog(cost, A_eq=columns, b_eq=-moved.sum(axis=1), bounds=bounds, method=method)
+        solved = optimize.linprog(cost, A_eq=columns, b_eq=-moved.sum(axis=1), bounds=bounds, method=method)
         if solved.status == 0:
             break
     else:

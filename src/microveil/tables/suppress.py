@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.errors import DataError, ParameterError, check_column
+from microveil.core.late import pl
 from microveil.core.parameters import Step, validated
 from microveil.io.frames.dataframes import open_frame
 from microveil.tables.relations import System, relations
 from microveil.tables.rules import Rule
 from microveil.tables.singletons import Guard, Imagined, with_imagined
-from microveil.tables.table import Cell, Table, rows_of
+from microveil.tables.table import Cell, Table, cell_rows
 
 Zeros = Literal["published", "candidates", "suppressed"]
 Singletons = Literal["protected", "ignored"]
@@ -130,7 +131,7 @@ class Hiding:
         if found:
             self.warnings.append(
                 f"{len(found)} sums of hidden cells can be worked out by somebody who is alone in one of the cells, "
-                "whatever is hidden beside them: show less of the table, or merge codes"
+                "whatever else is hidden: show less of the table, or merge codes"
             )
         return self._grown(system, hidden)[: self.table.count]
 
@@ -144,14 +145,14 @@ class Hiding:
         return System(with_imagined(self.equations, self.imagined), secret, free, known, worths)
 
     def _grown(self, system: System, hidden: Mask) -> Mask:
-        """The hidden cells and those that counts of one or zero need beside them."""
+        """The hidden cells and those that counts of one or zero need to stay unknown."""
         while self.guard is not None:
             more, enough = self.guard.more_to_hide(system, hidden)
             hidden[more] = True
             if not enough:
                 self.warnings.append(
                     "some hidden counts follow from their sum, because all of them are as small as they can be, and "
-                    "nothing that may be hidden beside them prevents it: show less of the table, or merge codes"
+                    "nothing else that may be hidden prevents it: show less of the table, or merge codes"
                 )
             if not enough or not more.size:
                 break
@@ -178,30 +179,23 @@ def _priorities(table: Table, given: Any) -> Array:
                 "priority: the table was made from records, which have no cells to be kept",
                 "give a frame with the dimensions and a column 'priority'",
             )
-        rows, values = table.rows_of(table.source), table.source.numbers(_column(table.source.names, given))
+        column = check_column("priority", given, table.source.names)
+        rows, values = table.rows_of(table.source), table.source.numbers(column)
     elif isinstance(given, list | tuple | np.ndarray):
         rows, values = np.arange(table.count), np.asarray(given, dtype=np.float64)
         if values.shape != (table.count,):
             raise ParameterError(f"priority: {values.size} numbers for {table.count} cells", "give one for each")
     else:
         if isinstance(given, Mapping):
-            import polars as pl
-
             given = pl.DataFrame(given)
         frame = open_frame(given)
-        for name in table.dimensions:
-            _column(frame.names, name)
-        rows, values = table.rows_of(frame), frame.numbers(_column(frame.names, "priority"))
+        for name in (*table.dimensions, "priority"):
+            check_column("priority", name, frame.names)
+        rows, values = table.rows_of(frame), frame.numbers("priority")
     if not (values >= 0).all():
         raise ParameterError("priority: some are missing or negative", "give numbers from zero on, or infinity")
     priority[rows] = values
     return priority
-
-
-def _column(names: Sequence[str], name: str) -> str:
-    if name not in names:
-        raise ParameterError(f"priority: no column '{name}'", did_you_mean(name, names))
-    return name
 
 
 def _primary(table: Table, rules: Sequence[Rule], choices: Choices) -> tuple[Mask, NDArray[Any]]:
@@ -230,8 +224,8 @@ def _primary(table: Table, rules: Sequence[Rule], choices: Choices) -> tuple[Mas
 def as_suppressed(table: Table, cells: Iterable[Cell], primary: Iterable[Cell] = ()) -> Suppressed:
     """A table of which these cells are hidden, the `primary` ones among them for their own sake."""
     first, hidden = np.zeros(table.count, dtype=bool), np.zeros(table.count, dtype=bool)
-    first[rows_of(table, primary)] = True
-    hidden[rows_of(table, cells)] = True
+    first[cell_rows(table, primary)] = True
+    hidden[cell_rows(table, cells)] = True
     return _given(table, first, hidden | first)
 
 
@@ -242,8 +236,7 @@ def from_frame(table: Table, frame: Any) -> Suppressed:
     """
     source = open_frame(frame)
     for name in (*table.dimensions, "suppressed"):
-        if name not in source.names:
-            raise ParameterError(f"pattern: no column '{name}'", did_you_mean(name, source.names))
+        check_column("pattern", name, source.names)
     place = table.rows_of(source)
     marks = {}
     for name in ("suppressed", "primary"):

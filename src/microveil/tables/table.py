@@ -7,21 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
-from microveil.core.errors import DataError, ParameterError, did_you_mean
+from microveil.core.arrays import Array, Index, Mask
+from microveil.core.errors import DataError, ParameterError, check_column, did_you_mean
+from microveil.core.late import sparse
 from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
 from microveil.options import Options, declared_by, option
-from microveil.tables.hierarchy import Hierarchy, Numbers
-from microveil.tables.hierarchy_forms import codes_of, hierarchy_of
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from microveil.tables.hierarchy import Hierarchy, Numbers, codes_of, hierarchy_of
 
 MOST_CELLS = 20_000_000
 """Cells, shown or inner, that a table may have."""
@@ -44,9 +42,7 @@ class Layout(Options):
 
     contributors: Any = option(None, "The column that says who contributed; `rows`: each row is another.", metavar="C")
     counts: Any = option(None, "The column with the number of records behind a cell of amounts.", metavar="K")
-    linked: Any = option(
-        None, "One of several tables over the same rows, by its dimensions.", metavar="A,B", kind="tables"
-    )
+    linked: Any = option(None, "One of several tables over the same rows, by its dimensions.", kind="tables")
     total: str = option("Total", "What totals are called.")
 
 
@@ -81,7 +77,7 @@ class Table:
         self.dimensions = _dimensions(dimensions, self.source)
         self.value = value
         self.linked = _linked(asked.linked, self.dimensions)
-        _check_columns(self.source, value, contributors, counts, hierarchies, self.dimensions)
+        self._check_columns(contributors, counts, hierarchies or {})
         given = hierarchies or {}
         self.hierarchies = tuple(
             hierarchy_of(name, given.get(name), self.source, self.total) for name in self.dimensions
@@ -89,6 +85,19 @@ class Table:
         self.from_records = value is None or contributors is not None
         self.is_magnitude = (value is not None and contributors is not None) or counts is not None
         self._read(contributors, counts)
+
+    def _check_columns(self, contributors: Any, counts: str | None, hierarchies: Mapping[str, Any]) -> None:
+        for role, name in (("value", self.value), ("contributors", contributors), ("counts", counts)):
+            if isinstance(name, str) and check_column(role, name, self.source.names) in self.dimensions:
+                raise ParameterError(f"{role}: '{name}' is a dimension already", "name another column")
+        if contributors is False:
+            raise ParameterError("contributors: false says nothing", "leave it out, or give True or a column")
+        if counts is not None and (contributors is not None or self.value is None):
+            raise ParameterError(
+                "counts: records are counted here", "leave it out; it is for tables that come as cells"
+            )
+        for name in hierarchies:
+            _check_dimension("hierarchies", name, self.dimensions)
 
     # The rows of the frame become inner cells.
 
@@ -208,8 +217,7 @@ class Table:
 
     def rows_of(self, frame: Frame) -> Numbers:
         """The published cell of each row of a frame that has the dimensions."""
-        codes = np.stack([_numbered(frame, each) for each in self.hierarchies], axis=1)
-        rows = self.row_of(codes)
+        rows = self.row_of(np.stack([_numbered(frame, each) for each in self.hierarchies], axis=1))
         problem = f"{np.count_nonzero(rows < 0)} rows are of no cell of the table"
         _refuse(rows < 0, problem, "leave them out; linked tables show some sums only")
         return rows
@@ -241,29 +249,23 @@ class Table:
             yield inner[rows >= 0], rows[rows >= 0]
 
     @cached_property
-    def matrix(self) -> csr_array:
+    def matrix(self) -> sparse.csr_array:
         """Published cells x inner cells: 1 where the inner cell is part of the published one."""
-        from scipy.sparse import csr_array
-
         pairs = list(self.lifts())
         inner, rows = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
-        matrix = csr_array((np.ones(rows.size, np.int8), (rows, inner)), shape=(self.count, self.inner_count))
+        matrix = sparse.csr_array((np.ones(rows.size, np.int8), (rows, inner)), shape=(self.count, self.inner_count))
         matrix.sort_indices()
         return matrix
 
     @cached_property
     def published_values(self) -> Array:
         """The count or amount of every published cell."""
-        return self._over_cells(self.inner_values)
+        return np.asarray(self.matrix.astype(np.float64) @ self.inner_values)
 
     @cached_property
     def published_counts(self) -> Array:
         """The records behind every published cell; in a table of counts, its values."""
-        return self._over_cells(self.inner_counts)
-
-    def _over_cells(self, inner: Array) -> Array:
-        sums: Array = self.matrix.astype(np.float64) @ inner
-        return sums
+        return np.asarray(self.matrix.astype(np.float64) @ self.inner_counts)
 
     @cached_property
     def labels(self) -> dict[str, NDArray[np.str_]]:
@@ -283,7 +285,7 @@ class Table:
         return f"Table({' x '.join(self.dimensions)}: {self.count:,} cells, {self.inner_count:,} of them inner)"
 
 
-def rows_of(table: Table, cells: Iterable[Cell]) -> NDArray[np.intp]:
+def cell_rows(table: Table, cells: Iterable[Cell]) -> Index:
     """The places of cells among the published ones."""
     codes = [_codes(table, cell) for cell in cells]
     if not codes:
@@ -317,8 +319,6 @@ def _codes(table: Table, cell: Cell) -> list[int]:
 
 def frame_like(source: Frame, columns: Mapping[str, Any]) -> Any:
     """Columns as a frame of the same library; arrays have no names, so polars it is for them."""
-    import narwhals as nw
-
     backend: Any = source.native.implementation if isinstance(source, NarwhalsFrame) else "polars"
     kinds = {"f": nw.Float64(), "b": nw.Boolean(), "i": nw.Int64(), "U": nw.String()}
     series, schema = {}, {}
@@ -366,8 +366,7 @@ def _dimensions(names: Sequence[str], frame: Frame) -> tuple[str, ...]:
     if isinstance(names, str) or not names:
         raise ParameterError("dimensions: names of at least one column are needed", "such as ['region', 'sector']")
     for name in names:
-        if name not in frame.names:
-            raise ParameterError(f"dimensions: no column '{name}'", did_you_mean(str(name), frame.names))
+        check_column("dimensions", name, frame.names)
     if len(set(names)) < len(names):
         raise ParameterError("dimensions: a column is named twice", "name each once")
     if not frame.count:
@@ -387,27 +386,6 @@ def _linked(tables: Sequence[Sequence[str]] | None, dimensions: tuple[str, ...])
             f"linked: no table has the dimension '{sorted(unused)[0]}'", "leave it out of the dimensions"
         )
     return tuple(tuple(table) for table in tables)
-
-
-def _check_columns(
-    frame: Frame,
-    value: str | None,
-    contributors: str | bool | None,
-    counts: str | None,
-    hierarchies: Mapping[str, Any] | None,
-    dimensions: tuple[str, ...],
-) -> None:
-    for role, name in (("value", value), ("contributors", contributors), ("counts", counts)):
-        if isinstance(name, str) and name not in frame.names:
-            raise ParameterError(f"{role}: no column '{name}'", did_you_mean(name, frame.names))
-        if isinstance(name, str) and name in dimensions:
-            raise ParameterError(f"{role}: '{name}' is a dimension already", "name another column")
-    if contributors is False:
-        raise ParameterError("contributors: false says nothing", "leave it out, or give True or a column")
-    if counts is not None and (contributors is not None or value is None):
-        raise ParameterError("counts: records are counted here", "leave it out; it is for tables that come as cells")
-    for name in hierarchies or {}:
-        _check_dimension("hierarchies", name, dimensions)
 
 
 def _check_dimension(role: str, name: str, dimensions: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Possible tables beside the true one: witnesses that a hidden cell can be lower and higher, without linear programs.
+"""Possible tables other than the true one: witnesses that a hidden cell can be lower and higher, without programs.
 
 From a point inside the bounds, a direction that moves no published sum leads both ways to points that are possible, up
 to where the first cell meets a bound. Directions are drawn in units of the room that each cell has (the ellipsoid of
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.late import sparse
 from microveil.core.tolerances import FINE_ROUND_OFF, TEXT_ROUND_OFF
 from microveil.tables.bounds import FEASIBLE, LARGE, CellBounds, propagated
-from microveil.tables.reduced import pieces
+from microveil.tables.reduced import pieces, ridged_factor
 
 RIDGE = 1e-12
 """Added to the diagonal of the normal equations, in units of its largest entry; later steps take it out again."""
@@ -40,7 +41,10 @@ Settled = Callable[[Array, Array], Mask]
 def witnessed(
     targets: Any, known: CellBounds, settled: Settled, tell: Callable[[float], None] = lambda _: None
 ) -> tuple[Array, Array]:
-    """How low and how high each row of `targets` was seen (sums x unknown cells): at least that far it can go."""
+    """How low and how high each row of `targets` was seen (sums x unknown cells): at least that far it can go.
+
+    `known` has the bounds of the cells, `settled` says which sums need no further search, `tell` gets the share done.
+    """
     low = targets @ known.point
     high, room = low.copy(), Leeway(known)
     targets = room.widened(targets)
@@ -66,13 +70,11 @@ class Leeway:
     """
 
     def __init__(self, known: CellBounds) -> None:
-        from scipy.sparse import csr_array, eye_array, hstack
-
         kept = np.flatnonzero(known.needed)
         loose = np.flatnonzero(known.floor[kept] < known.ceiling[kept])
         sums = known.sums[kept]
-        own = eye_array(kept.size, format="csr")[:, loose]
-        self.sums: Any = csr_array(hstack([sums, -own])) if loose.size else csr_array(sums)
+        own = sparse.eye_array(kept.size, format="csr")[:, loose]
+        self.sums: Any = sparse.csr_array(sparse.hstack([sums, -own]) if loose.size else sums)
         low, high = propagated(known)
         self.low = np.append(low, known.floor[kept[loose]])
         self.high = np.append(high, known.ceiling[kept[loose]])
@@ -87,23 +89,17 @@ class Leeway:
 
     def widened(self, targets: Any) -> Any:
         """The targets with a column for every cell."""
-        from scipy.sparse import csr_array
-
-        return csr_array((targets.data, targets.indices, targets.indptr), (targets.shape[0], self.point.size))
+        return sparse.csr_array((targets.data, targets.indices, targets.indptr), (targets.shape[0], self.point.size))
 
     def _look_around(self) -> None:
         """The room around the point, and the factor of the sums in its units."""
-        from scipy.sparse import diags_array, eye_array
-        from scipy.sparse.linalg import splu
-
         below, above = self.point - self.low, self.high - self.point
         self.width = np.clip(np.minimum(np.minimum(below, above), self.scale), 0.0, None)
         self.width[self.width <= TEXT_ROUND_OFF * np.maximum(1.0, np.abs(self.point))] = 0.0
-        self.scaled = (self.sums @ diags_array(self.width)).tocsr()
+        self.scaled = (self.sums @ sparse.diags_array(self.width)).tocsr()
         normal = self.scaled @ self.scaled.T
         ridge = RIDGE * max(float(normal.diagonal().max(initial=0.0)), 1.0)
-        normal = (normal + ridge * eye_array(normal.shape[0])).tocsc()
-        self.factor = splu(normal, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        self.factor = ridged_factor(normal, ridge)
 
     def _leave_the_bounds(self) -> None:
         """Go to where cells that are at a bound, and need not be, have left it.
@@ -130,7 +126,10 @@ class Leeway:
             self._look_around()
 
     def walk(self, wanted: Array, targets: Any, low: Array, high: Array) -> None:
-        """Go both ways in directions near the wanted ones (cells x directions, in units of the room), and note ends."""
+        """Go both ways in directions near the wanted ones (cells x directions, in units of the room).
+
+        What is seen of the `targets` (sums x cells) widens `low` and `high`.
+        """
         for _ in range(STEPS):
             left = self.scaled @ wanted
             if np.abs(left).max(initial=0.0) <= FINE_ROUND_OFF * self.unit * max(1.0, float(np.abs(wanted).max())):

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microveil.core.errors import ParameterError
-from microveil.io.config_files import read_toml_or_json
-from microveil.io.tables import FileFormat, check_target, read_table, write_table
+from microveil.io.config_files import read_config
+from microveil.io.files.formats import FileFormat
+from microveil.io.tables import check_target, read_table, write_table
 from microveil.options import Options, option, same_as
 from microveil.storage.atomic import atomic_targets, check_new, check_place, shown
 from microveil.tables.audit import EXACT, NEAR, Intervals, Intruder, intervals
@@ -41,7 +42,7 @@ class _Source(Options):
 
     source: Path = option(..., "Cells or records (.csv, .parquet).", "argument", metavar="INPUT")
     output: Path | None = option(None, "Where the table goes.", flag="-o --output")
-    dimensions: list[str] = option(..., "The columns that make up the table.", metavar="A,B", kind="columns")
+    dimensions: list[str] = option(..., "The columns that make up the table.", kind="columns")
     value: str | None = option(None, "The column of counts or amounts; without it, records are counted.", metavar="V")
 
 
@@ -73,7 +74,7 @@ class TableOptions(Layout, _Source):
         if self.hierarchies is None:
             return {}
         hint, folder = "`microveil table suppress --help` shows one", self.hierarchies.parent
-        content = read_toml_or_json(self.hierarchies, hint, what="--hierarchies")
+        content = read_config(self.hierarchies, hint, what="--hierarchies")
         return {name: folder / given if isinstance(given, str) else given for name, given in content.items()}
 
     @property
@@ -143,7 +144,7 @@ class TableOptions(Layout, _Source):
 
 
 class SuppressOptions(TableOptions):
-    """The options of `suppress_file`."""
+    """Hide sensitive cells, and as many others as it takes that none can be worked out."""
 
     output: Path = option(..., "Where the table goes.", flag="-o --output")
     with_values: bool = option(False, "Write hidden values, too, and which are primary. Keep that inside.")
@@ -177,7 +178,7 @@ class _WithPattern(TableOptions):
 
 
 class FillOptions(ResidualOptions, _WithPattern):
-    """The options of `fill_file`."""
+    """Put decimals that add up in the place of hidden cells. Exit code 1 if a hidden cell follows from the others."""
 
     output: Path = option(..., "Where the table goes.", flag="-o --output")
     also: list[str] | None = option(
@@ -190,7 +191,7 @@ class FillOptions(ResidualOptions, _WithPattern):
 
 
 class AuditOptions(Intruder, _WithPattern):
-    """The options of `audit_file`."""
+    """Find the interval an intruder can derive for each hidden cell. Exit code 1 if one is exactly determined."""
 
     allow_negative: bool = option(False, "Cells may be negative, as far as an intruder knows.")
     known: list[str] | None = option(None, "A cell whose value he knows, by its codes.", metavar="A,B")
@@ -276,7 +277,7 @@ def published(s: Suppressed) -> Any:
 def report(
     s: Suppressed, options: TableOptions, filled: Filled | None = None, found: Intervals | None = None
 ) -> ReportedTable:
-    """What a report shows of a suppressed table, of the decimals in it, or of the intervals of hidden cells."""
+    """What a report shows of a suppressed table `s`, of the decimals in it (`filled`), or of the intervals `found`."""
     from microveil.report import ReportedTable
 
     table = s.table
@@ -311,9 +312,9 @@ def _with_text_codes(path: Path, columns: Sequence[Any]) -> Any:
     """The table in a file; codes as they were written, even if they look like numbers (01)."""
     frame, form = read_table(path)
     for name in columns:
-        written = form.dialect.originals.get(name) if name in frame.columns else None
+        written = form.text_of(name) if name in frame.columns else None
         if written is not None:
-            frame = frame.with_columns(written.text.str.strip_chars().alias(name))
+            frame = frame.with_columns(written.str.strip_chars().alias(name))
     return frame
 
 
