@@ -8,37 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cluster_tables import COLUMNS, firms, released
 from numpy.typing import NDArray
 
 import microveil as mv
-from microveil.core.errors import DataError, ParameterError
+from microveil.core.errors import DataError
 
 Array = NDArray[np.float64]
 
-COLUMNS = ["wages", "tax", "energy"]
 EXACT = 1e-11
-
-
-def firms(seed: int = 0, rows: int = 600, clusters: int = 12) -> pd.DataFrame:
-    """Firms in clusters with slopes of their own on their size; clusters have pieces, and are grouped."""
-    rng = np.random.default_rng(seed)
-    cluster = rng.permutation(np.arange(rows) % clusters)
-    size, age = rng.lognormal(3, 0.5, rows), rng.uniform(1, 40, rows)
-    slopes = rng.normal(1, 0.3, (clusters, 3))
-    mixing = rng.standard_normal((3, 3))
-    values = 5 * cluster[:, None] + slopes[cluster] * size[:, None] + 0.2 * age[:, None]
-    frame = pd.DataFrame(values + 8 * rng.standard_normal((rows, 3)) @ mixing, columns=COLUMNS)
-    frame["size"], frame["age"] = size, age
-    frame["cluster"] = [f"c{number:02d}" for number in cluster]
-    frame["group"] = [f"g{number % 3}" for number in cluster]
-    frame["piece"] = rng.choice(["north", "south"], rows)
-    return frame
-
-
-def released(frame: pd.DataFrame, method: str = "cluster_hybrid", **given: Any) -> tuple[mv.Release, Array, Array]:
-    given.setdefault("seed", 1)
-    release = mv.protect(frame, method, confidential=COLUMNS, rules=None, **given)
-    return release, frame[COLUMNS].to_numpy(), release.data[COLUMNS].to_numpy()
 
 
 def design(frame: pd.DataFrame, *parts: Any) -> Array:
@@ -428,67 +406,6 @@ def test_strata_tell_of_the_worst_cluster_of_all() -> None:
     sizes = frame.groupby(["year", "cluster"]).size()
     assert release.found["clusters"] == sizes.size == 8
     assert release.found["smallest_cluster"] == sizes.min()
-
-
-def test_small_clusters_are_refused_by_their_size() -> None:
-    frame = firms(rows=60)
-    frame.loc[:1, "cluster"] = "tiny"
-    with pytest.raises(
-        DataError, match=r"clusters: 1, of 2 records, are too small.* mirrored; merge them: each needs 2 records more"
-    ):
-        released(frame, clusters="cluster")
-    frame = firms(rows=36)
-    with pytest.raises(DataError, match=r"clusters: 12, of \d+ (to \d+ )?records, are too small"):
-        released(frame, clusters="cluster", local="size")
-
-
-def test_clusters_too_small_for_a_modification_are_refused_by_their_size() -> None:
-    """Each needs rank(X_A) + rank(X_2) + rank(E) rows: 1 + 1 + 3; four fail, five do not."""
-    frame = firms(rows=60)
-    assert (frame.groupby("cluster").size() == 5).all()
-    released(frame, clusters="cluster", global_="size", modification="a")
-    fewer = frame[~((frame["cluster"] == "c03") & ~frame[frame["cluster"] == "c03"].duplicated("cluster"))]
-    fewer = fewer.reset_index(drop=True)
-    assert (fewer["cluster"] == "c03").sum() == 4
-    with pytest.raises(DataError, match=r"clusters: 1, of 4 records, have too few for their covariances; merge them"):
-        released(fewer, clusters="cluster", global_="size", modification="a")
-
-
-def test_records_alone_in_their_piece_are_refused() -> None:
-    frame = firms()
-    frame.loc[0, "piece"] = "island"
-    with pytest.raises(DataError, match="1 records are alone in what is regressed on"):
-        released(frame, clusters="cluster", pieces="piece")
-
-
-def test_a_column_that_is_fitted_to_the_last_digit_is_refused_by_name() -> None:
-    frame = firms()
-    frame["tax"] = frame["size"] * 2 + frame["cluster"].map(
-        {label: n for n, label in enumerate(frame["cluster"].unique())}
-    )
-    with pytest.raises(DataError, match=r"the regressions determine tax"):
-        released(frame, clusters="cluster", local="size")
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"clusters": "nowhere"}, "clusters: there is no column 'nowhere'"),
-        ({"clusters": "cluster", "group_size": 5}, "give one of them"),
-        ({"clusters": "cluster", "modification": "z"}, "modification"),
-        ({"clusters": "cluster", "alpha": 0.5, "modification": "a"}, "alpha goes with modification='c' only"),
-        ({"clusters": "cluster", "alpha": 2.0}, "alpha"),
-        ({"clusters": "cluster", "alpha": True}, "alpha: true and false are not numbers"),
-        ({"group_size": True}, "group_size: true and false are not numbers"),
-        ({"local_pieces": "size"}, "local_pieces goes with pieces only"),
-        ({"grouped": "size"}, "groups and grouped go together"),
-        ({"clusters": "cluster", "weight": "size"}, "weight: plays no part inside clusters"),
-        ({"clusters": "wages"}, "wages"),
-    ],
-)
-def test_bad_parameters_are_refused(given: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ParameterError, match=problem):
-        released(firms(), **given)
 
 
 def test_numbers_of_columns_serve_for_arrays() -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import microveil as mv
-from microveil.io.frames.reorder import source_format_with_rows
+from microveil.io.frames.reorder import format_with_rows
 from microveil.io.tables import read_table
 
 pytestmark = pytest.mark.usefixtures("few_exchanges")
@@ -121,7 +121,7 @@ def test_what_is_kept_of_a_file_goes_with_its_rows(tmp_path: Path) -> None:
     path.write_text("a,b\n1.50,x\n2.5,y\nNA,z\n")
     _, form = read_table(path)
     order = np.array([2, 0, 1])
-    kept = source_format_with_rows(form, order).dialect.originals["a"]
+    kept = format_with_rows(form, order).columns["a"]
     assert kept.text.to_list() == ["NA", "1.50", "2.5"]
     assert kept.numbers.to_list() == [None, 1.5, 2.5]
-    assert form.dialect.originals["a"].text.to_list() == ["1.50", "2.5", "NA"]
+    assert form.columns["a"].text.to_list() == ["1.50", "2.5", "NA"]

@@ -11,7 +11,7 @@ from reference import tarragona
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.measures.risk import dbrl
+from microveil.measures.risk.linkage import dbrl
 
 Array = NDArray[np.float64]
 ON_COLUMNS = ["rank_swap", "microaggregate", "microaggregate_noise", "noise"]

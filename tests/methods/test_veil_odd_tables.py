@@ -29,6 +29,44 @@ def test_few_rows(rows: int) -> None:
     assert free == (rows < 20)
 
 
+def with_labels(rows: int) -> pd.DataFrame:
+    before = firms()[["sales", "staff", "energy"]].head(rows)
+    rng = np.random.default_rng(rows)
+    trade, town = rng.choice(["mill", "shop", "inn", "farm"], rows), rng.choice(["a", "b", "c"], rows)
+    return before.assign(trade=trade, town=town)
+
+
+def same_share(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, float]:
+    return {name: float((before[name] == after[name]).mean()) for name in ("trade", "town")}
+
+
+@pytest.mark.parametrize("rows", [8, 18])
+def test_labels_of_few_rows_do_not_stay_with_their_records(rows: int) -> None:
+    before = with_labels(rows)
+    same = [same_share(before, mv.protect(before, seed=seed).data) for seed in range(5)]
+    assert np.mean([list(share.values()) for share in same]) < 0.6, "by chance about a third are the same"
+
+
+def test_labels_of_small_strata_do_not_stay_with_their_records() -> None:
+    before = with_labels(90).assign(region=np.repeat(["north", "south"], [75, 15]))
+    release = mv.protect(before, strata="region", seed=1)
+    small = before["region"] == "south"
+    assert max(same_share(before[small], release.data[small]).values()) < 0.75
+
+
+def test_a_label_that_stays_with_what_is_missing_is_named() -> None:
+    """Missing cells stay in their places, and a label that goes with them comes back where it was."""
+    before = with_labels(300)
+    before["half"] = np.where(np.arange(300) % 2 == 0, "first", "second")
+    before.loc[before["half"] == "first", ["staff", "energy"]] = np.nan
+    release = mv.protect(before, seed=1)
+    assert (release.data["half"] == before["half"]).mean() > 0.75
+    (said,) = [said for said in release.warnings if "less than half as much as asked" in said]
+    assert "half (" in said
+    assert "trade" not in said
+    assert any("stay in their places" in said and "shuffle_rows" in said for said in release.warnings)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(5, 9), (12, 20), (25, 30), (45, 50)])
 def test_more_columns_than_rows(rows: int, columns: int) -> None:
     before = factors(rows, columns)

@@ -95,6 +95,20 @@ def test_no_extreme_value_is_given_away(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "most"), [("Tarragona", 0.5), ("EIA", 0.75)])
+def test_ranks_near_the_ends_tell_few_values(name: str, most: float) -> None:
+    """Ranks 6 to 25 from both ends, within 5 % of the truth; and columns keep their distributions all the same."""
+    data, ends = original(name), np.r_[5:25, -25:-5]
+    told, off = [], []
+    for seed in SEEDS:
+        old, new = (np.sort(table, axis=0) for table in (data, release(name, seed)))
+        told.append(np.mean(np.abs(new[ends] - old[ends]) <= 0.05 * np.abs(old[ends])))
+        off.append(mv.assess(data, new, measures=["ks"], sanity=False)["ks"].value)
+    assert np.mean(told) <= most
+    assert np.mean(off) <= 0.03
+
+
+@pytest.mark.slow
 def test_totals_of_eia_hold_in_as_many_rows() -> None:
     names, before = eia()
     at = {column: j for j, column in enumerate(names)}

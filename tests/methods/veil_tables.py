@@ -74,5 +74,10 @@ def attacks(before: Any, after: Any) -> dict[str, Measure]:
     both = pair(before, after)
     return {
         attack.id: attack(*both, seed=1)
-        for attack in (risk.dbrl, risk.mahalanobis_linkage, risk.rank_linkage, risk.subspace_linkage)
+        for attack in (
+            risk.MEASURES["dbrl"],
+            risk.MEASURES["mahalanobis_linkage"],
+            risk.MEASURES["rank_linkage"],
+            risk.MEASURES["subspace_linkage"],
+        )
     }

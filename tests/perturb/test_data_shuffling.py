@@ -14,7 +14,7 @@ import microveil as mv
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.errors import ParameterError
-from microveil.measures.risk import extreme_disclosure
+from microveil.measures.risk.extremes import extreme_disclosure
 from microveil.perturb import Columns
 from microveil.perturb.base import with_covariance
 from microveil.perturb.shuffle import Shuffle, conditional, drawn_scores, normal_correlations, normal_scores

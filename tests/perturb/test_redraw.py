@@ -127,3 +127,11 @@ def test_promises_of_one_column_hold(perturb: str) -> None:
     if retained is not None:
         found = np.mean([np.corrcoef(values, one)[0, 1] for one in new])
         assert found == pytest.approx(retained, abs=5 / np.sqrt(400 * 200))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3_000])
+def test_many_quantiles_are_those_of_numpy_to_the_last_bit(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for values in (rng.standard_normal(rows) * 1e6, np.round(rng.standard_normal(rows))):
+        levels = np.append((np.arange(2_000) + rng.uniform(size=2_000)) / 2_000, [0.0, 0.5, 1.0])
+        assert np.array_equal(column(values).quantiles(levels), np.quantile(values, levels))

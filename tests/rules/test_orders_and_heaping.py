@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from microveil.core.table import Matrix
-from microveil.rules.heaping import heaping
+from microveil.rules.domain import heaping
 from microveil.rules.orders import OrderRule, find_orders, of_one_measure
 
 NAN = float("nan")

@@ -27,11 +27,10 @@ from microveil.decompose.base import SQUARED, Axes, Decomposition, Sample
 class Cholesky(Decomposition):
     """Each component is what a column adds to those before it, at unit variance (Gram-Schmidt, in the order given).
 
-    X - E = G L' with C = L L' the covariance matrix and L lower triangular (Theorem 4). L is found on columns of unit
-    variance; a column that those before it explain adds no component, but keeps its row of L (generalised Cholesky).
+    X - E = G L' with C = L L' the covariance matrix and L lower triangular (Hsu and Chen 2008, Theorem 4). L is found
+    on columns of unit variance; a column that those before it explain adds no component, but keeps its row of L
+    (generalised Cholesky).
     """
-
-    reference: ClassVar[str] = "Hsu and Chen (2008), Theorem 4 and Table 3"
 
     def fit(self, centred: Moments, sample: Sample, stream: Stream) -> Axes:  # noqa: ARG002 - moments suffice
         """The generalised Cholesky factor and its inverse."""
@@ -93,9 +92,8 @@ def _cholesky_of_rows(rows: Array) -> tuple[Array, list[int]]:
 
 
 class Residuals(Decomposition):
-    """Orthogonal scores of the residuals, one column after the other (QR) or by principal components (SVD)."""
+    """Orthogonal scores of residuals, one by one (QR) or by principal components (SVD): Langsrud (2019), eq. 2."""
 
-    reference: ClassVar[str] = "Langsrud (2019), eq. 2 and Appendices 1 and 2"
     ordered: ClassVar[bool] = True
 
     decomposition: Factorisation = Field(
@@ -130,7 +128,6 @@ class RankTarget(Decomposition):
     out a little smaller. Hsu and Chen (2008) seem to have taken Pearson's, by the figures they print.
     """
 
-    reference: ClassVar[str] = "Iman and Conover (1982); Hsu and Chen (2008), §5"
     most_columns: ClassVar[int | None] = SQUARED
 
     target: Literal["adjusted", "spearman", "pearson"] = Field(
@@ -158,12 +155,9 @@ ONE_UNIT = 1e5
 class PrincipalComponents(Decomposition):
     """Uncorrelated components in the order of their variance.
 
-    X1 = (X - M) S, X2 = X1 A (eq. 5, 6), with A the eigenvectors of the correlation matrix. Standard
-    deviations have the divisor n, as the scores printed in the paper's Table 1; the masked data do not depend
-    on it.
+    X1 = (X - M) S, X2 = X1 A (Calviño 2017, eq. 5, 6), with A the eigenvectors of the correlation matrix. Standard
+    deviations have the divisor n, as the scores printed in the paper's Table 1; the masked data do not depend on it.
     """
-
-    reference: ClassVar[str] = "Calviño (2017), eq. 5-8"
 
     standardise: bool = Field(
         default=True, description="bring the columns to unit variance first; turn it off only if all are in one unit"

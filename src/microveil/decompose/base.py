@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.linalg import regression_slopes
 from microveil.core.moments import Moments
 from microveil.core.parameters import Step
@@ -52,7 +51,7 @@ class Axes:
         return int(self.loadings.shape[0])
 
     @property
-    def columns(self) -> NDArray[np.intp]:
+    def columns(self) -> Index:
         """The columns that have a part in some component; public columns determine the others."""
         return np.flatnonzero(self.loadings.any(axis=0))
 
@@ -152,7 +151,7 @@ class Centre:
     def is_sharp(self, summary: Moments) -> bool:
         """Are the residuals known well enough from the moments of the columns alone?
 
-        They are where the public columns tell little enough of each, and are not nearly collinear.
+        They are where the public columns explain little enough of each, and are not nearly collinear.
         """
         if self.public == 0:
             return True

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.factor import generalised_qr, without_round_off
 from microveil.core.late import stats
 from microveil.core.linalg import rank_of, sorted_eigen
@@ -41,12 +41,11 @@ Regressors = tuple[int | str, ...] | str
 """Columns, or a formula."""
 
 
-def _choice(meaning: str) -> Any:
-    return Field(description=meaning, json_schema_extra={"allowed": "a list of columns"})
+def _choice(meaning: str, allowed: str = "a list of columns") -> Any:
+    return Field(description=meaning, json_schema_extra={"allowed": allowed})
 
 
-def _regressors(meaning: str) -> Any:
-    return Field(description=meaning, json_schema_extra={"allowed": "a list of columns, or a formula"})
+_regressors = partial(_choice, allowed="a list of columns, or a formula")
 
 
 ClusterColumns = Annotated[
@@ -94,7 +93,6 @@ class ClusterLayout:
 class Clustered(Cholesky):
     """Base of decompositions that regress inside clusters; what is left there has scores of its own, on such axes."""
 
-    reference: ClassVar[str] = "Langsrud (2019), §6"
     ordered: ClassVar[bool] = True
     most_columns: ClassVar[int | None] = SQUARED
 
@@ -155,9 +153,7 @@ class Aggregates(_GivenClusters):
 
 
 class OutlyingRecords(Clustered):
-    """Two clusters: ordinary records, and those far out by robust distances (minimum covariance determinant)."""
-
-    reference: ClassVar[str] = "Langsrud (2019), §8; Templ and Meindl (2008)"
+    """Two clusters: ordinary records, and those far out by robust distances (Langsrud 2019, §8; Templ, Meindl 2008)."""
 
     outlier_quantile: float = Field(
         default=0.99,
@@ -229,10 +225,10 @@ class Clusters(_GivenClusters):
 
 
 FEW = 2
-"""Rows for each dimension that robust distances need at the least."""
+"""Index for each dimension that robust distances need at the least."""
 
 
-def outlying(values: Array, quantile: float, stream: Stream) -> NDArray[np.bool_]:
+def outlying(values: Array, quantile: float, stream: Stream) -> Mask:
     """Which rows have a robust distance beyond this quantile of the chi-square distribution.
 
     The distances are those of the minimum covariance determinant (Rousseeuw 1984), on principal components at unit
@@ -248,11 +244,8 @@ def outlying(values: Array, quantile: float, stream: Stream) -> NDArray[np.bool_
     found = dense_half(white, stream)
     if found is None:
         return np.zeros(white.shape[0], dtype=bool)
-    far: NDArray[np.bool_] = found.mahalanobis(white) > stats.chi2.ppf(quantile, rank)
+    far: Mask = found.mahalanobis(white) > stats.chi2.ppf(quantile, rank)
     return far
-
-
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, repr=False)
@@ -279,7 +272,7 @@ class Parts:
 class Bases:
     """Groups of records, with an orthonormal basis in each of what is regressed on there."""
 
-    groups: Sequence[Rows]
+    groups: Sequence[Index]
     bases: Sequence[Array]
 
     def fit(self, columns: Array) -> Array:
@@ -310,7 +303,7 @@ class Levels:
     across: Array
 
     @property
-    def clusters(self) -> Sequence[Rows]:
+    def clusters(self) -> Sequence[Index]:
         """The records of each cluster."""
         return self.slopes.groups
 
@@ -339,10 +332,10 @@ class Levels:
 
 
 def fit_levels(
-    clusters: Sequence[Rows],
+    clusters: Sequence[Index],
     local: Array,
     across: Array,
-    pieces: Sequence[Rows] | None = None,
+    pieces: Sequence[Index] | None = None,
     local_pieces: Array | None = None,
 ) -> Levels:
     """Bases of `local` and of `across` (rows x columns), the latter without what the former explains (steps 2 and 3).
@@ -360,7 +353,7 @@ def fit_levels(
     return Levels(first, second, _bases(clusters, left), generalised_qr(left).scores)
 
 
-def crossed(columns: Array, groups: NDArray[np.intp]) -> Array:
+def crossed(columns: Array, groups: Index) -> Array:
     """Each column once for each group, and zero outside of it."""
     marks = np.eye(int(groups.max()) + 1)[groups]
     return np.hstack([columns * mark[:, None] for mark in marks.T]) if columns.size else np.empty((groups.size, 0))
@@ -375,11 +368,11 @@ def _with_constant(columns: Array) -> Array:
     return np.hstack([constant, generalised_qr(centred - constant @ (constant.T @ centred)).scores])
 
 
-def _bases(groups: Sequence[Rows], columns: Array) -> Bases:
+def _bases(groups: Sequence[Index], columns: Array) -> Bases:
     return Bases(groups, [generalised_qr(columns[rows]).scores for rows in groups])
 
 
-def _left(clusters: Sequence[Rows], columns: Array, *fitted: Bases) -> Array:
+def _left(clusters: Sequence[Index], columns: Array, *fitted: Bases) -> Array:
     """What fits inside clusters leave of some columns."""
     left = columns
     for _ in range(2 if columns.size else 0):  # once more: what the first pass leaves is round-off of large columns
@@ -387,7 +380,7 @@ def _left(clusters: Sequence[Rows], columns: Array, *fitted: Bases) -> Array:
     return _without_round_off(clusters, left, columns)
 
 
-def _without_round_off(clusters: Sequence[Rows], residuals: Array, columns: Array) -> Array:
+def _without_round_off(clusters: Sequence[Index], residuals: Array, columns: Array) -> Array:
     cleaned = np.empty_like(residuals)
     for rows in clusters if columns.size else ():
         cleaned[rows] = without_round_off(residuals[rows], columns[rows])

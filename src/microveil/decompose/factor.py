@@ -37,16 +37,16 @@ class FactorAnalysis(Decomposition):
     """Common factors, each shared by several columns, and for every column the rest that it shares with none.
 
     Z = F L' + e (eq. 2), with the standardised data Z. Factors that are linear in Z cannot be uncorrelated with the
-    rest e, as the method needs them to be, unless e is zero. So `exact` scores add noise that is uncorrelated with the
-    data: F = Z R⁻¹ L + U (I - L'R⁻¹L)^½, with U of unit variance. Then Cov(F) = I, Cov(F, e) = 0 and Cov(Z, F) = L hold
-    exactly, and so does the identity, because the rest has the same noise with the opposite sign. `regression` scores
-    do without, as most software does; they are correlated with the rest, and variances shrink when they are perturbed.
+    rest e, as the method needs them to be, unless e is zero. So `exact` scores (Guttman 1955) add noise that is
+    uncorrelated with the data: F = Z R⁻¹ L + U (I - L'R⁻¹L)^½, with U of unit variance. Then Cov(F) = I, Cov(F, e) = 0
+    and Cov(Z, F) = L hold exactly, and so does the identity, because the rest has the same noise with the opposite
+    sign. `regression` scores do without, as most software does; they are correlated with the rest, and variances shrink
+    when they are perturbed.
 
     The rest of the columns enters as components too, one for each, made exactly uncorrelated by Gram-Schmidt: where the
     factors fit the correlations exactly, this is each column's own rest divided by its standard deviation.
     """
 
-    reference: ClassVar[str] = "Calviño, Aldeguer and Domingo-Ferrer (2017), eq. 2; Guttman (1955) for exact scores"
     most_columns: ClassVar[int | None] = 1_000  # hundreds of rounds, each with the eigenvectors of a matrix of them
 
     extraction: Literal["principal_axes", "minres", "ml"] = Field(
@@ -87,7 +87,10 @@ class FactorAnalysis(Decomposition):
 
 
 def _axes(correlation: Array, loadings: Array, sd: Array, *, exact: bool, remark: str) -> Axes:
-    """Axes of the factors and of the rest, from Cov(Z) = R and the loadings L."""
+    """Axes of the factors and of the rest, from Cov(Z) = R (`correlation`, p x p) and the loadings L (p x factors).
+
+    `sd` has the standard deviations of the columns; `exact` scores add noise; the `remark` is for the owner.
+    """
     width, count = loadings.shape
     onto_factors = np.linalg.solve(correlation, loadings)  # R⁻¹ L
     determined = loadings.T @ onto_factors  # S = L'R⁻¹L: the covariance of what the data tell of the factors

@@ -175,8 +175,7 @@ def _robust_scatter(white: Array, stream: Stream) -> Array:
     if white.shape[1] == 1 or white.shape[0] <= white.shape[1] + 1:
         return np.eye(white.shape[1])  # one coordinate has no axes to choose; so few records have no dense half
     found = dense_half(white, stream.child("mcd"))
-    scatter: Array = np.zeros((white.shape[1],) * 2) if found is None else (found.covariance_ + found.covariance_.T) / 2
-    return scatter
+    return np.zeros((white.shape[1],) * 2) if found is None else (found.covariance_ + found.covariance_.T) / 2
 
 
 def dense_half(white: Array, stream: Stream) -> Any:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
-from microveil.core.linalg import nearest_rotation, rank_of, sorted_eigen
+from microveil.core.linalg import nearest_rotation, rank_of, signs_of, sorted_eigen
 from microveil.core.moments import Moments
 from microveil.core.parameters import Step
 from microveil.core.table import Matrix
@@ -82,7 +82,7 @@ Numbers = Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...]
 Columns = Annotated[tuple[int | str, ...], BeforeValidator(_columns)]
 
 
-def numbered(name: str, chosen: Any, count: int) -> list[int]:
+def component_numbers(name: str, chosen: Any, count: int) -> list[int]:
     """The first few of `count` components, or those listed, for the parameter of this name."""
     if isinstance(chosen, int):
         if chosen > count:
@@ -153,7 +153,7 @@ class Components(Selection):
             raise ParameterError("sensitive: goes with components='sensitive' only", "set components='sensitive'")
         if self.components == "all":
             return list(range(count))
-        return numbered("components", self.components, count)
+        return component_numbers("components", self.components, count)
 
     def _carrying(self, shares: Array, sensitive: list[int]) -> list[int]:
         """The largest carriers of each sensitive column, until the share is reached."""
@@ -269,7 +269,7 @@ class FactorSelection(Selection):
         if count == 0 or self.select == "all":
             return list(range(count))
         if not isinstance(self.select, str):
-            return numbered("select", self.select, count)
+            return component_numbers("select", self.select, count)
         loadings = np.abs(offer.axes.weights[:, :count])
         others = [j for j in offer.axes.columns.tolist() if j not in offer.sensitive]
         on_sensitive = loadings[offer.sensitive].max(axis=0)
@@ -370,21 +370,14 @@ def varimax(loadings: Array) -> Array:
     reached = -np.inf
     for _ in range(ROUNDS):
         turned = rows @ rotation
-        ascent = rows.T @ (turned**3 - turned * np.square(turned).mean(axis=0))
-        rotation = nearest_rotation(ascent)
+        rotation = nearest_rotation(rows.T @ (turned**3 - turned * np.square(turned).mean(axis=0)))
         now = varimax_criterion(rows @ rotation)
         if now <= reached + SETTLED * abs(now):
             break
         reached = now
-    return rotation * _signs(loadings @ rotation)
+    return rotation * signs_of(loadings @ rotation)
 
 
 def varimax_criterion(loadings: Array) -> float:
     """The variance of the squared loadings, summed over the factors."""
     return float(np.square(loadings).var(axis=0).sum())
-
-
-def _signs(loadings: Array) -> Array:
-    """1 or -1 for each factor, so that its largest loading is positive."""
-    largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
-    return np.where(largest < 0, -1.0, 1.0)

@@ -1,27 +1,15 @@
 """The methods, by the name a user types. A new one is a line below, and a test of its theorem."""
 
+from microveil import decompose
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.decompose import (
-    Aggregates,
-    Cholesky,
-    Clusters,
-    FactorAnalysis,
-    FactorSelection,
-    Identity,
-    IndependentComponents,
-    InvariantCoordinates,
-    Microclusters,
-    OutlyingRecords,
-    PrincipalComponents,
-    RankTarget,
-    Residuals,
-)
 from microveil.methods.base import Kind, Method, Plan
 from microveil.methods.by_utility import WhileUseful
 
 ALL = {"components": "all", "sensitive": (), "sensitive_share": 0.8, "sensitive_loading": None}
 ALL_SWAPPED = {"perturb": "swap", **ALL}
 ON_AVERAGE = {"exact": False, "root": "symmetric"}
+SHAPES = {"tail_group": 5, "window": 20}
+STRATIFIED = {"perturb": "van_der_waerden", "marginals": "stratified", "exchange": False}
 DRAWN_SOURCES = ("swap", "bootstrap", "stratified")
 """What Hsu and Chen (2008), §1 and §3.3, do with independent sources: shuffle them, resample them, or draw strata."""
 
@@ -37,13 +25,13 @@ HSU_AND_CHEN = "Hsu, C.-M. and Chen, M.-S. (2008), Simulation-based approaches f
 def without_decomposition(id: str, summary: str, reference: str, **defaults: str) -> Method:  # noqa: A002 - as in Method
     """A method that perturbs the columns as they are, by the perturbation of its own name."""
     fixed = {**ALL, "perturb": id}
-    return Method(id, summary, reference, Identity, fixed=fixed, defaults={"exact": False, **defaults})
+    return Method(id, summary, reference, decompose.Identity, fixed=fixed, defaults={"exact": False, **defaults})
 
 
 def of_labels(id: str, summary: str, reference: str) -> Method:  # noqa: A002 - as in Method
     """A method that treats labels and no numbers, by the perturbation of its own name."""
-    nothing_else = {**ALL, **ON_AVERAGE, "marginals": "free", "exchange": True, "tail_group": 5, "window": 20}
-    return Method(id, summary, reference, Identity, fixed={**nothing_else, "perturb": id})
+    nothing_else = {**ALL, **ON_AVERAGE, **SHAPES, "marginals": "free", "exchange": True}
+    return Method(id, summary, reference, decompose.Identity, fixed={**nothing_else, "perturb": id})
 
 
 METHODS: dict[str, Method] = {
@@ -55,7 +43,7 @@ METHODS: dict[str, Method] = {
             "the values until correlations and rank correlations return.",
             reference="of this project; Hsu and Chen (2008) for the components, Muralidhar and Sarathy (2006) for the "
             "reverse mapping",
-            decompose=IndependentComponents,
+            decompose=decompose.IndependentComponents,
             minimum_columns=2,
             fixed={**ALL_SWAPPED, "sources": "all", "rest": "perturb", "root": "symmetric", "exchange": True},
             defaults={"exact": False, "marginals": "smoothed"},
@@ -65,7 +53,7 @@ METHODS: dict[str, Method] = {
             summary="Perturb principal components: swap, redraw or blur all or some of them, and undo the rotation.",
             reference="Calviño, A. (2017), A simple method for limiting disclosure in continuous microdata based on "
             "principal component analysis, Journal of Official Statistics 33(1), eq. 5-8",
-            decompose=PrincipalComponents,
+            decompose=decompose.PrincipalComponents,
             # One column has no components: the release would be its own values in another order.
             minimum_columns=2,
         ),
@@ -74,8 +62,8 @@ METHODS: dict[str, Method] = {
             summary="Perturb the factors that columns share and the rest that they do not, all or for some columns.",
             reference="Calviño, A., Aldeguer, P. and Domingo-Ferrer, J. (2017), Factor analysis for anonymization, "
             "eq. 2 and §IV",
-            decompose=FactorAnalysis,
-            select=FactorSelection,
+            decompose=decompose.FactorAnalysis,
+            select=decompose.FactorSelection,
             # One column has nothing in common with others.
             minimum_columns=2,
         ),
@@ -84,7 +72,7 @@ METHODS: dict[str, Method] = {
             summary="Remove the largest principal components while the utility allows; it does not protect records.",
             reference="D'Acquisto, G. and Naldi, M., A conceptual framework for assessing anonymization-utility "
             "trade-offs based on principal component analysis, §III",
-            decompose=PrincipalComponents,
+            decompose=decompose.PrincipalComponents,
             select=WhileUseful,
             minimum_columns=2,
             fixed={**ON_AVERAGE, "perturb": "remove"},
@@ -94,7 +82,7 @@ METHODS: dict[str, Method] = {
             summary="Swap every independent component, or draw it anew; covariances are kept on average, and means, "
             "where they are swapped, exactly.",
             reference=f"{HSU_AND_CHEN}, Table 2",
-            decompose=IndependentComponents,
+            decompose=decompose.IndependentComponents,
             minimum_columns=2,
             fixed={**ALL, **ON_AVERAGE},
             perturb_by=DRAWN_SOURCES,
@@ -103,7 +91,7 @@ METHODS: dict[str, Method] = {
             id="primp_cholesky",
             summary="Swap every independent component, or draw it anew, then restore the covariances exactly.",
             reference=f"{HSU_AND_CHEN}, the hybrid of PRIMP and Cholesky; Table 4 to the letter with root='triangular'",
-            decompose=IndependentComponents,
+            decompose=decompose.IndependentComponents,
             minimum_columns=2,
             fixed={**ALL, "exact": True},
             perturb_by=DRAWN_SOURCES,
@@ -112,7 +100,7 @@ METHODS: dict[str, Method] = {
             id="cholesky",
             summary="Replace the data by uniform draws, and give these exactly the same means and covariances.",
             reference=f"{HSU_AND_CHEN}, Table 3 and §5; after Mateo-Sanz, Martínez-Ballesté and Domingo-Ferrer (2004)",
-            decompose=Cholesky,
+            decompose=decompose.Cholesky,
             fixed={**ALL, "perturb": "uniform", "exact": True, "root": "triangular"},
         ),
         Method(
@@ -120,22 +108,14 @@ METHODS: dict[str, Method] = {
             summary="Replace each column by a draw from each n-th of its distribution, in an order that gives the rank "
             "correlations back.",
             reference=f"{HSU_AND_CHEN}, §5 (LHS), after Iman, R. L. and Conover, W. J. (1982)",
-            decompose=RankTarget,
-            fixed={
-                **ALL,
-                **ON_AVERAGE,
-                "perturb": "van_der_waerden",
-                "marginals": "stratified",
-                "exchange": False,
-                "tail_group": 5,
-                "window": 20,
-            },
+            decompose=decompose.RankTarget,
+            fixed={**ALL, **ON_AVERAGE, **SHAPES, **STRATIFIED},
         ),
         Method(
             id="normal",
             summary="Replace the data by draws from the normal distribution with their means and covariances.",
             reference=f"{HSU_AND_CHEN}, §5 (MN)",
-            decompose=PrincipalComponents,
+            decompose=decompose.PrincipalComponents,
             fixed={**ALL, **ON_AVERAGE, "perturb": "normal", "standardise": True},
         ),
         Method(
@@ -143,7 +123,7 @@ METHODS: dict[str, Method] = {
             summary="Swap all invariant coordinates, which do not depend on the units or mixtures the columns come in.",
             reference="Tyler, D. E., Critchley, F., Dümbgen, L. and Oja, H. (2009), Invariant co-ordinate selection, "
             "Journal of the Royal Statistical Society B 71(3)",
-            decompose=InvariantCoordinates,
+            decompose=decompose.InvariantCoordinates,
             minimum_columns=2,
             fixed={**ALL_SWAPPED},
         ),
@@ -153,7 +133,7 @@ METHODS: dict[str, Method] = {
             reference="Perkonoja, K. and Virta, J. (2024), Asymptotic utility of spectral anonymization, Privacy in "
             "Statistical Databases (O-variant); after Lasko, T. A. and Vinterbo, S. A. (2010), Spectral anonymization "
             "of data, IEEE Transactions on Knowledge and Data Engineering 22(3)",
-            decompose=PrincipalComponents,
+            decompose=decompose.PrincipalComponents,
             minimum_columns=2,
             fixed={**ALL, "perturb": "rotate"},
             defaults={"exact": False},
@@ -163,7 +143,7 @@ METHODS: dict[str, Method] = {
             summary="Draw the scores of every principal component anew, with replacement.",
             reference="after Lasko, T. A. and Vinterbo, S. A. (2010), Spectral anonymization of data, IEEE "
             "Transactions on Knowledge and Data Engineering 22(3)",
-            decompose=PrincipalComponents,
+            decompose=decompose.PrincipalComponents,
             minimum_columns=2,
             fixed={**ALL, "perturb": "bootstrap"},
             defaults={"exact": False},
@@ -173,14 +153,14 @@ METHODS: dict[str, Method] = {
             summary="Replace what the public columns leave of each record by normal draws with exactly the same "
             "covariances.",
             reference=f"{LANGSRUD}, eq. 2-4; after Burridge, J. (2003), Information preserving statistical obfuscation",
-            decompose=Residuals,
+            decompose=decompose.Residuals,
             fixed={**ORTHOGONALISED, "perturb": "normal"},
         ),
         Method(
             id="score_mix",
             summary="Mix the scores of the residuals with drawn ones, at an exact correlation for each score.",
             reference=f"{LANGSRUD}, eq. 8",
-            decompose=Residuals,
+            decompose=decompose.Residuals,
             fixed={**ORTHOGONALISED, "perturb": "score_mix"},
         ),
         Method(
@@ -188,21 +168,21 @@ METHODS: dict[str, Method] = {
             summary="Mix the residuals of each column with drawn ones, at an exact correlation for each column.",
             reference=f"{LANGSRUD}, eq. 7, 9 and 10; after Muralidhar, K. and Sarathy, R. (2008), Generating "
             "sufficiency-based non-synthetic perturbed data, Transactions on Data Privacy 1(1)",
-            decompose=Residuals,
+            decompose=decompose.Residuals,
             fixed={**ORTHOGONALISED, "perturb": "residual_mix", "decomposition": "qr"},
         ),
         Method(
             id="synthetic_addition",
             summary="Add to another masker's output what makes its means, covariances and fits exact.",
             reference=f"{LANGSRUD}, eq. 5-6, 9 and 10",
-            decompose=Residuals,
+            decompose=decompose.Residuals,
             fixed={**ORTHOGONALISED, "perturb": "synthetic_addition", "decomposition": "qr"},
         ),
         Method(
             id="correct",
             summary="Turn another masker's output into one with exactly the means, covariances and fits of the data.",
             reference=f"{LANGSRUD}, eq. 11-12",
-            decompose=Residuals,
+            decompose=decompose.Residuals,
             fixed={**ORTHOGONALISED, "perturb": "other"},
         ),
         Method(
@@ -210,7 +190,7 @@ METHODS: dict[str, Method] = {
             summary="Turn the scores of the residuals a little way at random, all of them together.",
             reference=f"{LANGSRUD}, eq. 17; after Ting, D., Fienberg, S. E. and Trottini, M. (2008), Random orthogonal "
             "matrix masking methodology for microdata release",
-            decompose=Residuals,
+            decompose=decompose.Residuals,
             fixed={**ORTHOGONALISED, "perturb": "turn"},
         ),
         Method(
@@ -218,21 +198,21 @@ METHODS: dict[str, Method] = {
             summary="Draw new residuals inside clusters of similar records, with the means and covariances of each.",
             reference=f"{LANGSRUD}, §6 (MHa and MHb); after Domingo-Ferrer, J. and González-Nicolás, Ú. (2010), Hybrid "
             "microdata using microaggregation, Information Sciences 180(15)",
-            decompose=Microclusters,
+            decompose=decompose.Microclusters,
             fixed={**ORTHOGONALISED, "perturb": "normal"},
         ),
         Method(
             id="cluster_hybrid",
             summary="Keep regressions inside clusters and across them, and draw what they leave anew in each cluster.",
             reference=f"{LANGSRUD}, §6, steps 1-10 and modifications a-e",
-            decompose=Clusters,
+            decompose=decompose.Clusters,
             fixed={**ORTHOGONALISED, "perturb": "normal"},
         ),
         Method(
             id="generalised_microaggregation",
             summary="Replace each record by what regressions inside its cluster and across clusters say of it.",
             reference=f"{LANGSRUD}, §6 (residuals set to zero)",
-            decompose=Aggregates,
+            decompose=decompose.Aggregates,
             fixed={**ALL, **ON_AVERAGE, "perturb": "remove"},
         ),
         Method(
@@ -240,7 +220,7 @@ METHODS: dict[str, Method] = {
             summary="Draw new residuals among ordinary and among outlying records apart, each with their covariances.",
             reference=f"{LANGSRUD}, §8; after Templ, M. and Meindl, B. (2008), Robustification of microdata masking "
             "methods and the comparison with existing methods",
-            decompose=OutlyingRecords,
+            decompose=decompose.OutlyingRecords,
             fixed={**ORTHOGONALISED, "perturb": "normal"},
         ),
         without_decomposition(

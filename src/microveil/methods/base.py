@@ -86,11 +86,6 @@ class Plan:
         return self.perturb.keeps_covariance and not untouched
 
     @property
-    def draws_anew(self) -> bool:
-        """Would another draw give another release?"""
-        return self.perturb.random and not self.given_draws
-
-    @property
     def protects_labels(self) -> bool:
         """Can it perturb labels? They have no components: they are exchanged between records, or masked as such."""
         return self.labels_only or self.arranges or self.masks_labels
@@ -99,6 +94,11 @@ class Plan:
     def arranges(self) -> bool:
         """Are values and labels exchanged between records until moments return?"""
         return self.maps_values and self.marginals.exchange
+
+    @property
+    def needs_columns(self) -> bool:
+        """Does it need whole columns, one at a time, where the rows are too many to be held?"""
+        return self.maps_values and (self.arranges or bool(self.exact))
 
     @property
     def masks_labels(self) -> bool:

@@ -45,14 +45,13 @@ def _opened(value: Any) -> Any:
 class WhileUseful(Selection):
     """Take the largest components, one after the other, as long as the utility of what is left is good enough.
 
-    Steps 2 to 6 of the paper. Columns are standardised once, so that one decomposition serves all steps: taking out the
-    largest component again and again is the same as taking out the k largest at once. The last component always stays.
-    The utility is that of all columns, those that follow from others among them. A distance counts as useful below the
-    threshold. If even the first component costs too much, none is taken. With `utility="mos"` the utility is what a
-    link predicts that people would say.
+    Steps 2 to 6 of the paper (§III). Columns are standardised once, so that one decomposition serves all steps: taking
+    out the largest component again and again is the same as taking out the k largest at once. The last component always
+    stays. The utility is that of all columns, those that follow from others among them. A distance counts as useful
+    below the threshold. If even the first component costs too much, none is taken. With `utility="mos"` the utility is
+    what a link predicts that people would say.
     """
 
-    reference: ClassVar[str] = "D'Acquisto and Naldi, §III and §IV"
     looks_at_rows: ClassVar[bool] = True
 
     utility: str = Field(
@@ -127,8 +126,7 @@ class WhileUseful(Selection):
 
     def is_useful(self, found: Measure) -> bool:
         """Is the threshold met? Distances are turned around."""
-        limit = -self.threshold if found.better == "low" else self.threshold
-        return found.utility >= limit
+        return found.utility >= (-self.threshold if found.better == "low" else self.threshold)
 
     def _measured(self, original: Matrix, left: Matrix) -> Measure:
         gauge = USABLE[self.utility] if self.link is None else predicted_mos(self.link)
@@ -142,8 +140,7 @@ class WhileUseful(Selection):
                 "the release is the original"
             )
             return
-        known = "one" if count == 1 else f"{count}"
-        offer.remarks.append(NO_PROTECTION.format(known=known))
+        offer.remarks.append(NO_PROTECTION.format(known=("one" if count == 1 else f"{count}")))
         variance = offer.axes.variance
         if variance[count - 1] - variance[count] < TIED * variance[0]:
             offer.remarks.append(

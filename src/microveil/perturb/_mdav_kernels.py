@@ -1,6 +1,6 @@
 """The compiled search for similar records (MDAV). Importing this module imports numba and compiles or loads it.
 
-The groups are those of a plain search through all records, bit by bit. What makes it fast is a tree that tells which
+The groups are those of a plain search through all records, bit by bit. What makes it fast is a tree that knows which
 records need not be searched. It knows two numbers of each record: how far along the first principal axis it lies, and
 how far it is from that axis. Let these be a and b for one record, c and d for another: their squared distance is then
 at least (a - c)² + (b - d)² and at most (a - c)² + (b + d)², whatever the other dimensions are. A node of the tree
@@ -54,7 +54,10 @@ class Tree(NamedTuple):
 def _planted(
     values: Array, places: Array, weight: Array, margins: tuple[float, float], leaves: tuple[Numbers, Numbers]
 ) -> Tree:
-    """The tree whose leaves have the rows between borders of the order; there are a power of two of them."""
+    """The tree whose leaves have the rows between borders of the order; there are a power of two of them.
+
+    Arguments are those of `group`.
+    """
     columns, rows = values.shape
     order, borders = leaves
     count = borders.size - 1
@@ -127,7 +130,7 @@ def _take_out(tree: Tree, row: int) -> None:
 
 @njit(nogil=True)
 def _measure(tree: Tree, leaf: int, size: int, point: Array) -> None:
-    """Squared distances of a leaf's records: added up column by column, as the plain search does."""
+    """Squared distances of the first `size` records of a leaf from a point, added up as the plain search does."""
     for slot in range(size):
         tree.distance[slot] = 0.0
     for j in range(point.size):
@@ -139,7 +142,10 @@ def _measure(tree: Tree, leaf: int, size: int, point: Array) -> None:
 
 @njit(nogil=True)
 def _best_score(tree: Tree, node: int, along: float, across: float, sign: float) -> float:
-    """No record of the node has a larger score: `sign` times its squared distance from a point at this place."""
+    """No record of the node has a larger score: `sign` times its squared distance from a point.
+
+    The point lies so far `along` the axis and `across` from it.
+    """
     if tree.taken[node] == 0:
         return -np.inf
     if sign > 0:
@@ -155,7 +161,8 @@ def _best_score(tree: Tree, node: int, along: float, across: float, sign: float)
 def _search(tree: Tree, point: Array, along: float, across: float, sign: float, found: list[tuple[float, int]]) -> None:
     """Fill `found` with the records farthest from the point (`sign` 1) or nearest to it (-1); of equal ones, the last.
 
-    It is a heap of scores and rows, the worst on top. The point (columns) lies so far along the axis and from it.
+    It is a heap of scores and rows, the worst on top. The point (columns) lies so far `along` the axis and `across`
+    from it.
     """
     leaves = tree.rows.shape[0]
     for place in range(len(found)):
@@ -194,10 +201,10 @@ def _lost(one: float, other: float, total: float) -> float:
 
 @njit(nogil=True)
 def _add(sums: Array, values: Array, row: int, sign: float) -> None:
-    """A record onto sums (level x column) whose round-off is added up on a second level, and that one's on a third.
+    """Add a record (`sign` 1), or take it away (-1): a `row` of the `values`, onto sums (level x column).
 
-    So the mean of the records that are left has no more round-off than if it were found anew, even after an outlier
-    that was as large as all the digits of the others.
+    Round-off is added up on a second level, and that one's on a third. So the mean of the records that are left has no
+    more round-off than if it were found anew, even after an outlier as large as all the digits of the others.
     """
     for j in range(sums.shape[1]):
         added = sign * values[j, row]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.errors import ParameterError
 from microveil.core.keys import Codes
 from microveil.core.linalg import square_root
@@ -43,7 +43,7 @@ def _matrix(dtype: type) -> Any:
 
 
 Draws = Annotated[
-    NDArray[np.float64] | None,
+    Array | None,
     _matrix(np.float64),
     Field(
         repr=False,
@@ -118,7 +118,7 @@ class Column:
     def quantiles(self, levels: Array) -> Array:
         """Quantiles: R's type 7, or with weights the values at which the cumulated weight passes the levels."""
         if self.weights is None:
-            return np.quantile(self.values, levels)
+            return np.quantile(self.values, levels) if levels.size < MANY_LEVELS else _at_levels(self.values, levels)
         order = np.argsort(self.values, kind="stable")
         cumulated = np.cumsum(self.weights[order])
         places = np.searchsorted(cumulated, levels * cumulated[-1])
@@ -132,6 +132,19 @@ class Column:
         return self.mean + centred * (self.sd / spread)
 
 
+MANY_LEVELS = 1_000
+"""From so many quantiles on the values are sorted: numpy looks for each of them in all values."""
+
+
+def _at_levels(values: Array, levels: Array) -> Array:
+    """Quantiles as `np.quantile` has them, to the last bit."""
+    ordered, places = np.sort(values), levels * (values.size - 1)
+    below = np.minimum(np.floor(places).astype(np.intp), values.size - 1)
+    low, high, part = ordered[below], ordered[np.minimum(below + 1, values.size - 1)], places - below
+    found: Array = np.where(part >= 0.5, high - (high - low) * (1 - part), low + (high - low) * part)
+    return found
+
+
 @dataclass(frozen=True, repr=False)
 class Labels:
     """Columns of labels to perturb together: records x columns of codes from 0 on, -1 where a cell is missing.
@@ -143,12 +156,12 @@ class Labels:
     codes: Codes
     stream: Stream
     levels: Sequence[Sequence[Any]] = ()
-    ranks: Sequence[NDArray[np.intp] | None] = ()
+    ranks: Sequence[Index | None] = ()
     """The place of each level in the order that the type of a column has, if it has one; else levels are in order."""
 
     notes: list[str] = field(default_factory=list)
     found: dict[str, float] = field(default_factory=dict)
-    """Figures to tell of, by name."""
+    """Figures for the owner of the release, by name."""
 
     new_levels: dict[str, Sequence[Any]] = field(default_factory=dict)
     """Columns whose codes stand for something else afterwards, and for what."""
@@ -300,8 +313,8 @@ class LabelPerturbation(Perturbation):
         """The perturbed codes, in a new array."""
 
 
-def as_typed(level: Any) -> str:
-    """A label as it is typed: 1.0 is 1."""
+def label_text(level: Any) -> str:
+    """A label as text: 1.0 is 1."""
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
@@ -365,7 +378,7 @@ def check_draws(given: Array | None, rows: int, columns: int) -> None:
 
 
 def check_given(name: str, given: NDArray[np.generic] | None, rows: int, columns: int) -> None:
-    """An array that stands in for random draws must have a row per record and a column per component."""
+    """An array that stands in for random draws (`name`) needs a row per record and a column per component."""
     if given is not None and given.shape != (rows, columns):
         raise ParameterError(
             f"{name}: is {given.shape[0]} x {given.shape[1]}, but {rows} rows and {columns} perturbed components need "

@@ -358,14 +358,11 @@ class MicroaggregateNoise(JointNormalPerturbation):
         means = group_means(values, similar_records(values, self.group_size), weights)
         differences = values - means
         lost = moments(lambda piece: differences[:, piece], values.shape[1], weights=weights).covariance
-        return means + with_covariance(self.deviates(columns), lost / _share_shown(values.shape[1], weights))
+        # The share of the variance of independent draws that shows about their own mean: (n - 1) / n without weights.
+        hidden = 1 / values.shape[1] if weights is None else np.square(weights).sum() / weights.sum() ** 2
+        return means + with_covariance(self.deviates(columns), lost / (1 - float(hidden)))
 
     def check(self, rows: int, columns: int) -> None:
         """There must be rows enough for one group, and given draws must fit."""
         check_group_size(self.group_size, rows)
         super().check(rows, columns)
-
-
-def _share_shown(rows: int, weights: Array | None) -> float:
-    """The share of the variance of independent draws that shows about their own mean: (n - 1) / n without weights."""
-    return 1 - 1 / rows if weights is None else 1 - float(np.square(weights).sum() / weights.sum() ** 2)

@@ -113,11 +113,8 @@ class ScoreMix(Mixture):
     @field_serializer("correlation")
     def _in_words(self, value: Any) -> Any:
         """A recipe cannot hold None."""
-        return tuple(self._word(one) for one in value) if isinstance(value, tuple) else self._word(value)
-
-    @staticmethod
-    def _word(one: float | None) -> float | str:
-        return "free" if one is None else one
+        words = ["free" if one is None else one for one in (value if isinstance(value, tuple) else [value])]
+        return tuple(words) if isinstance(value, tuple) else words[0]
 
     def mix(self, own: Array, kept: Array, columns: Sequence[str]) -> Mixed:  # noqa: ARG002 - its own scores are kept
         """A = D W and C = sqrt(1 - D²) W, without the rows that vanish."""
@@ -150,7 +147,7 @@ class Completed(Mixture):
 
     Where nothing can be added, because the residuals have too much of some direction already, all of them are taken
     `alpha` times, with the largest alpha for which it can. In that direction nothing is then added, and the release
-    tells the given residuals.
+    shows the given residuals.
     """
 
     lower: bool = Field(

@@ -89,7 +89,7 @@ class MultiplicativeNoise(JointNormalPerturbation):
 
     x* = x exp(σ N(0, 1) - σ²/2) with σ² = ln(1 + cv²). It acts on the values themselves and not on their distance from
     the mean, so that zeros stay zero and signs stay. Means come back on average, and E x*² = (1 + cv²) E x²: the
-    variance grows by cv² E x². It is not taken back, as that would move zeros and change signs; whoever is told the cv
+    variance grows by cv² E x². It is not taken back, as that would move zeros and change signs; whoever knows the cv
     can correct for it. One factor for all values of a record leaves their ratios as they were.
     """
 

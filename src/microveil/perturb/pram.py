@@ -13,7 +13,7 @@ from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
 from microveil.core.keys import Codes
 from microveil.core.rng import Stream
-from microveil.perturb.base import LabelPerturbation, Labels, as_typed, not_percent
+from microveil.perturb.base import LabelPerturbation, Labels, label_text, not_percent
 
 ROUND_OFF = 1e-6
 """By how much the sum of given probabilities may miss 1."""
@@ -102,8 +102,7 @@ def drawn_anew(codes: Codes, retention: float, stream: Stream, *, invariant: boo
         others = max(levels.size - 1, 1)
         step = 1 + np.minimum((luck * others).astype(np.int64), others - 1)
         drawn = levels[(at.ravel() + step) % levels.size]
-    new: Codes = np.where(stays, codes, drawn)
-    return new
+    return np.where(stays, codes, drawn)
 
 
 def matrix_of(name: str, given: Transitions, levels: Sequence[Any]) -> tuple[Codes, Array]:
@@ -111,7 +110,7 @@ def matrix_of(name: str, given: Transitions, levels: Sequence[Any]) -> tuple[Cod
 
     `name` is that of the column, and `levels` are what its codes stand for.
     """
-    known = {as_typed(level): code for code, level in enumerate(levels) if level is not None}
+    known = {label_text(level): code for code, level in enumerate(levels) if level is not None}
     wanted = dict.fromkeys([*given, *(label for row in given.values() for label in row)])
     if any(label not in known for label in wanted):
         raise ParameterError(f"matrix: column '{name}' has no such label in the data", "name labels that occur")

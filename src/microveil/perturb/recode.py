@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.keys import Codes
-from microveil.perturb.base import LabelPerturbation, Labels, as_typed
+from microveil.perturb.base import LabelPerturbation, Labels, label_text
 
 OTHERS = "*"
 """In groups: all labels that are not named."""
@@ -53,22 +53,22 @@ class Recode(LabelPerturbation):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        named = Counter([*{**(self.top or {}), **(self.bottom or {})}, *(self.bands or {}), *(self.groups or {})])
+        top, bottom, bands = self.top or {}, self.bottom or {}, self.bands or {}
+        named = Counter([*{**top, **bottom}, *bands, *(self.groups or {})])
         if not named:
             raise ValueError("nothing to do: name columns in top, bottom, bands or groups")
         twice = [name for name, times in named.items() if times > 1]
         if twice:
             raise ValueError(f"column '{twice[0]}' is recoded in two ways")
-        limits = [*(self.top or {}).values(), *(self.bottom or {}).values()]
-        borders = [b for given in (self.bands or {}).values() for b in (given if isinstance(given, list) else [given])]
-        if not np.isfinite([*limits, *borders]).all():
+        borders = [b for given in bands.values() for b in (given if isinstance(given, list) else [given])]
+        if not np.isfinite([*top.values(), *bottom.values(), *borders]).all():
             raise ValueError("limits and bands are finite numbers")
-        for name, given in (self.bands or {}).items():
+        for name, given in bands.items():
             steps = given if isinstance(given, list) else [0.0, given]
             if not steps or any(high <= low for low, high in pairwise(steps)):
                 raise ValueError(f"bands of '{name}' need a width above 0, or values in ascending order")
-        for name in {**(self.top or {})}.keys() & {**(self.bottom or {})}.keys():
-            if (self.top or {})[name] <= (self.bottom or {})[name]:
+        for name in top.keys() & bottom.keys():
+            if top[name] <= bottom[name]:
                 raise ValueError(f"top of '{name}' is not above its bottom")
         return self
 
@@ -131,7 +131,7 @@ def _band(value: float, borders: float | list[float], whole: bool) -> str:
 
 
 def _grouped(name: str, groups: Mapping[str, str | float], levels: Sequence[Any]) -> list[Any]:
-    text = ["" if level is None else as_typed(level) for level in levels]
+    text = ["" if level is None else label_text(level) for level in levels]
     open_ones = sum(level is not None and of not in groups for level, of in zip(levels, text, strict=True))
     if open_ones and OTHERS not in groups:
         raise ParameterError(

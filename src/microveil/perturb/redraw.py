@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.errors import DataError
 from microveil.core.late import special, stats
 from microveil.core.rng import Stream, row_blocks
@@ -79,7 +78,7 @@ class SmoothedBootstrap(JointNormalPerturbation):
     x* = mean + (x of a random record - mean + h noise) / sqrt(1 + h²), the noise having the covariance of the data: a
     draw from their kernel density estimate, shrunk so that means and covariances come back on average. The bandwidth h
     is the best one for normal data. With survey weights, heavy records are drawn more often. At a small bandwidth a
-    released record sits beside the one it was made of.
+    released record is close to the one it was made of.
     """
 
     reference: ClassVar[str] = "Silverman (1986), §4.3.2 and §6.4.1; Efron (1979)"
@@ -109,18 +108,18 @@ def bandwidth(columns: int, rows: float) -> float:
     return float((4 / ((columns + 2) * rows)) ** (1 / (columns + 4)))
 
 
-def donors(stream: Stream, rows: int, weights: Array | None) -> NDArray[np.intp]:
+def donors(stream: Stream, rows: int, weights: Array | None) -> Index:
     """The rows of a bootstrap sample, from another stream than that of any noise; heavy rows are drawn more often."""
     stream = stream.child("donors")
     if weights is None:
         return stream.integers(rows, rows)
     cumulated = np.cumsum(weights)
-    drawn: NDArray[np.intp] = np.searchsorted(cumulated, stream.uniform(rows) * cumulated[-1], side="right")
+    drawn: Index = np.searchsorted(cumulated, stream.uniform(rows) * cumulated[-1], side="right")
     return np.minimum(drawn, rows - 1)
 
 
 def effective_rows(rows: int, weights: Array | None) -> float:
-    """The effective sample size: as many rows of equal weight would tell as much."""
+    """The effective sample size: so many rows of equal weight would be as good."""
     return float(rows) if weights is None else float(np.square(weights.sum()) / np.square(weights).sum())
 
 
@@ -139,7 +138,7 @@ class Normal(NormalPerturbation):
 class Stratified(CarryingPerturbation):
     """Draw one value from each n-th of the component's distribution, in random order (Latin hypercube sampling).
 
-    Between neighbouring values the distribution is a straight line. Hsu and Chen (2008), §1, name it beside resampling
+    Between neighbouring values the distribution is a straight line. Hsu and Chen (2008), §1, name it with resampling
     as a way to draw independent sources. With survey weights it is the weighted distribution.
     """
 
@@ -253,7 +252,7 @@ class Parametric(ColumnPerturbation):
 
     Liew, Choi and Liew (1985), as proposed by Calviño (2017), §3.2. The chosen family is brought to the
     component's own mean and variance, so that the covariances hold on average; which one was chosen, and how
-    far it is from the data, stands in the notes of the release.
+    far it is from the data, is in the notes of the release.
     """
 
     reference: ClassVar[str] = "Liew, Choi and Liew (1985); Calviño (2017), §3.2"

@@ -21,10 +21,10 @@ OFF = 0.1
 class Shuffle(JointNormalPerturbation):
     """Put the values of each column in an order drawn from a normal model of the ranks, given the public columns.
 
-    Muralidhar and Sarathy (2006). New normal scores are what the public columns let expect, plus noise of the
+    Muralidhar and Sarathy (2006). New normal scores are their expectation given the public columns, plus noise of the
     covariance that they leave open; then the smallest score gets the column's smallest value, and so on. So the values
     come back exactly and the rank correlations on average, also those with public columns; given these, a released
-    order tells nothing about the order there was. Original extremes are released. Survey weights play no part.
+    order says nothing about the order there was. Original extremes are released. Survey weights play no part.
     """
 
     reference: ClassVar[str] = "Muralidhar and Sarathy (2006)"
@@ -101,7 +101,7 @@ def _fits(correlation: Array, scores: Array) -> bool:
 
 
 def _standardised(rows: Array) -> Array:
-    """Rows with mean 0 and variance 1; one that is constant stays at 0, as it tells nothing."""
+    """Rows with mean 0 and variance 1; one that is constant stays at 0, as it has no information."""
     centred = rows - rows.mean(axis=1, keepdims=True)
     sd = centred.std(axis=1, keepdims=True)
     standardised: Array = centred / np.where(sd > 0, sd, 1.0)

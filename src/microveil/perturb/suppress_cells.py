@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.keys import MISSING, Codes, Missing, grouped, key_counts
 from microveil.perturb.base import LabelPerturbation, Labels
@@ -132,7 +132,7 @@ class _Part:
     """Records with a rare key, each of them a number, and how many records match them as cells are left out."""
 
     def __init__(
-        self, codes: Codes, matches: NDArray[np.int64], keys: Codes, sizes: NDArray[np.intp], k: int, costs: Array
+        self, codes: Codes, matches: NDArray[np.int64], keys: Codes, sizes: Index, k: int, costs: Array
     ) -> None:
         """Compare all `codes` with each other and with the common `keys`.
 
@@ -163,8 +163,7 @@ class _Part:
         return float(self._cost(blank & ~self.given[: blank.size]).sum())
 
     def _cost(self, sets: Bits) -> Array:
-        cost: Array = ((sets[:, None] & self.bits) > 0) @ self.costs
-        return cost
+        return ((sets[:, None] & self.bits) > 0) @ self.costs
 
     def _search(self, weight: float) -> Bits:
         """Which cells are blank after a search in which matches for others count `weight` times as much as own ones."""
@@ -273,7 +272,7 @@ def _column_sets(width: int, costs: Array) -> list[list[int]]:
     return sorted(sets, key=lambda chosen: float(costs[chosen].sum()))
 
 
-def _with_company(new: Codes, waiting: NDArray[np.intp], k: int) -> NDArray[np.intp]:
+def _with_company(new: Codes, waiting: Index, k: int) -> Index:
     """Leave out all cells of the few that wait, and of others: of large groups, or else of a whole small one."""
     new[waiting] = MISSING
     first, group = grouped(new)

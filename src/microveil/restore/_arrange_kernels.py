@@ -1,4 +1,10 @@
-"""The compiled loop of the arrangement. Importing this module imports numba and compiles or loads the loop."""
+"""The compiled loop of the arrangement. Importing this module imports numba and compiles or loads the loop.
+
+With T the target and E the error of the second moments the loss is half of trace(T^-1 E T^-1 E) within each layer,
+times its emphasis, plus the squares of E between other features, times what `fitted` says. For an exchange that changes
+E by u v' (u: own features, v: the others) the loss changes by 2 u'Gv plus a term that is never negative; so the first
+alone chooses.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,26 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from microveil.core.compiled import compiled
+from microveil.restore._partner_kernels import (
+    EVERY,
+    LEAST_RUNS,
+    PAD,
+    RUN,
+    SMALL_EVERY,
+    Block,
+    Loss,
+    below,
+    best_of_run,
+    far_out,
+    fill_curvature,
+    fill_slopes,
+    next_state,
+    own_places,
+    turn,
+)
+
+WRONG = 64
+"""Exchanges chosen in vain, after which the slopes of a block are looked at anew."""
 
 _features = types.float32[:, ::1]
 _gradient = types.float64[:, ::1]
@@ -16,65 +42,37 @@ _readonly_weights = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_marks = types.Array(types.uint8, 2, "C", readonly=True)
 _readonly_places = types.Array(types.int64, 2, "C", readonly=True)
 
-Loss = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-
-TOURNAMENT = 16
-"""Rows from which the farthest out is chosen."""
-
 
 @njit(inline="always")
-def next_state(state: np.uint64) -> np.uint64:
-    """Marsaglia's xorshift: the search needs variety, not secrecy; its start comes from the secret stream."""
-    state ^= state << np.uint64(13)
-    state ^= state >> np.uint64(7)
-    state ^= state << np.uint64(17)
-    return state
+def _slope(
+    features: NDArray[np.float32],
+    weights: NDArray[np.float64],
+    rows: tuple[int, int],
+    own: NDArray[np.int64],
+    gradient: NDArray[np.float64],
+    change: NDArray[np.float64],
+) -> float:
+    """The first term of the change of the loss, if two rows exchange their features in the places `own`.
 
-
-@njit(inline="always")
-def _below(state: np.uint64, bound: int) -> int:
-    """A number in 0 ... bound-1 from the upper half of the state, by Lemire's multiplication."""
-    return int(((state >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
-
-
-@njit(inline="always")
-def _far_out(
-    features: NDArray[np.float32], place: int, start: int, size: int, state: np.uint64
-) -> tuple[np.uint64, int]:
-    """Of some random rows of the block, the one with the feature farthest out; and the random state after it."""
-    state = next_state(state)
-    best = start + _below(state, size)
-    for _ in range(TOURNAMENT - 1):
-        state = next_state(state)
-        rival = start + _below(state, size)
-        if abs(features[rival, place]) > abs(features[best, place]):
-            best = rival
-    return state, best
-
-
-@njit(inline="always")
-def _proposal(
-    features: NDArray[np.float32], moving: NDArray[np.int64], values: int, start: int, size: int, state: np.uint64
-) -> tuple[np.uint64, int, int, int]:
-    """The random state before them, a moving column and two rows of the block of `size` rows from `start` on.
-
-    `moving` (columns x 3) has the place of each column (-1 for labels) among the `values` first features.
+    Fills `change` (features) with the difference of the rows in all other places.
     """
-    state = next_state(state)
-    column = _below(state, moving.shape[0])
-    state = next_state(state)
-    one = start + _below(state, size)
-    state = next_state(state)
-    other = start + _below(state, size)
-    if state & np.uint64(1) and moving[column, 0] >= 0:
-        # Few values far out decide about moments: every other time, such a one is tried ...
-        state, one = _far_out(features, moving[column, 0], start, size, state)
-        state = next_state(state)
-        if state & np.uint64(1):
-            # ... and half of these times in a row that is far out in another column.
-            state = next_state(state)
-            state, other = _far_out(features, _below(state, values), start, size, state)
-    return state, column, one, other
+    one, other = rows
+    first, second = weights[one], weights[other]
+    for q in range(features.shape[1]):
+        change[q] = first * features[one, q] - second * features[other, q]
+    for p in own:
+        change[p] = 0.0
+    slope = 0.0
+    for at, p in enumerate(own):
+        old, new = np.float64(features[one, p]), np.float64(features[other, p])
+        if new == old:
+            continue
+        along = 0.0
+        for q in range(features.shape[1]):
+            along += gradient[at, q] * change[q]
+        # Its own variance changes only where the rows have different weights.
+        slope += (new - old) * along + gradient[at, p] * 0.5 * (new**2 - old**2) * (first - second)
+    return slope
 
 
 @njit(inline="always")
@@ -83,59 +81,42 @@ def _improves(
     weights: NDArray[np.float64],
     rows: tuple[int, int],
     own: NDArray[np.int64],
+    gradient: NDArray[np.float64],
     loss: Loss,
     change: NDArray[np.float64],
     scaled: NDArray[np.float64],
 ) -> bool:
-    """Does the loss fall if two rows exchange their features in the places `own`?
+    """Does the loss fall if two rows exchange their features in the places `own`, whose `gradient` is given?
 
     Those of an amount are one of each whitened layer. Fills `change` (features) with the difference of the rows and, if
     the first term does not decide against it, `scaled` (layers x values) with T^-1 d for the whitened layers.
     """
-    (one, other), (inverse, gradient, fitted, emphasis) = rows, loss
+    (one, other), (inverse, _, fitted, emphasis) = rows, loss
     first, second = weights[one], weights[other]
     values = inverse.shape[1]
-    for q in range(features.shape[1]):
-        change[q] = first * features[one, q] - second * features[other, q]
-    for p in own:
-        change[p] = 0.0
-    slope = 0.0
-    whitened = own[0] < values
-    for p in own:
-        old, new = np.float64(features[one, p]), np.float64(features[other, p])
-        if new == old:
-            continue
-        along = 0.0
-        for q in range(features.shape[1]):
-            along += gradient[p, q] * change[q]
-        slope += (new - old) * along
-        if whitened:  # its own variance changes only where the rows have different weights
-            slope += gradient[p, p] * 0.5 * (new**2 - old**2) * (first - second)
+    slope = _slope(features, weights, rows, own, gradient, change)
     if slope >= 0.0:
         return False
     curve = 0.0
     for at, p in enumerate(own):
         old, new = np.float64(features[one, p]), np.float64(features[other, p])
-        if new == old:
-            if whitened:
+        step, along = new - old, 0.0
+        if step != 0.0:
+            for q in range(features.shape[1]):
+                along += fitted[p, q] * change[q] * change[q]
+            curve += step**2 * along
+        if own[0] < values and emphasis[at] > 0.0:
+            column, shift = p - at * values, at * values
+            change[p] = 0.5 * (new + old) * (first - second)
+            for k in range(values):
+                scaled[at, k] = 0.0
+            for h in range(values):
                 for k in range(values):
-                    scaled[at, k] = 0.0
-            continue
-        along = 0.0
-        for q in range(features.shape[1]):
-            along += fitted[p, q] * change[q] * change[q]
-        curve += (new - old) ** 2 * along
-        if whitened:
-            column, step, shift = p - at * values, new - old, at * values
-            itself = 0.5 * (new**2 - old**2) * (first - second)
+                    scaled[at, k] += step * change[shift + h] * inverse[at, h, k]
             along = 0.0
             for k in range(values):
-                total = inverse[at, k, column] * itself
-                for h in range(values):
-                    total += inverse[at, k, h] * step * change[shift + h]
-                scaled[at, k] = total
-                along += total * (itself if k == column else step * change[shift + k])
-            curve += emphasis[at] * (scaled[at, column] ** 2 + inverse[at, column, column] * along)
+                along += scaled[at, k] * change[shift + k]
+            curve += emphasis[at] * (scaled[at, column] ** 2 + inverse[at, column, column] * step * along)
     return bool(2.0 * slope + curve < 0.0)
 
 
@@ -144,14 +125,15 @@ def _exchanged(
     features: NDArray[np.float32],
     rows: tuple[int, int],
     own: NDArray[np.int64],
+    gradient: NDArray[np.float64],
+    moved: NDArray[np.float64],
     loss: Loss,
     change: NDArray[np.float64],
     scaled: NDArray[np.float64],
 ) -> None:
-    """Exchange the features of two rows in the places `own`, and bring the gradient up to date."""
-    (one, other), (inverse, gradient, fitted, emphasis) = rows, loss
+    """Exchange the features of two rows in the places `own`; bring up to date their gradient, and what `moved`."""
+    (one, other), (inverse, _, fitted, emphasis) = rows, loss
     values = inverse.shape[1]
-    whitened = own[0] < values
     for at, p in enumerate(own):
         old, new = features[one, p], features[other, p]
         features[one, p], features[other, p] = new, old
@@ -159,26 +141,114 @@ def _exchanged(
         if step == 0.0:
             continue
         for q in range(features.shape[1]):
-            moved = fitted[p, q] * step * change[q]
-            gradient[p, q] += moved
-            gradient[q, p] += moved
-        if whitened:
+            moved[at, q] += step * change[q]
+            gradient[at, q] += fitted[p, q] * step * change[q]
+        if own[0] < values and emphasis[at] > 0.0:
             column, shift = p - at * values, at * values
+            left, right = emphasis[at] * inverse[at, column, column], emphasis[at] * scaled[at, column]
+            for h in range(values):
+                gradient[at, shift + h] += left * scaled[at, h] + right * inverse[at, column, h]
+
+
+@njit(inline="always")
+def _settle(own: NDArray[np.int64], moved: NDArray[np.float64], loss: Loss, scaled: NDArray[np.float64]) -> None:
+    """Bring the gradient of everything up to date, after the moments of a column's places `own` have moved."""
+    inverse, gradient, fitted, emphasis = loss
+    values = inverse.shape[1]
+    for at, p in enumerate(own):
+        for q in range(gradient.shape[0]):
+            gradient[p, q] += fitted[p, q] * moved[at, q]
+            gradient[q, p] += fitted[p, q] * moved[at, q]
+        if own[0] < values and emphasis[at] > 0.0:
+            column, shift = p - at * values, at * values
+            for k in range(values):
+                scaled[at, k] = 0.0
+                for h in range(values):
+                    scaled[at, k] += inverse[at, k, h] * moved[at, shift + h]
             for k in range(values):
                 left, right = emphasis[at] * inverse[at, k, column], emphasis[at] * scaled[at, k]
                 for h in range(values):
                     gradient[shift + k, shift + h] += left * scaled[at, h] + right * inverse[at, column, h]
 
 
+@njit(inline="always")
+def _begin(own: NDArray[np.int64], loss: Loss, gradient: NDArray[np.float64], moved: NDArray[np.float64]) -> None:
+    """Begin with a column: its gradient as it is now, and nothing `moved` yet."""
+    for at in range(own.size):
+        for q in range(gradient.shape[1]):
+            gradient[at, q], moved[at, q] = loss[1][own[at], q], 0.0
+
+
+@njit(inline="always")
+def _room(
+    width: int, layers: int, marks: NDArray[np.uint8], moving: NDArray[np.int64], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Block, NDArray[np.float32], NDArray[np.float32]]:
+    """Room for what `exchange` keeps of a column, and of the largest block: made once for all of them.
+
+    Args:
+        width: how many features there are.
+        layers: how many of them a column of numbers has in the layers.
+        marks: as in `exchange`.
+        moving: as in `exchange`.
+        starts: as in `exchange`.
+
+    Returns:
+        The gradient and what was moved (features of a column x features), the block, and curvature and variance of the
+        features of a column.
+    """
+    longest, largest = layers, 0
+    for column in range(moving.shape[0]):
+        longest = max(longest, layers + moving[column, 2] - moving[column, 1])
+    for number in range(starts.size - 1):
+        largest = max(largest, starts[number + 1] - starts[number])
+    turned = np.empty((width, largest + PAD), np.float32)
+    slopes, heavy = np.empty((longest, largest + PAD), np.float32), np.empty(largest, np.float32)
+    order, mark = np.empty(largest, np.int64), np.empty(largest if marks.shape[0] > 0 else 0, np.uint8)
+    gradient, moved = np.empty((longest, width)), np.empty((longest, width))
+    block = order, turned, slopes, heavy, mark
+    return gradient, moved, block, np.empty(longest, np.float32), np.empty(longest, np.float32)
+
+
+@njit(inline="always")
+def _differs(values: NDArray[np.float32]) -> bool:
+    """Is there more than one value?"""
+    first, differs = values[0], False
+    for value in values:
+        differs = differs or value != first
+    return differs
+
+
+@njit(inline="always")
+def _swap(turned: NDArray[np.float32], own: NDArray[np.int64], one: int, other: int) -> None:
+    """Two rows exchange their features of a column; `turned` is features x rows."""
+    for p in own:
+        turned[p, one], turned[p, other] = turned[p, other], turned[p, one]
+
+
+@njit(inline="always")
+def _fill_marks(marks: NDArray[np.uint8], column: int, order: NDArray[np.int64], mark: NDArray[np.uint8]) -> None:
+    """The marks of a column in the order of the block; `mark` has no cells where there are none."""
+    for at in range(mark.size):
+        mark[at] = marks[order[at], column]
+
+
+@njit(inline="always")
+def _fill_variance(own: NDArray[np.int64], gradient: NDArray[np.float64], variance: NDArray[np.float32]) -> None:
+    """The gradient of each feature of a column by itself."""
+    for p in range(own.size):
+        variance[p] = gradient[p, own[p]]
+
+
 @compiled(
-    types.int64(
+    types.Tuple((types.int64, types.int64))(  # type: ignore[no-untyped-call]  # numba
         _features,
         _readonly_weights,
         _readonly_marks,
         _readonly_places,
         types.Tuple((_readonly_matrices, _gradient, _readonly_matrix, _readonly_weights)),  # type: ignore[no-untyped-call]  # numba
         types.Array(types.int64, 1, "C"),
-        types.uint64,
+        types.Array(types.uint64, 1, "C", readonly=True),
+        types.boolean,
     ),
     reassociate=True,
 )
@@ -189,9 +259,13 @@ def exchange(
     moving: NDArray[np.int64],
     loss: Loss,
     starts: NDArray[np.int64],
-    seed: int,
-) -> int:
-    """One proposal per cell: two rows of a block exchange their values of a column if that brings the moments nearer.
+    seeds: NDArray[np.uint64],
+    small: bool,
+) -> tuple[int, int]:
+    """One pass over all cells: two rows of a block exchange their values of a column if that brings the moments nearer.
+
+    The partner of a row is the one of some random rows of its block that promises most, by the gradient as it was when
+    the column was begun, or since too many were chosen in vain.
 
     Args:
         features: rows x features; first the layers, each with a feature of every column of numbers, then the levels of
@@ -199,40 +273,61 @@ def exchange(
         weights: one for each row; they add up to one.
         marks: rows x moving columns, or no rows: cells with different marks (present, missing) exchange nothing.
         moving: for each column that moves its place in the layers (-1 for labels), and the first and last (exclusive)
-            level of labels.
+            of its levels, or of features that move along with a number.
         loss: of the layers T^-1 (layers x values x values); the gradient (features x features), which is kept up to
-            date; which other moments are fitted (features x features, weights); the emphasis of the layers.
+            date; which other moments are fitted (features x features, weights); the emphasis of the layers, then zeros
+            for features that move along.
         starts: where blocks of rows that exchange values among themselves start, and the number of rows at the end.
-        seed: of the proposals.
+        seeds: of the proposals, one for each block.
+        small: is the table one block? Then more rows look for a partner, and values far out more often.
 
-    With T the target and E the error of the second moments the loss is half of trace(T^-1 E T^-1 E) within each layer,
-    times its emphasis, plus the squares of E between other features, times what `fitted` says. For an
-    exchange that changes E by u v' (u: own features, v: the others) the loss changes by 2 u'Gv plus a term that is
-    never negative; so the first alone decides against half of the proposals. Returns the number of exchanges.
+    Returns the number of partners chosen, and of exchanges.
     """
-    values = loss[0].shape[1]
-    change, scaled = np.empty(features.shape[1]), np.zeros(loss[0].shape[:2])
-    places = np.empty(features.shape[1], np.int64)
-    state = np.uint64(seed) | np.uint64(1)
-    done = 0
+    (layers, values), width = loss[0].shape[:2], features.shape[1]
+    change, scaled, places = np.empty(width), np.zeros((layers, values)), np.empty(width, np.int64)
+    gradient, moved, block, curvature, variance = _room(width, layers, marks, moving, starts)
+    order, turned, _, heavy, mark = block
+    gains = np.empty(RUN, np.float32)
+    chosen = done = 0
     for number in range(starts.size - 1):
-        start = starts[number]
-        size = starts[number + 1] - start
+        start, size, state = starts[number], starts[number + 1] - starts[number], seeds[number] | np.uint64(1)
         if size < 2:
             continue
-        for _ in range(size * moving.shape[0]):
-            state, column, one, other = _proposal(features, moving, values, start, size, state)
-            if marks.shape[0] > 0 and marks[one, column] != marks[other, column]:
+        state = turn(features, weights, start, size, block, state)
+        run, every = max(min(RUN, size // LEAST_RUNS), 1), SMALL_EVERY if small else EVERY
+        weighted = _differs(heavy[:size])
+        for column in range(moving.shape[0]):
+            value, length = moving[column, 0], own_places(moving, column, layers, values, places)
+            if length == 0:
                 continue
-            value, first, last = moving[column]
-            length = loss[0].shape[0] if value >= 0 else last - first
-            if length == 0 or (value >= 0 and features[one, value] == features[other, value]):
-                continue
-            for at in range(length):
-                places[at] = at * values + value if value >= 0 else first + at
-            own = places[:length]
-            if not _improves(features, weights, (one, other), own, loss, change, scaled):
-                continue
-            done += 1
-            _exchanged(features, (one, other), own, loss, change, scaled)
-    return done
+            own, before = places[:length], done
+            _begin(own, loss, gradient, moved)
+            fill_curvature(size, own, loss, curvature)
+            _fill_marks(marks, column, order, mark[:size])
+            wrong, fresh, state = 0, False, next_state(state)
+            for at in range(below(state, every), size, every):
+                if not fresh:
+                    fill_slopes(size, own, gradient, block)
+                    _fill_variance(own, gradient, variance)
+                    wrong, fresh = 0, True
+                state, one = next_state(state), at
+                # In a small table few values far out decide about moments: every other time, such a one is tried.
+                if small and value >= 0 and state & np.uint64(1):
+                    one = far_out(turned[value], size, state)
+                    state = next_state(state)
+                first = below(state, size - run + 1)
+                best = best_of_run(block, own, (curvature, variance, weighted), one, (first, first + run), gains)
+                if best < 0:
+                    continue
+                chosen += 1
+                rows = order[one], order[best]
+                if _improves(features, weights, rows, own, gradient, loss, change, scaled):
+                    done += 1
+                    _exchanged(features, rows, own, gradient, moved, loss, change, scaled)
+                    _swap(turned, own, one, best)
+                else:
+                    wrong += 1
+                    fresh = wrong < WRONG
+            if done > before:
+                _settle(own, moved, loss, scaled)
+    return chosen, done

@@ -7,7 +7,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from microveil.core.compiled import compiled
-from microveil.restore._arrange_kernels import next_state
+from microveil.restore._partner_kernels import next_state
 
 _matrix = types.float64[:, ::1]
 _vector = types.float64[::1]

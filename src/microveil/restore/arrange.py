@@ -6,8 +6,9 @@ the second moments between the features of the columns (`restore/features`) near
 Like is matched with like in four layers: values (Pearson's correlations), ranks (Spearman's), and the squares and cubes
 of the ranks, which tell whether columns are far out together. In each layer the error is measured in units of the
 target (`trace(T^-1 E T^-1 E)`), so that a direction in which the columns hardly vary counts as much as the first.
-Single moments between layers (a bend: the rank of one column, the square of that of another) and with the levels of
-labels (group means, two-way tables) count as they are, as many as the number of records allows.
+Single moments between layers (bends: the rank of one column, the squared rank of another; the value of one, the squared
+value of another, where many records decide) and with the levels of labels (group means, two-way tables) count as they
+are, as many as the number of records allows.
 
 These are some hundred sums over all records, of data whose records have been torn apart before: which of the many
 arrangements with the same sums comes out is chance.
@@ -17,24 +18,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.fewest_records import FEWEST_RECORDS, few_decide, limits_to_fit, many_add_up, standing_out, within
+from microveil.core.fewest_records import (
+    FEW_ADD_UP,
+    FEWEST_RECORDS,
+    few_decide,
+    limits_to_fit,
+    many_add_up,
+    standing_out,
+    within,
+)
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads
-from microveil.restore.calibrate import calibrate
-from microveil.restore.exchanges import BLOCK, Goal, Rows, Stop, exchange_towards, second_moments
-from microveil.restore.features import LAYERS, feature_blocks, standardised
+from microveil.restore.budget import nearly_alike, within_budget
+from microveil.restore.calibrate import calibrated
+from microveil.restore.exchanges import (
+    Features,
+    Goal,
+    Rows,
+    Stop,
+    block_starts,
+    blocks_of,
+    exchange_towards,
+    power_sums,
+    second_moments,
+)
+from microveil.restore.features import LAYERS, LEVELS, SQUARES, feature_blocks, moving_along, standardised
 from microveil.restore.hidden_clusters import hidden_clusters
-from microveil.restore.marginals import Marginal
-
-ROUNDS = 3
-"""Rounds of calibrating and mapping before the exchanges: they do most of the work, column by column."""
+from microveil.restore.marginals import Marginal, mapped
+from microveil.restore.missing import both_present, marks_of
 
 RIDGE, WEIGHTED_RIDGE = 1e-3, 0.1
 """Added to the target before it is inverted: below this share of its variance, a direction is left to chance.
@@ -43,40 +61,41 @@ Weights that fall with size leave large values little weight, so the target is s
 starts from; with a small ridge it would get stuck far from it.
 """
 
-SETTLED, SETTLED_SINGLE = 0.02, 0.5
-"""Largest error of a correlation within a layer, and of a single moment, in units of its own sampling error, at which
-there is nothing left to do."""
+SETTLED, LARGE = (0.015, 0.5), (0.2, 2.0)
+"""Largest errors of correlations within a layer, and of single moments, in units of their own sampling error: where
+there is nothing left to do, and above which the search goes on even if they fall slowly."""
 
-PROPOSALS, LEAST_PASSES, MOST_PASSES = 60_000_000, 4, 400
+FINE, FINE_BENDS = 0.004, 0.04
+"""Least sampling errors that errors are held against, of 62,500 records and, for bends of values, of 625: no analysis
+needs finer moments, and bends are long in coming."""
+
+PROPOSALS, LEAST_PASSES, MOST_PASSES = 60_000_000, 6, 400
 """Exchanges tried at most, in passes over all cells; many rows need few passes, as many exchanges help a sum."""
 
 WIDE = 52
 """Features from which on fewer exchanges are tried: the work for each grows with the square of their number."""
 
-STALLED, PATIENCE = 0.9, 40
-"""The search ends if no layer's loss is below this share of what it was so many passes ago."""
+PATIENCE = 20
+"""Passes in which a loss has to fall for the search to go on."""
 
 ROWS_PER_COLUMN = 2
 """Rows that a column must have for exchanges: the moments of all pairs of columns would else be more sums than the
 records can hide."""
 
-EMPHASIS = np.array([48.0, 8.0, 8.0, 8.0])
-"""How much the layers count: covariances are what most analyses are made of."""
+EMPHASIS = np.array([48.0, 8.0, 8.0, 8.0, 0.0])
+"""How much the layers count: covariances are what most analyses are made of; squares of values have single moments."""
 
 SINGLE, CAREFUL_SINGLE = 1.0, 0.1
 """How much single moments count, between features of different layers and with levels. With weights or missing cells,
 means are among them, and the search would get stuck."""
 
-WITH_LABELS = 4.0
-"""How much more group means and two-way tables count than bends: of a rare level, they are far off in its own units."""
+SIMPLE, BENDS = 4.0, 3.0
+"""How much more group means, two-way tables, heaps and bends of values count than bends of ranks: of a rare level, they
+are far off in its own units. And how much more than these bends of values count, which are long in coming."""
 
-LAYERED_PER_ROW, SINGLE_PER_ROW, MANY_ROWS = 1.25, 0.5, 4_000
-"""The budget: correlations of all layers, and single moments, that are fitted to at most, for each record; more sums
-are more than the records can hide. Bends are many, and the strongest of them owe most to chance: a table needs so many
-rows for each of them that is fitted to per record."""
-
-WEAK = 2.0
-"""Moments below so many standard errors are left to chance."""
+ROWS_FOR_BENDS = (1_000, 8_000)
+"""Rows of tables whose bends of values are fitted to. In smaller ones, bends of ranks need the moments that these take;
+in larger ones, bends of ranks are all clear and bring them back (to .02), in a third of the time."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +104,6 @@ class Settled:
 
     correlation: float
     rank_correlation: float
-
-
-def mapped(columns: list[Array], marginals: Sequence[Marginal]) -> list[Array]:
-    """The values of the marginals in the order of the columns, in their place."""
-    in_threads([partial(m.put_in_order_of, c) for m, c in zip(marginals, columns, strict=True)])
-    return columns
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,7 +162,7 @@ def _with_columns_beside(original: Microdata) -> tuple[Microdata, list[Array] | 
 
 
 def _arranged_in_clusters(
-    clusters: NDArray[np.intp], marginals: Sequence[Marginal], original: Microdata, stream: Stream
+    clusters: NDArray[np.int8], marginals: Sequence[Marginal], original: Microdata, stream: Stream
 ) -> Arranged:
     """The values of the marginals, arranged inside each cluster from a random order on, then all together.
 
@@ -159,36 +172,24 @@ def _arranged_in_clusters(
     order = np.argsort(clusters, kind="stable")
     ends = np.cumsum(np.bincount(clusters)).tolist()
     original = original.take(order)
-    values = [m.in_order_of(c) for m, c in zip(marginals, original.confidential.columns, strict=True)]
+    kept = original.values.put_aside
+    values = [kept(m.in_order_of(c[:])) for m, c in zip(marginals, original.confidential.columns, strict=True)]
     parts = []
     for number, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         own = stream.child(f"cluster {number}")
         part, generator = original.take(np.arange(first, last)), own.generator()
-        start = [generator.permutation(column[first:last]) for column in values]
+        start = [kept(generator.permutation(column[first:last])) for column in values]
         labels = [generator.permutation(codes) for codes in part.labels.codes]
-        inside = [Marginal(np.sort(column)) for column in start]
+        inside = [Marginal(kept(np.sort(column[:]))) for column in start]
         search = ExchangeSearch(part, None, share=part.count / original.count)
         parts.append(search.arranged(calibrated(start, inside, part), labels, inside, own))
-    columns = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
+    columns = [
+        kept(np.concatenate([p[:] for p in pieces])) for pieces in zip(*(part.columns for part in parts), strict=True)
+    ]
     labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
     found = ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
     places = stream.child("places").generator().permutation(original.count)
-    return Arranged([c[places] for c in found.columns], [c[places] for c in found.labels], found.settled)
-
-
-def calibrated(
-    columns: list[Array], marginals: Sequence[Marginal], original: Microdata, stay: Sequence[Array] | None = None
-) -> list[Array]:
-    """The values of the marginals in the order of the columns, in their place, brought near the moments column by
-    column; `stay` as for `calibrate`.
-    """
-    own = original.confidential.columns
-    original = original.with_confidential([within(column, limits_to_fit(column)) for column in own])
-    for number in range(ROUNDS + 1 if columns else 0):
-        if number and not calibrate(columns, original, stay):
-            break
-        mapped(columns, marginals)
-    return columns
+    return Arranged([kept(c[:][places]) for c in found.columns], [c[places] for c in found.labels], found.settled)
 
 
 class ExchangeSearch:
@@ -208,21 +209,27 @@ class ExchangeSearch:
         borders: Sequence[int] = (),
     ) -> None:
         self.share = share
-        self.starts = np.union1d(np.arange(0, original.count, BLOCK), [*borders, original.count]).astype(np.int64)
-        self.emphasis = EMPHASIS
+        self.starts = block_starts(original.count, borders)
         self.count, self.stay = original.count, original.regressors.columns if stay is None else stay
         moving = original.confidential.columns
-        self.limits = [limits_to_fit(column) for column in moving]
-        self.decided = [j for j, column in enumerate(moving) if few_decide(column, FEWEST_RECORDS)]
-        weights = np.ones(original.count) if original.weights is None else original.weights
-        self.weights = weights / weights.sum()
+        self.kept, self.room = original.values.put_aside, original.values.room_for_features
+        self.limits = [limits_to_fit(column[:]) for column in moving]
+        self.decided = [j for j, column in enumerate(moving) if few_decide(column[:], FEWEST_RECORDS)]
+        weights = original.weights
+        even = np.broadcast_to(1 / original.count, original.count)
+        self.weights = even if weights is None else weights / weights.sum()
         self.present = present
         labels = original.labels.codes
         width = len(original.names) - original.public + len(labels)
-        self.marks = np.empty((0, width), np.uint8) if present is None else _marks(present, len(labels))
+        self.marks = np.empty((0, width), np.uint8) if present is None else marks_of(present, len(labels))
         self.anchors = self._anchors(original.weights is not None)
         self.fixed = len(self.anchors) + len(self.stay)
-        self.blocks = feature_blocks(len(self.anchors) + len(original.names), labels, self.fixed)
+        fewest, most = ROWS_FOR_BENDS
+        bends = fewest <= round(self.count / share) <= most
+        values = len(self.anchors) + len(original.names)
+        along = moving_along(original, present, self.fixed, heaps=round(self.count / share) <= most)
+        self.blocks = feature_blocks(values, labels, self.fixed, squares=bends, bands=along)
+        self.emphasis = EMPHASIS[: self.blocks.depth]
         self.left_out: list[NDArray[np.intp]] = []
         features = self.features(list(original.values.columns), labels)
         self._leave_out(features)
@@ -233,19 +240,13 @@ class ExchangeSearch:
         layers = [np.linalg.inv(self.target[own, own] + ridge) for own in self.blocks.layers]
         plain = original.weights is None and present is None
         owner, degree = self.blocks.owner, self.blocks.degree
-        with_labels = np.add.outer(degree, degree) <= 2
-        weight = np.where(with_labels, WITH_LABELS * SINGLE, SINGLE) if plain else CAREFUL_SINGLE
-        weight = np.where(fitted & ~self.in_layers & (owner[:, None] != owner), weight, 0.0)
+        simple = np.add.outer(degree, degree) <= 2
+        weight = np.where(simple, SIMPLE * SINGLE, SINGLE) if plain else CAREFUL_SINGLE
+        weight = np.where(self.blocks.bent, BENDS * weight, weight)
+        weight = np.where(fitted & ~self.blocks.in_layers & (owner[:, None] != owner), weight, 0.0)
         inverse = np.ascontiguousarray(np.array(layers))
-        self.goal = Goal(self.target, fitted, weight, self.blocks.layers, inverse, self.emphasis)
-
-    @cached_property
-    def in_layers(self) -> Mask:
-        """Which pairs of features are of one layer: features x features."""
-        layer = np.repeat(np.arange(LAYERS), self.blocks.values)
-        layer = np.append(layer, np.full(self.blocks.width - layer.size, -1))
-        same: Mask = (layer[:, None] == layer) & (layer >= 0)
-        return same
+        emphasis = np.append(self.emphasis, np.zeros(self.blocks.width - self.blocks.levels.start))
+        self.goal = Goal(self.target, fitted, weight, self.blocks.layers, inverse, emphasis)
 
     def _anchors(self, weighted: bool) -> list[Array]:
         """Columns that stay, in addition to the public ones, and whose moments with the others are means.
@@ -260,70 +261,59 @@ class ExchangeSearch:
             anchors += [np.asarray(standardised(column.astype(np.float64))) for column in gaps.T]
         return anchors
 
-    def _leave_out(self, features: NDArray[np.float32]) -> None:
+    def _leave_out(self, features: Features) -> None:
         """Note which records stand out in what stays, layer by layer: there, moments with it would be theirs alone.
 
         Two gaps or labels that go together but for one record are such a case: their difference is that record.
         """
         for own in self.blocks.layers:
-            staying = features[:, own][:, : self.fixed].astype(np.float64)
+            staying = np.empty((self.count, self.fixed))
+            for place in range(self.fixed):
+                staying[:, place] = features[:, own.start + place]
             self.left_out.append(np.flatnonzero(standing_out(staying, self.weights)))
         self._without_left_out(features)
 
-    def _without_left_out(self, features: NDArray[np.float32]) -> None:
+    def _without_left_out(self, features: Features) -> None:
         """Zeros where records that stand out have what stays, so that they add nothing to moments with it."""
-        for layer, rows in enumerate(self.left_out):
-            features[rows, layer * self.blocks.values : layer * self.blocks.values + self.fixed] = 0.0
+        for own, rows in zip(self.blocks.layers, self.left_out, strict=False):
+            for place in range(own.start, own.start + self.fixed if rows.size else own.start):
+                column = features[:, place]
+                column[rows] = 0.0
+                features[:, place] = column
 
-    def _fitted(self, features: NDArray[np.float32]) -> Mask:
+    def _fitted(self, features: Features) -> Mask:
         """Between which features moments are fitted to.
 
         Those with enough complete pairs, and of columns that more than a few records have another value in: the
         moments of a rare flag are the records that have it. Sums of squares, squared, over those of fourth powers
-        are the number of such records, as the ranks have it. Nor are means of groups fitted to, where few decide.
+        are the number of such records, as the ranks have it. Nor are means of groups and bends of values fitted to,
+        where few decide.
         """
         least = min(FEWEST_RECORDS, self.count)
         values, owner, ranks = self.blocks.values, self.blocks.owner, self.blocks.layers[1]
-        squares, fourths = (np.einsum("ij->j", features[:, ranks].astype(np.float64) ** power) for power in (2, 4))
+        squares, fourths = power_sums(features, ranks)
         many = np.append(np.square(squares) >= 0.9 * least * fourths, np.ones(len(self.blocks.labels), dtype=bool))
         enough: Mask = np.outer(many, many)[owner[:, None], owner]
         by_few = np.array([self.fixed + j for j in self.decided], np.intp)
-        enough[by_few, LAYERS * values :] = enough[LAYERS * values :, by_few] = False
+        enough[by_few, self.blocks.levels] = enough[self.blocks.levels, by_few] = False
         if self.present is not None:
-            there = np.ones((self.count, values + len(self.blocks.labels)))
-            there[:, self.fixed : values] = self.present
-            enough &= (there.T @ there >= least)[owner[:, None], owner]
-        own, levels = self.blocks.layers[0], slice(LAYERS * values, None)
-        enough[own, levels] &= many_add_up(features[:, own], features[:, levels])
-        enough[levels, own] = enough[own, levels].T
-        return enough & self._within_budget()
-
-    def _within_budget(self) -> Mask:
-        """The moments that there are records enough for.
-
-        Values and ranks come first; then single moments with labels (group means, two-way tables), strongest first; the
-        layers of squares and cubes if all layers together leave room; and the strongest of the other single moments.
-        """
-        degree, owner, values = self.blocks.degree, self.blocks.owner, self.blocks.values
-        chosen = self.in_layers.copy()
-        if LAYERS * values * (values - 1) // 2 > LAYERED_PER_ROW * self.count:
-            self.emphasis = np.where(np.arange(LAYERS) < 2, EMPHASIS, 0.0)
-            for own in self.blocks.layers[2:]:
-                chosen[own, own] = False
-        p, q = np.nonzero(np.triu(owner[:, None] != owner) & ~self.in_layers)
-        low, high = np.minimum(degree[p], degree[q]), np.maximum(degree[p], degree[q])
-        order_of = np.maximum(low, 1) + high
-        strength = np.abs(self.target[p, q])
-        # Values are matched with values, in their layer, and with levels (group means), but not with ranks of others.
-        crossed = (low == 0) & (np.maximum(p, q) < LAYERS * values)
-        simple = np.flatnonzero((order_of <= 2) & ~crossed)
-        simple = simple[np.argsort(-strength[simple], kind="stable")][: int(SINGLE_PER_ROW * self.count)]
-        strong = np.flatnonzero((order_of > 2) & (strength * np.sqrt(self.count) >= WEAK) & ~crossed)
-        room = self.count * min(SINGLE_PER_ROW, self.count / self.share / MANY_ROWS) - simple.size
-        strong = strong[np.lexsort((-strength[strong], order_of[strong]))][: max(int(room), 0)]
-        for kind in (simple, strong):
-            chosen[p[kind], q[kind]] = True
-        return chosen | chosen.T
+            both = np.full((values + len(self.blocks.labels),) * 2, float(self.count))
+            own = slice(self.fixed, values)
+            both[:, own] = np.count_nonzero(self.present, axis=0)
+            both[own] = both[:, own].T
+            both[own, own] = both_present(self.present)
+            enough &= (both >= least)[owner[:, None], owner]
+        kind = self.blocks.kind
+        first = np.flatnonzero(kind == 0)
+        for other, few in ((kind >= LEVELS, FEW_ADD_UP), (kind == SQUARES, FEWEST_RECORDS)):
+            pairs = np.ix_(first, np.flatnonzero(other))
+            enough[pairs] &= many_add_up(((block[:, first], block[:, other]) for block in blocks_of(features)), few)
+            enough[pairs[::-1]] = enough[pairs]
+        apart = nearly_alike(self.blocks, self.target, self.count)
+        enough[apart] = enough[:, apart] = False
+        chosen = within_budget(self.blocks, self.target, self.count, self.share)
+        self.emphasis = np.where([chosen[own, own].any() for own in self.blocks.layers], self.emphasis, 0.0)
+        return enough & chosen
 
     def arranged(
         self,
@@ -338,7 +328,7 @@ class ExchangeSearch:
         settled = self.run(features, stream)
         return Arranged(self.values(features, marginals), self.labels(features, labels), settled)
 
-    def features(self, columns: list[Array], labels: Sequence[NDArray[np.intp]]) -> NDArray[np.float32]:
+    def features(self, columns: list[Array], labels: Sequence[NDArray[np.intp]]) -> Features:
         """Rows x features of public and confidential columns, which are used up, and of labels.
 
         No handful of records decides over the moments of a column.
@@ -347,43 +337,45 @@ class ExchangeSearch:
             columns[j] = within(columns[j], limits)
         every = [*self.anchors, *columns]
         columns.clear()
-        found = self.blocks.features(every, labels, self.present)
-        for layer in range(LAYERS):  # a column of ones has no variance, and is needed as it is
+        found = self.blocks.features(every, labels, self.present, self.room)
+        for layer in range(self.blocks.depth):  # a column of ones has no variance, and is needed as it is
             for place, anchor in enumerate(self.anchors):
-                found[:, layer * self.blocks.values + place] = anchor
+                found[:, layer * self.blocks.values + place] = anchor[:]
         self._without_left_out(found)
         return found
 
-    def run(self, features: NDArray[np.float32], stream: Stream) -> Settled:
+    def run(self, features: Features, stream: Stream) -> Settled:
         """Pass after pass until the errors are settled, or no longer fall."""
         rows = Rows(self.weights, self.marks, self.blocks.moving, self.starts)
-        proposals = self.share * PROPOSALS * min(1.0, (WIDE / features.shape[1]) ** 2)
+        proposals = self.share * PROPOSALS * min(1.0, (WIDE / self.blocks.width) ** 2)
         passes = int(np.clip(proposals // (self.count * len(rows.moving)), LEAST_PASSES, MOST_PASSES))
-        exchange_towards(features, self.goal, rows, Stop(passes, STALLED, PATIENCE, self._settled), stream)
-        return Settled(*self._largest(self.goal.error(features, self.weights)))
+        settled, large = (np.array([layer] * self.blocks.depth + [single]) for layer, single in (SETTLED, LARGE))
+        stop = Stop(passes, PATIENCE, self._errors, settled, large)
+        moments = exchange_towards(features, self.goal, rows, stop, stream)
+        return Settled(*self._largest(self.goal.error(moments)))
 
-    def values(self, features: NDArray[np.float32], marginals: Sequence[Marginal]) -> list[Array]:
+    def values(self, features: Features, marginals: Sequence[Marginal]) -> list[Array]:
         """The values of the marginals where the features are."""
-        ranks = features[:, self.blocks.layers[1]][:, self.fixed :].T
-        return in_threads([partial(m.in_order_of, r) for m, r in zip(marginals, ranks, strict=True)])
+        first = self.blocks.layers[1].start + self.fixed
 
-    def labels(self, features: NDArray[np.float32], first: Sequence[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
+        def ordered(place: int, marginal: Marginal) -> Array:
+            return self.kept(marginal.in_order_of(features[:, place]))
+
+        jobs = [partial(ordered, place, marginal) for place, marginal in enumerate(marginals, first)]
+        return in_threads(jobs, small=not isinstance(features, np.ndarray))
+
+    def labels(self, features: Features, first: Sequence[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
         """The labels where the features are; those that share a feature stay in the random order they came in."""
         return [block.levels_at(features, codes) for block, codes in zip(self.blocks.labels, first, strict=True)]
 
-    def _settled(self, error: Array) -> bool:
-        """Is no error of a moment left that is worth the work?"""
-        owner, scaled = self.blocks.owner, np.abs(error) * np.sqrt(self.count)
-        within = scaled[self.in_layers & (owner[:, None] != owner)].max(initial=0.0)
-        return bool(within <= SETTLED and scaled[self.goal.weight > 0].max(initial=0.0) <= SETTLED_SINGLE)
+    def _errors(self, error: Array) -> Array:
+        """The largest error of a correlation in each layer and of a single moment, in units of its sampling error."""
+        between = self.blocks.owner[:, None] != self.blocks.owner
+        unit = np.maximum(1 / np.sqrt(self.count), np.where(self.blocks.bent, FINE_BENDS, FINE))
+        return self.goal.by_part(np.abs(error) * between / unit, np.max)
 
     def _largest(self, error: Array) -> tuple[float, float]:
         """The largest error of a correlation, and of a rank correlation, between a moving column and any other."""
         other = ~np.eye(self.blocks.values, dtype=bool)[self.fixed :]
         values, ranks = (np.abs(error[own, own][self.fixed :]) * other for own in self.blocks.layers[:2])
         return float(values.max(initial=0.0)), float(ranks.max(initial=0.0))
-
-
-def _marks(present: Mask, labels: int) -> NDArray[np.uint8]:
-    """Which cells are there, rows x moving columns; labels all are."""
-    return np.ascontiguousarray(np.hstack([present, np.ones((len(present), labels), dtype=bool)]), np.uint8)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
+from microveil.core.fewest_records import limits_to_fit, within
 from microveil.core.linalg import (
     inverse_square_root,
     nearest_rotation,
@@ -26,8 +27,12 @@ from microveil.core.moments import Moments, is_wide, moments
 from microveil.core.parameters import Step
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import segments
+from microveil.restore.marginals import Marginal, mapped
 
 Root = Literal["symmetric", "triangular"]
+
+ROUNDS = 3
+"""Rounds of calibrating and mapping before the exchanges: they do most of the work, column by column."""
 
 
 class ExactMoments(Step):
@@ -148,3 +153,18 @@ def calibrate(columns: Sequence[Array], original: Microdata, stay: Sequence[Arra
         for column, values, constant in zip(columns, moved, fix.constant, strict=True):
             column[piece] = values + constant
     return True
+
+
+def calibrated(
+    columns: list[Array], marginals: Sequence[Marginal], original: Microdata, stay: Sequence[Array] | None = None
+) -> list[Array]:
+    """The values of the marginals in the order of the columns, in their place, brought near the moments column by
+    column; `stay` as for `calibrate`.
+    """
+    own = original.confidential.columns
+    original = original.with_confidential([within(column, limits_to_fit(column[:])) for column in own])
+    for number in range(ROUNDS + 1 if columns else 0):
+        if number and not calibrate(columns, original, stay):
+            break
+        mapped(columns, marginals)
+    return columns

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,30 @@ from microveil.core.rng import Stream
 
 BLOCK = 4_096
 """Rows that exchange values among themselves: their features fit in the cache."""
+
+FAST = 0.5
+"""To which share of itself a loss has to fall where errors are small already."""
+
+
+class RemoteFeatures(Protocol):
+    """Features of rows that are too many to be held (rows x features): read in parts, each of whole blocks."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+
+    def parts(self, *, change: bool = False) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The first row of each part, and its features; if they `change` meanwhile, they are kept so."""
+
+    def __getitem__(self, where: tuple[slice, int]) -> NDArray[np.float32]:
+        """A feature of all rows."""
+
+    def __setitem__(self, where: tuple[slice, int], values: Array | NDArray[np.float32] | float) -> None:
+        """Put a feature of all rows into its place."""
+
+
+Features = NDArray[np.float32] | RemoteFeatures
+"""Rows x features, held or not."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,9 +55,9 @@ class Goal:
     inverse: Array
     emphasis: Array
 
-    def error(self, features: NDArray[np.float32], weights: Array) -> Array:
-        """How far the second moments that are fitted to are off: features x features."""
-        return np.where(self.fitted, second_moments(features, weights) - self.target, 0.0)
+    def error(self, moments: Array) -> Array:
+        """How far second moments are off, where they are fitted to: features x features."""
+        return np.where(self.fitted, moments - self.target, 0.0)
 
     def gradient(self, error: Array) -> Array:
         """Of the loss by the second moments: whitened within layers, plain elsewhere."""
@@ -41,11 +66,10 @@ class Goal:
             gradient[own, own] = self.emphasis[layer] * self.inverse[layer] @ error[own, own] @ self.inverse[layer]
         return gradient
 
-    def losses(self, gradient: Array, error: Array) -> Array:
-        """The loss of each layer, and of everything else."""
-        product = gradient * error
-        layers = [float(product[own, own].sum()) for own in self.layers]
-        return np.array([*layers, float((product * self.weight).sum())])
+    def by_part(self, values: Array, how: Callable[[Array], float]) -> Array:
+        """A figure of the values (features x features) within each layer, and one of the single moments."""
+        single = values[self.weight > 0]
+        return np.array([*(how(values[own, own]) for own in self.layers), how(single) if single.size else 0.0])
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,39 +87,104 @@ class Rows:
 
 @dataclass(frozen=True, repr=False)
 class Stop:
-    """A search ends after so many passes, when its error is `settled`, or if no layer's loss is below the share
-    `stalled` of what it was `patience` passes ago.
+    """When a search ends: after so many passes, or when no layer, nor the single moments, are worth another pass.
+
+    They are, while their largest error (`errors` of the errors of all moments, one for each layer and one for single
+    moments) is above `settled` and their loss falls: in `patience` passes to the share `slowly`, if the error is above
+    `large`, else to a half.
     """
 
     passes: int
-    stalled: float
     patience: int
-    settled: Callable[[Array], bool]
+    errors: Callable[[Array], Array]
+    settled: Array | float
+    large: Array | float
+    slowly: float = 0.9
+
+    def reached(self, losses: Sequence[Array], errors: Array) -> bool:
+        """Given the losses of each layer and of single moments after each pass, and their largest errors now."""
+        open_parts = errors > self.settled
+        if len(losses) > self.patience:
+            enough = np.where(errors > self.large, self.slowly, FAST)
+            open_parts &= losses[-1] < enough * losses[-1 - self.patience]
+        return not open_parts.any()
 
 
-def exchange_towards(features: NDArray[np.float32], goal: Goal, rows: Rows, stop: Stop, stream: Stream) -> None:
-    """Exchange values between rows (of rows x features), in their place, towards the goal."""
+def exchange_towards(features: Features, goal: Goal, rows: Rows, stop: Stop, stream: Stream) -> Array:
+    """Exchange values between rows, in their place, towards the goal; the second moments that come of it."""
+    losses: list[Array] = []
+    moments = second_moments(features, rows.weights)
+    for number in range(stop.passes):
+        error = goal.error(moments)
+        gradient = goal.gradient(error)
+        losses.append(goal.by_part(gradient * error, np.sum))
+        if stop.reached(losses, stop.errors(error)):
+            break
+        if rows.mixed and isinstance(features, np.ndarray):
+            features[:] = features[stream.child("blocks").generator(number).permutation(len(features))]
+        seeds = stream.generator(number).integers(2**63, size=rows.starts.size - 1, dtype=np.uint64)
+        loss = (goal.inverse, gradient, goal.weight, goal.emphasis)
+        moments = _one_pass(features, rows, loss, seeds)
+    return moments
+
+
+def _one_pass(
+    features: Features, rows: Rows, loss: tuple[Array, Array, Array, Array], seeds: NDArray[np.uint64]
+) -> Array:
+    """Exchanges in all blocks, part by part, with the gradient of the whole carried along; the second moments then."""
     from microveil.restore._arrange_kernels import exchange
 
-    losses: list[Array] = []
-    for number in range(stop.passes):
-        error = goal.error(features, rows.weights)
-        gradient = goal.gradient(error)
-        losses.append(goal.losses(gradient, error))
-        late = number >= stop.patience
-        if (late and (losses[-1] > stop.stalled * losses[-1 - stop.patience]).all()) or stop.settled(error):
-            break
-        if rows.mixed:
-            features[:] = features[stream.child("blocks").generator(number).permutation(len(features))]
-        seed = stream.generator(number).integers(2**63)
-        loss = (goal.inverse, gradient, goal.weight, goal.emphasis)
-        exchange(features, rows.weights, rows.marks, rows.moving, loss, rows.starts, seed)
+    total, small = np.zeros((features.shape[1],) * 2), features.shape[0] <= BLOCK
+    for first, part in parts_of(features, change=True):
+        here = slice(first, first + len(part))
+        own = slice(*np.searchsorted(rows.starts, [here.start, here.stop]))
+        starts = np.ascontiguousarray(rows.starts[own.start : own.stop + 1] - first)
+        weights = np.ascontiguousarray(rows.weights[here])
+        exchange(part, weights, rows.marks[here], rows.moving, loss, starts, seeds[own], small)
+        _add_moments(total, part, weights)
+    return (total + total.T) / 2
 
 
-def second_moments(features: NDArray[np.float32], weights: Array) -> Array:
-    """Features x features, added up in double precision."""
+def block_starts(count: int, borders: Sequence[int] = ()) -> NDArray[np.int64]:
+    """Where blocks of so many rows start, none of which crosses a border, and the number of rows.
+
+    A short rest goes with the last block: few rows cannot be brought to all the moments by themselves.
+    """
+    starts = np.arange(0, max(count - BLOCK // 2, 1), BLOCK)
+    return np.union1d(starts, [*borders, count]).astype(np.int64)
+
+
+def parts_of(features: Features, *, change: bool = False) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """The first row of each part of the rows, and its features; those that are held are one part."""
+    return iter([(0, features)]) if isinstance(features, np.ndarray) else features.parts(change=change)
+
+
+def blocks_of(features: Features) -> Iterator[NDArray[np.float32]]:
+    """The features, a block of rows at a time."""
+    for _, part in parts_of(features):
+        for start in range(0, len(part), BLOCK):
+            yield part[start : start + BLOCK]
+
+
+def second_moments(features: Features, weights: Array) -> Array:
+    """Features x features: blocks in single precision, added up in double."""
     total = np.zeros((features.shape[1],) * 2)
-    for start in range(0, len(features), BLOCK):
-        piece = features[start : start + BLOCK].astype(np.float64).T
-        total += (piece * weights[start : start + BLOCK]) @ piece.T
+    for first, part in parts_of(features):
+        _add_moments(total, part, weights[first : first + len(part)])
+    return (total + total.T) / 2
+
+
+def _add_moments(total: Array, part: NDArray[np.float32], weights: Array) -> None:
+    """Add the products of some rows to a total (features x features), block by block."""
+    for start in range(0, len(part), BLOCK):
+        piece = part[start : start + BLOCK]
+        total += (piece * weights[start : start + BLOCK, None].astype(np.float32)).T @ piece
+
+
+def power_sums(features: Features, own: slice) -> Array:
+    """The sums of squares and of fourth powers of some features: 2 x features."""
+    total = np.zeros((2, len(range(*own.indices(features.shape[1])))))
+    for block in blocks_of(features):
+        squares = np.square(block[:, own].astype(np.float64))
+        total += squares.sum(axis=0), np.square(squares).sum(axis=0)
     return total

@@ -6,6 +6,7 @@ components is the one with the least information criterion (BIC), and may be one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,14 +30,17 @@ MOST_DIMENSIONS = 8
 MOST_FITTED = 4_000
 """Records that the mixture is fitted to, drawn at random; then each record is given to its most probable component."""
 
-BLUR = 0.02
+BLUR = 4e-4
 """Added to the variances of each component, so that none shrinks to a heap of equal values."""
+
+ROWS = 65_536
+"""Records that are given to components at a time."""
 
 STEPS, ENOUGH = 100, 1e-3
 """Steps of the EM algorithm, and the gain of the mean log-likelihood below which it ends."""
 
 
-def hidden_clusters(original: Microdata, moments: int, stream: Stream) -> NDArray[np.intp] | None:
+def hidden_clusters(original: Microdata, moments: int, stream: Stream) -> NDArray[np.int8] | None:
     """The cluster of each record; None where there are none, or too few records for them.
 
     Args:
@@ -45,33 +49,45 @@ def hidden_clusters(original: Microdata, moments: int, stream: Stream) -> NDArra
         stream: for the records that the mixture is fitted to, and where the search for it starts.
     """
     least = max(LEAST_RECORDS, moments)
-    scores = _components(_normal_scores(original))
-    if original.count < 2 * least or scores.shape[1] < 2:
+    columns = [column for column in original.values.columns if column.min() < column.max()]
+    if original.count < 2 * least or len(columns) < 2:
         return None
     generator = stream.child("clusters").generator()
-    sample = scores[generator.permutation(original.count)[:MOST_FITTED]]
+    rows = generator.permutation(original.count)[:MOST_FITTED].copy()
+    own = np.column_stack([_normal_scores(column[rows]) for column in columns])
+    onto = np.linalg.eigh(own.T @ own)[1][:, ::-1][:, :MOST_DIMENSIONS]
+    sample = own @ onto
+    scores: list[Array] = []
     best, lowest = None, np.inf
     for count in range(1, min(MOST_CLUSTERS, original.count // least) + 1):
         mixture = _Mixture.fitted(sample, count, generator)
-        numbers, criterion = mixture.densities(scores).argmax(axis=1), mixture.criterion(sample)
-        if criterion < lowest and np.bincount(numbers, minlength=count).min() >= least:
+        criterion = mixture.criterion(sample)
+        if criterion >= lowest:
+            continue
+        if count == 1:
+            lowest = criterion
+            continue
+        scores = scores or [original.values.put_aside(_normal_scores(column[:])) for column in columns]
+        numbers = _most_probable(mixture, scores, onto)
+        if np.bincount(numbers, minlength=count).min() >= least:
             best, lowest = numbers, criterion
-    return best if best is not None and best.any() else None
+    return best
 
 
-def _normal_scores(original: Microdata) -> Array:
-    """The normal quantile of each value's rank: rows x columns that vary."""
-    columns = [column for column in original.values.columns if column.min() < column.max()]
-    ranks = [(mid_ranks(column) - 0.5) / original.count for column in columns]
-    return np.asarray(special.ndtri(np.column_stack(ranks))) if columns else np.empty((original.count, 0))
+def _normal_scores(column: Array) -> Array:
+    """The normal quantile of each value's rank, less their mean."""
+    scores = np.asarray(special.ndtri((mid_ranks(column) - 0.5) / column.size))
+    centred: Array = scores - scores.mean()
+    return centred
 
 
-def _components(scores: Array) -> Array:
-    """The principal components of largest variance: rows x components."""
-    centred = scores - scores.mean(axis=0)
-    vectors = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
-    components: Array = centred @ vectors[:, :MOST_DIMENSIONS]
-    return components
+def _most_probable(mixture: _Mixture, scores: Sequence[Array], onto: Array) -> NDArray[np.int8]:
+    """The most probable component of each record, by its normal scores (rows, of each column) and the axes."""
+    numbers = np.empty(len(scores[0]), np.int8)
+    for start in range(0, numbers.size, ROWS):
+        rows = slice(start, min(start + ROWS, numbers.size))
+        numbers[rows] = mixture.densities(np.column_stack([own[rows] for own in scores]) @ onto).argmax(axis=1)
+    return numbers
 
 
 @dataclass(frozen=True, repr=False)

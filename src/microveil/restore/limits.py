@@ -9,7 +9,7 @@ ranks nearest to those of the original; then other exchanges, that break no limi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ MENDINGS, PER_ROW, MOST = 30, 20, 200_000
 
 MENDED = 0.5
 """Share of the squared errors of moments at which there is nothing left to mend."""
+
+AT_ONCE = 2**18
+"""Rows that are gone through at once, at most: all that is known of them is held."""
 
 ROWS = 4_096
 """Rows whose moments are added up together."""
@@ -68,8 +71,15 @@ class Limits:
 
     def broken(self, columns: Sequence[Array]) -> NDArray[np.intp]:
         """How many rows are beyond each limit."""
-        counts: NDArray[np.intp] = np.count_nonzero(self.excess(np.asarray(columns)), axis=1)
+        counts = np.zeros(self.bounds.size, np.intp)
+        for rows in _parts(len(columns[0])):
+            here = self.of_rows(rows).excess(np.array([column[rows] for column in columns]))
+            counts += np.count_nonzero(here, axis=1)
         return counts
+
+    def of_rows(self, rows: slice) -> Limits:
+        """The same for some of the rows."""
+        return self if self.seen is None else replace(self, seen=self.seen[:, rows])
 
     def without(self, numbers: Sequence[int]) -> Limits:
         """All but some of the limits."""
@@ -91,16 +101,30 @@ def within_limits(
     """The columns with values exchanged between rows until every row is within the limits, or no exchange helps.
 
     `original` has the confidential columns and labels whose moments are the target, and public columns. Cells that are
-    not `present` (rows x columns) stay.
+    not `present` (rows x columns) stay. Many rows are gone through in parts: each exchanges its own values, and has the
+    moments of its own rows for a target.
     """
     if not limits.broken(now.columns).any():
         return list(now.columns)
-    search = _Search(now, limits, original, present)
-    search.run(generator)
-    return list(search.columns)
+    parts = _parts(original.count)
+    columns = [original.values.put_aside(column.copy()) for column in now.columns]
+    for rows in parts:
+        here = Arrangement([column[rows] for column in columns], [codes[rows] for codes in now.labels])
+        whole = original if len(parts) == 1 else original.take(np.arange(rows.start, rows.stop))
+        search = _LimitSearch(here, limits.of_rows(rows), whole, None if present is None else present[rows])
+        if search.limits.broken(here.columns).any():
+            search.run(generator, MOST // len(parts))
+            for column, new in zip(columns, search.columns, strict=True):
+                column[rows] = new
+    return columns
 
 
-class _Search:
+def _parts(count: int) -> list[slice]:
+    """So many rows in parts that are gone through at once."""
+    return [slice(start, min(start + AT_ONCE, count)) for start in range(0, count, AT_ONCE)]
+
+
+class _LimitSearch:
     """Exchanges that bring rows within limits; each is chosen by what it does to second moments."""
 
     def __init__(self, now: Arrangement, limits: Limits, original: Microdata, present: Mask | None) -> None:
@@ -144,8 +168,11 @@ class _Search:
             total += (piece[:, : self.width].T * weights[start : start + ROWS]) @ piece
         return total
 
-    def run(self, generator: np.random.Generator) -> None:
-        """Bring the rows within the limits, with more candidates where none was found, then the moments back."""
+    def run(self, generator: np.random.Generator, most: int) -> None:
+        """Bring the rows within the limits, with more candidates where none was found, then the moments back.
+
+        For these, `most` exchanges are tried in a round.
+        """
         from microveil.restore._limit_kernels import mend, settle
 
         state, before, candidates = (self.columns, self.kept, self.moments, self.order), self._loss(), 0
@@ -159,7 +186,7 @@ class _Search:
         for _ in range(MENDINGS):
             if self._loss() <= MENDED * before:
                 break
-            mend(*state, min(PER_ROW * self.count, MOST), generator.integers(2**63))
+            mend(*state, min(PER_ROW * self.count, most), generator.integers(2**63))
 
     def _loss(self) -> float:
         return float(np.square(self.moments[2]).sum())

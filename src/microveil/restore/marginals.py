@@ -8,7 +8,9 @@ draws them anew, a window of neighbours at a time (`restore/smoothing`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,6 +21,7 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.parameters import Step
 from microveil.core.rng import Stream
 from microveil.core.sorted_columns import ascending_order
+from microveil.core.threads import in_threads
 from microveil.restore.smoothing import smoothed
 
 Kind = Literal["free", "original", "smoothed", "stratified"]
@@ -68,13 +71,14 @@ class Marginals(Step):
     def of(self, column: Array, present: Mask | None, stream: Stream) -> Marginal:
         """The values the released column will have; the cells that are not present have values of their own."""
         if present is None or present.all():
-            return Marginal(self._values(np.sort(column), stream))
+            return Marginal(self._values(np.sort(column[:]), stream))
+        column = column[:]
         return Marginal(self._values(np.sort(column[present]), stream), np.sort(column[~present]), present)
 
-    def _values(self, ascending: Array, stream: Stream) -> Array:
+    def _values(self, values: Array, stream: Stream) -> Array:
         if self.marginals == "smoothed":
-            return smoothed(ascending, self.window, self.tail_group, stream)
-        return stratified(ascending, stream) if self.marginals == "stratified" else ascending
+            return smoothed(values, self.window, self.tail_group, stream)
+        return stratified(values, stream) if self.marginals == "stratified" else values
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,15 +97,30 @@ class Marginal:
 
     def put_in_order_of(self, column: Array) -> None:
         """The same, in the place of the other column."""
+        cells = column[:]
         if self.present is None or self.unseen is None:
-            column[ascending_order(column)] = self.values
-            return
-        for cells, values in ((self.present, self.values), (~self.present, self.unseen)):
-            rows = np.flatnonzero(cells)
-            column[rows[ascending_order(column[rows])]] = values
+            cells[ascending_order(cells)] = self.values[:]
+        else:
+            for there, values in ((self.present, self.values), (~self.present, self.unseen)):
+                rows = np.flatnonzero(there)
+                cells[rows[ascending_order(cells[rows])]] = values[:]
+        if not isinstance(column, np.ndarray):  # it is on a disk
+            column[:] = cells
 
 
-def stratified(ascending: Array, stream: Stream) -> Array:
+def stratified(values: Array, stream: Stream) -> Array:
     """A value from a random place in each n-th of the distribution, which runs straight from value to value."""
-    levels = (np.arange(ascending.size) + stream.uniform(ascending.size)) / ascending.size
-    return np.quantile(ascending, levels)
+    levels = (np.arange(values.size) + stream.uniform(values.size)) / values.size
+    return np.quantile(values, levels)
+
+
+def mapped(columns: list[Array], marginals: Sequence[Marginal]) -> list[Array]:
+    """The values of the marginals in the order of the columns, in their place."""
+    jobs = [partial(m.put_in_order_of, c) for m, c in zip(marginals, columns, strict=True)]
+    in_threads(jobs, small=not _held(columns))
+    return columns
+
+
+def _held(columns: Sequence[Array]) -> bool:
+    """Are the columns in memory? If not, there is room for one at a time."""
+    return all(isinstance(column, np.ndarray) for column in columns)

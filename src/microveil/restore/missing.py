@@ -10,15 +10,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import nearest_correlation, regression_slopes
 from microveil.core.moments import PairMoments, is_wide, pair_moments
-from microveil.core.rng import Streams
-from microveil.core.table import rows_by_group
+from microveil.core.rng import ROWS_PER_BLOCK, Streams
+from microveil.core.table import Matrix, RowsFirst, rows_by_group
 from microveil.core.tolerances import FINE_ROUND_OFF, SUM_ROUND_OFF
 
 NEWTON_STEPS = 30
@@ -29,21 +31,39 @@ CG_REDUCTION = 1e-16
 """Eight digits a solution; Newton's method asks for the next eight itself."""
 
 
-def completed(values: Array, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Array:
-    """The table without holes; `values` and `present` are rows x columns, `weights` (rows) or None.
+def completed(values: Matrix, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Sequence[Array]:
+    """The columns without holes; `present` is rows x columns, `weights` (rows) or None.
 
-    In a wide one a regression on the cells that are there would fit every record, so that it tells nothing of those
+    In a wide table a regression on the cells that are there would fit every record, so that it tells nothing of those
     that are not: these are drawn from their columns alone.
     """
+    columns, some = list(values.columns), np.flatnonzero(~present.all(axis=0)).tolist()
+    luck = {j: streams.stream("missing", stratum, j) for j in some}
     if is_wide(*values.shape):
-        return _drawn(values, present, weights, streams, stratum)
-    pairs = pair_moments(values, present, weights=weights)
+        for j in some:
+            own = pair_moments(columns[j][:, None], present[:, [j]], weights=weights)
+            columns[j] = np.where(present[:, j], columns[j], own.mean[0] + luck[j].normal(len(present)) * own.sd[0])
+        return columns
+    pairs = pair_moments(RowsFirst(values), present, weights=weights)
     scale = np.where(pairs.sd > 0, pairs.sd, 1.0)
     correlation = nearest_correlation(np.nan_to_num(pairs.covariance / np.outer(scale, scale)))
-    filled = np.where(present, (values - pairs.mean) / scale, 0.0)
-    luck = np.zeros_like(filled)
-    for j in np.flatnonzero(~present.all(axis=0)):
-        luck[:, j] = streams.stream("missing", stratum, int(j)).normal(values.shape[0])
+    for j in some:
+        columns[j] = values.put_aside(columns[j].copy())
+    for start in range(0, len(present), ROWS_PER_BLOCK):
+        rows = slice(start, min(start + ROWS_PER_BLOCK, len(present)))
+        there = present[rows]
+        cells = np.where(there, (RowsFirst(values)[rows] - pairs.mean) / scale, 0.0)
+        drawn = np.zeros_like(cells)
+        for j, stream in luck.items():
+            drawn[:, j] = stream.normal(len(there), start)
+        filled = pairs.mean + _regressed(cells, there, correlation, drawn) * scale
+        for j in some:
+            columns[j][rows] = np.where(there[:, j], values.columns[j][rows], filled[:, j])
+    return columns
+
+
+def _regressed(cells: Array, present: Mask, correlation: Array, luck: Array) -> Array:
+    """Standardised cells (rows x columns) with those that are missing drawn, given the others, by some `luck`."""
     patterns, which = np.unique(present, axis=0, return_inverse=True)
     for there, rows in zip(patterns, rows_by_group(which.ravel()), strict=True):
         if there.all():
@@ -52,19 +72,8 @@ def completed(values: Array, present: Mask, weights: Array | None, streams: Stre
         left = correlation[np.ix_(~there, ~there)] - correlation[np.ix_(~there, there)] @ slopes
         spread, directions = np.linalg.eigh(left)
         root = directions * np.sqrt(np.clip(spread, 0, None))
-        filled[np.ix_(rows, ~there)] = filled[np.ix_(rows, there)] @ slopes + luck[np.ix_(rows, ~there)] @ root.T
-    return np.where(present, values, pairs.mean + filled * scale)
-
-
-def _drawn(values: Array, present: Mask, weights: Array | None, streams: Streams, stratum: int) -> Array:
-    """The table with missing cells drawn from the normal distribution of their columns."""
-    filled = values.copy()
-    for j in np.flatnonzero(~present.all(axis=0)):
-        there = present[:, [j]]
-        own = pair_moments(values[:, [j]], there, weights=weights)
-        luck = streams.stream("missing", stratum, int(j)).normal(values.shape[0])
-        filled[:, j] = np.where(there[:, 0], values[:, j], own.mean[0] + luck * own.sd[0])
-    return filled
+        cells[np.ix_(rows, ~there)] = cells[np.ix_(rows, there)] @ slopes + luck[np.ix_(rows, ~there)] @ root.T
+    return cells
 
 
 def outnumbered(present: Mask) -> bool:
@@ -222,3 +231,17 @@ class _System:
         weighted = self.weight * self.there * (change @ self.turn)
         half = (work.T @ weighted - means * (self.there.T @ weighted)) / self.safe
         return _Gap(weighted.sum(axis=0) / np.diagonal(self.safe), half + half.T)
+
+
+def marks_of(present: Mask, labels: int) -> NDArray[np.uint8]:
+    """Which cells are there, rows x moving columns; labels all are."""
+    return np.ascontiguousarray(np.hstack([present, np.ones((len(present), labels), dtype=bool)]), np.uint8)
+
+
+def both_present(present: Mask) -> Array:
+    """In how many rows both of two cells are there: columns x columns."""
+    total = np.zeros((present.shape[1],) * 2)
+    for start in range(0, len(present), ROWS_PER_BLOCK):
+        there = present[start : start + ROWS_PER_BLOCK].astype(np.float64)
+        total += there.T @ there
+    return total

@@ -6,7 +6,7 @@ Either way the cost shows: the moments of the release are measured after this st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,17 +44,18 @@ def enforced(
     present: Mask | None,
     weights: Array | None,
     orders: Sequence[OrderRule] = (),
+    keep: Callable[[Array], Array] = lambda column: column,
 ) -> tuple[list[Array], Enforcement | None]:
     """The columns with values that their domains allow: rounded, cut off, and with as many zeros as there were.
 
     `columns` (rows each) and `domains` go together; `present` is rows x columns or None, `weights` (rows) or None.
     Then, where `orders` say so, one column is not above another. With it comes the cost, or None if all values were
-    allowed already. Cells that are not `present` are left alone.
+    allowed already. Cells that are not `present` are left alone. Each new column is kept where `keep` puts it.
     """
     if not orders and all(domain == Domain() for domain in domains):
         return list(columns), None
     there = [None] * len(columns) if present is None else list(present.T)
-    new = [_where_there(*those) for those in zip(columns, domains, there, strict=True)]
+    new = [_where_there(*those, keep) for those in zip(columns, domains, there, strict=True)]
     new = ordered(new, domains, orders, range(len(columns)), present)
     return new, cost_of(columns, new, weights)
 
@@ -125,17 +126,17 @@ def _at_least(limits: Array, domain: Domain) -> Array:
     return values if domain.step is None else np.where(values < limits, domain.allowed(values + domain.step), values)
 
 
-def _where_there(column: Array, domain: Domain, there: Mask | None) -> Array:
+def _where_there(column: Array, domain: Domain, there: Mask | None, keep: Callable[[Array], Array]) -> Array:
+    if domain == Domain():
+        return column
     if there is None or there.all():
-        return _enforced(column, domain)
+        return keep(_enforced(column[:], domain))
     out = column.copy()
-    out[there] = _enforced(column[there], domain)
-    return out
+    out[there] = _enforced(out[there], domain)
+    return keep(out)
 
 
 def _enforced(column: Array, domain: Domain) -> Array:
-    if domain == Domain():
-        return column
     values = domain.allowed(column)
     return values if domain.zeros is None else _with_zeros(column, values, domain, domain.zeros)
 

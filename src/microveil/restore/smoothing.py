@@ -11,7 +11,9 @@ What many records share (a heap: zero, a round number, an answer) is nobody's ow
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +44,9 @@ LEAST_END, MOST_END = 0.55, 0.9
 JUST_LESS, JUST_MORE = 0.49, 0.51
 """Share of a step within which a draw is still rounded to a value, and no longer is."""
 
+AT_ONCE = 2**18
+"""Values that are drawn together, in whole windows."""
+
 FITS = 3
 """Rounds of giving draws their mean and variance, and turning back those that left the range of the column."""
 
@@ -61,21 +66,28 @@ def smoothed(ascending: Array, window: int, tail_group: int, stream: Stream) -> 
     shared = _shared(ascending, tail_group)
     values = ascending.copy()
     generator = stream.generator()
-    for place in _groups(ascending, shared, window):
-        if place.size < tail_group:
-            values[place] = _nearest(ascending[place], ascending[shared])
+    for first, last, run in _groups(ascending, shared, window):
+        own = ascending[run]
+        if own.size < tail_group:
+            values[run] = _nearest(own, ascending[shared])
             continue
-        outer = place[0] == 0, place[-1] == ascending.size - 1
-        windows = _Windows.of(ascending[place], _cuts(place.size, window, tail_group, generator))
-        values[place] = domain.rounded(windows.drawn_in(outer, domain.step, generator).draw(generator))
-    values = np.sort(values) + 0.0  # no -0.0
+        windows = _Windows.of(own, _cuts(own.size, window, tail_group, generator))
+        windows = windows.drawn_in((first == 0, last == ascending.size - 1), domain.step, generator)
+        room = values[run]
+        windows.draw(generator, room)
+        values[run] = domain.rounded(room)
+    values.sort()
+    values += 0.0  # no -0.0
     is_scale = domain.step is not None and (np.diff(np.unique(ascending)) < (1 + JUST_LESS) * domain.step).all()
     return ascending.copy() if values[0] == values[-1] and is_scale else values
 
 
 def _shared(ascending: Array, least: int) -> Mask:
     """Which values at least so many records have."""
-    starts = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
+    apart = ascending[1:] != ascending[:-1]
+    if apart.all():  # a long column takes no room for its counts
+        return np.zeros(ascending.size, dtype=bool)
+    starts = np.flatnonzero(np.r_[True, apart])
     sizes = np.diff(np.r_[starts, ascending.size])
     return np.repeat(sizes >= least, sizes)
 
@@ -88,17 +100,26 @@ def _nearest(values: Array, places: Array) -> Array:
     return nearest
 
 
-def _groups(ascending: Array, shared: Mask, window: int) -> list[Index]:
-    """The places of values that are drawn anew, in groups of neighbours.
+def _groups(ascending: Array, shared: Mask, window: int) -> list[tuple[int, int, Index | slice]]:
+    """The places of values that are drawn anew, in groups of neighbours: the first, the last and all of each group.
 
     Values with more than a window of shared ones between them are no neighbours; nor are those on both sides of zero
     where zero is shared, so that signs stay.
     """
+    if not shared.any():
+        return [(0, ascending.size - 1, slice(0, ascending.size))]
     places = np.flatnonzero(~shared)
     apart = np.diff(places) > window
     if (ascending[shared] == 0).any():
         apart |= np.diff(ascending[places] > 0)
-    return [group for group in np.split(places, np.flatnonzero(apart) + 1) if group.size]
+    groups = [group for group in np.split(places, np.flatnonzero(apart) + 1) if group.size]
+    return [_as_run(group) for group in groups]
+
+
+def _as_run(places: Index) -> tuple[int, int, Index | slice]:
+    """The first and the last of places in ascending order, and all; as a slice, which takes no copy, if all are in."""
+    first, last = int(places[0]), int(places[-1])
+    return first, last, slice(first, last + 1) if last - first + 1 == places.size else places.copy()
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,8 +148,8 @@ class _Windows:
         on a step they have the share of values that is rounded to them.
         """
         low, high = self.low.copy(), self.high.copy()
-        mean = self.mean(self.values)
-        spread = np.where(self.dominated()[1], 0.0, self.spread(self.values, mean))
+        mean, spread, _, by_squares = self._measured()
+        spread = np.where(by_squares, 0.0, spread)
         for number, near, far, drawn in ((-1, low, high, outer[1]), (0, high, low, outer[0])):
             end, inside, width = far[number], mean[number] - near[number], far[number] - near[number]
             outward = 1.0 if far is high else -1.0
@@ -173,10 +194,30 @@ class _Windows:
         squares = np.add.reduceat(np.square(excess), self.starts) - np.square(largest) - np.square(second)
         return rest < DOMINATED * largest, squares < 2 * DOMINATED * np.square(largest)
 
-    def draw(self, generator: np.random.Generator) -> Array:
-        """New values, from a beta distribution in each window, with its mean and spread where no record dominates."""
-        mean = self.mean(self.values)
-        spread = self.spread(self.values, mean)
+    def _parts(self) -> Iterator[tuple[slice, slice, _Windows]]:
+        """Some windows at a time: which windows and values they are, and the windows themselves."""
+        firsts = np.unique(np.searchsorted(self.starts, np.arange(0, self.values.size, AT_ONCE), "right") - 1)
+        for first, last in pairwise([*firsts.tolist(), self.starts.size]):
+            start = int(self.starts[first])
+            stop = self.values.size if last == self.starts.size else int(self.starts[last])
+            own = slice(first, last)
+            starts, ends = self.starts[own] - start, (self.low[own], self.high[own])
+            yield own, slice(start, stop), _Windows(self.values[start:stop], starts, *ends, self.upper[own])
+
+    def _measured(self) -> tuple[Array, Array, Mask, Mask]:
+        """The mean and the spread of each window, and where the sum, and the sum of squares, would tell a value."""
+        found = []
+        for _, _, part in self._parts():
+            mean = part.mean(part.values)
+            found.append((mean, part.spread(part.values, mean), *part.dominated()))
+        mean, spread, by_sum, by_squares = (np.concatenate(figures) for figures in zip(*found, strict=True))
+        return mean, spread, by_sum, by_squares
+
+    def draw(self, generator: np.random.Generator, out: Array) -> None:
+        """New values into `out`, from a beta distribution in each window, with its mean and spread where no record
+        dominates.
+        """
+        mean, spread, by_sum, by_squares = self._measured()
         width = np.maximum(self.high - self.low, np.finfo(float).tiny)
         place = ((mean - self.low) / width).clip(0.0, 1.0)
         with np.errstate(divide="ignore"):
@@ -185,13 +226,18 @@ class _Windows:
                 ends = np.r_[place[0], np.full(place.size - 2, np.inf), 1 - place[-1]]
                 concentration = np.maximum(concentration, 1 / ends)
         concentration = concentration.clip(FLATTEST, SHARPEST)
-        shapes = (self.each(np.maximum(part * concentration, LEAST_SHAPE)) for part in (place, 1 - place))
-        drawn = self.each(self.low) + self.each(width) * generator.beta(*shapes)
-        return self._fitted(drawn, mean, spread)
+        shapes = [np.maximum(part * concentration, LEAST_SHAPE) for part in (place, 1 - place)]
+        bounds = self.low[0], self.high[-1]
+        for own, rows, part in self._parts():
+            drawn = part.each(part.low) + part.each(width[own]) * generator.beta(*(part.each(of[own]) for of in shapes))
+            free = by_sum[own], by_squares[own]
+            out[rows] = part._fitted(drawn, mean[own], spread[own], free, bounds)
 
-    def _fitted(self, drawn: Array, mean: Array, spread: Array) -> Array:
-        by_sum, by_squares = self.dominated()
-        low, high = self.low[0], self.high[-1]
+    def _fitted(
+        self, drawn: Array, mean: Array, spread: Array, free: tuple[Mask, Mask], bounds: tuple[float, float]
+    ) -> Array:
+        """Draws with the mean and the spread of each window, but where one is `free`, within the `bounds` of all."""
+        (by_sum, by_squares), (low, high) = free, bounds
         for _ in range(FITS):
             now = self.mean(drawn)
             wide = self.spread(drawn, now)

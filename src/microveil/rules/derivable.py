@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.table import Matrix
 from microveil.core.tolerances import RANK_TOLERANCE, TEXT_ROUND_OFF
 from microveil.rules.domain import step_of
@@ -56,7 +55,7 @@ class DerivableColumn:
         return int(np.count_nonzero(broken)), int(np.count_nonzero(there))
 
 
-def spread_rows(count: int, columns: int) -> NDArray[np.intp]:
+def spread_rows(count: int, columns: int) -> Index:
     """Rows from all over a table in which rules of so many columns are looked for."""
     most = max(ROWS, 2 * ROWS_PER_COLUMN * min(columns, TOGETHER))
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.intp))
@@ -124,7 +123,10 @@ def _standard(values: Matrix, columns: Sequence[int]) -> Array:
 
 
 def _follows(complete: Matrix, clear: list[int], column: int, slopes: Array) -> DerivableColumn:
-    """The rule for a column: exact, by the rank rule, to the step that it is rounded to, or but for a trifle."""
+    """The rule for a `column`: exact, by the rank rule, to the step that it is rounded to, or but for a trifle.
+
+    `complete` has the rows without holes, and `slopes` a standardised coefficient for each of the columns in `clear`.
+    """
     cells = complete.columns[column]
     spread = float(cells.std())
     rules = dependence_among(complete, [*clear, column], ordered=True).rules

@@ -1,7 +1,7 @@
 """The domain of a column: which values it can have at all, learnt from those it has.
 
 Only what everyone may know is learnt: a sign, a step, a share of zeros. The extremes of a column are not its
-bounds, as they are values of single records.
+bounds, as they are values of single records. Heaps at round numbers, where people round what they say, are found too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.tolerances import TEXT_ROUND_OFF
 
 DECIMALS = 4
@@ -45,7 +46,7 @@ class Domain:
     zeros: float | None = None
 
     def over(self, other: Domain) -> Domain:
-        """What is said here, and where nothing is, what the other says."""
+        """The domain, completed by the other where nothing is known here."""
         return replace(other, **{name: value for name, value in vars(self).items() if value is not None})
 
     def here(self, values: Array) -> Domain:
@@ -106,6 +107,14 @@ def learnt_domain(values: Array, minimum: float, maximum: float) -> Domain:
     )
 
 
+def heaped_ends(values: Array) -> Domain:
+    """The least and the largest value of a column, where so many records have it that it tells of none of them."""
+    present = values[~np.isnan(values)]
+    ends = [] if present.size == 0 else [float(present.min()), float(present.max())]
+    least = max(FEWEST_RECORDS, SPIKE * present.size)
+    return Domain(*(end if np.count_nonzero(present == end) >= least else None for end in ends))
+
+
 def _zeros(values: Array) -> int:
     """How many zeros there are; none where there is none among every eleventh of many rows, as then it is no spike."""
     if values.size > MANY_ROWS and np.count_nonzero(some := values[::11]) == some.size:
@@ -154,7 +163,45 @@ def _slack(steps: Any) -> Any:
 def _multiples(number: Any, step: float) -> Any:
     """So many steps; by division where a whole number of them makes one: 3 / 10 is what '0.3' is read as, 3 * 0.1 not.
 
-    Adding zero turns -0.0, which tells of a value below it, into 0.0.
+    Adding zero turns -0.0, which shows that the value was below it, into 0.0.
     """
     per_unit = round(1 / step)
     return (number / per_unit if per_unit > 1 and abs(per_unit * step - 1) <= TEXT_ROUND_OFF else number * step) + 0.0
+
+
+BASES = (5, 10, 50, 100, 500, 1_000, 10_000, 100_000, 1_000_000)
+"""Round numbers, in steps of the column."""
+
+TIMES = 1.5
+"""How many times as often as expected makes a heap."""
+
+LEAST = 0.05
+"""Share of the values from which on there is a heap to speak of."""
+
+SURE = 5
+"""Standard errors by which a share must be above what is expected."""
+
+WIDE = 4
+"""Multiples of a round number that the middle of the column must span for its share to mean anything."""
+
+
+def heaping(values: Array, step: float | None) -> dict[int, float]:
+    """The share of the values other than zero that are multiples of a round number, for those at which there is a heap.
+
+    Without heaping, one in `base / step` values is a multiple of a base. Of a base that is the multiple of another
+    only what goes beyond the other is a heap of its own: nobody rounds to 50 where all that are round are round to 5.
+    """
+    present = values[~np.isnan(values) & (values != 0)]
+    if step is None or step > 1 or present.size == 0:
+        return {}
+    low, high = np.quantile(present, [0.05, 0.95])
+    found: dict[int, float] = {}
+    finer, share_finer = step, 1.0
+    for base in BASES:
+        if high - low < WIDE * base:
+            break
+        share = float(np.mean(present == base * np.round(present / base)))
+        expected = share_finer * min(1.0, finer / base)
+        if share > max(LEAST, TIMES * expected) and share - expected > SURE * np.sqrt(expected / present.size):
+            found[base], finer, share_finer = share, base, share
+    return found

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Mask
+from microveil.core.arrays import Index, Mask
 
-Codes = NDArray[np.intp]
+Codes = Index
 
 BY_CHANCE = 1e-4
 """How probable a finding may be in a table of independent columns, all its pairs of columns together."""
@@ -36,7 +36,7 @@ class Dependency:
 
     column: int
     source: int
-    levels: NDArray[np.intp]
+    levels: Index
     """The level of the column for each level of the source."""
 
     exceptions: int = 0
@@ -44,17 +44,15 @@ class Dependency:
 
     def rebuilt(self, codes: Codes) -> Codes:
         """The column, from the source."""
-        made: Codes = self.levels[codes]
-        return made
+        return self.levels[codes]
 
     def sentence(self, names: Sequence[str]) -> str:
-        """It as a person would say it."""
+        """The rule in words."""
         but = f" (but for {self.exceptions} rows)" if self.exceptions else ""
         return f"{names[self.column]} follows from {names[self.source]}{but}"
 
 
-@dataclass(frozen=True)
-class ImpossiblePair:
+class ImpossiblePair(NamedTuple):
     """Two labels that no record has together, though many should by chance; columns and levels by number."""
 
     columns: tuple[int, int]
@@ -89,9 +87,7 @@ class LabelRules:
     def restored(self, labels: Sequence[Codes], generator: np.random.Generator) -> list[Codes]:
         """All columns, from the independent ones: without pairs that cannot be, and with those that follow."""
         place = {j: at for at, j in enumerate(self.independent)}
-        pairs = [
-            ImpossiblePair((place[a], place[b]), levels) for (a, b), levels in map(_parts, self.between_independent())
-        ]
+        pairs = [ImpossiblePair((place[a], place[b]), levels) for (a, b), levels in self.between_independent()]
         stay = {place[j] for j in self.stay if j in place}
         fixed = dict(zip(place, without_impossible_pairs(labels, pairs, generator, stay), strict=True))
         made = {rule.column: rule.rebuilt(fixed[rule.source]) for rule in self.dependencies}
@@ -122,17 +118,13 @@ def _of_their_own(pairs: Sequence[ImpossiblePair], rules: Sequence[Dependency]) 
     apart = [p for p in pairs if source.get(p.columns[0], p.columns[0]) != source.get(p.columns[1], p.columns[1])]
     known, own = set(apart), []
     for pair in apart:
-        (a, b), (x, y) = _parts(pair)
+        (a, b), (x, y) = pair
         wider = [((r.column, b), (int(r.levels[x]), y)) for r in rules if r.source == a]
         wider += [((a, r.column), (x, int(r.levels[y]))) for r in rules if r.source == b]
         forms = [ImpossiblePair(*form) for form in wider]
-        forms += [ImpossiblePair((q, p), (v, u)) for (p, q), (u, v) in map(_parts, forms)]
+        forms += [ImpossiblePair((q, p), (v, u)) for (p, q), (u, v) in forms]
         own += [] if known.intersection(forms) else [pair]
     return own
-
-
-def _parts(pair: ImpossiblePair) -> tuple[tuple[int, int], tuple[int, int]]:
-    return pair.columns, pair.levels
 
 
 def find_dependencies(columns: Sequence[Codes], stay: Collection[int] = ()) -> list[Dependency]:
@@ -186,7 +178,7 @@ def follows(source: Codes, column: Codes, by_chance: float) -> Dependency | None
     return Dependency(1, 0, levels, exceptions) if _luck(counts, most) < np.log(by_chance) else None
 
 
-def _luck(counts: NDArray[np.intp], most: NDArray[np.intp]) -> float:
+def _luck(counts: Index, most: Index) -> float:
     """The log of the probability that each level of the source has so much of one level, if they are independent.
 
     `counts` is the two-way table, source x column, and `most` the largest number of each row. The binomial coefficient
@@ -235,10 +227,10 @@ def without_impossible_pairs(
     generator: np.random.Generator,
     stay: Collection[int] = (),
 ) -> list[Codes]:
-    """The columns with labels exchanged between records until no pair is left that cannot be.
+    """The columns with labels exchanged between records until none of the `pairs` is left.
 
-    A record with such a pair exchanges one of both labels with a random record, if that leaves fewer of them. The
-    columns that `stay`, by number, exchange nothing.
+    A record with such a pair exchanges one of both labels with a random record (of the `generator`), if that leaves
+    fewer of them. The columns that `stay`, by number, exchange nothing.
     """
     out = [np.array(codes) for codes in columns]
     never = _NeverTogether.of(out, pairs)
@@ -272,14 +264,12 @@ class _NeverTogether:
     @classmethod
     def of(cls, columns: Sequence[Codes], pairs: Sequence[ImpossiblePair]) -> _NeverTogether:
         """The tables of some pairs."""
-        tables: dict[tuple[int, int], Mask] = {}
-        for pair in pairs:
-            sizes = [max(int(columns[j].max(initial=0)), level) + 1 for j, level in zip(*_parts(pair), strict=True)]
-            table = tables.get(pair.columns, np.zeros((0, 0), dtype=bool))
-            grown = np.zeros(np.maximum(table.shape, sizes), dtype=bool)
-            grown[: table.shape[0], : table.shape[1]] = table
-            grown[pair.levels] = True
-            tables[pair.columns] = grown
+        sizes = [int(codes.max(initial=0)) + 1 for codes in columns]
+        for (a, b), (x, y) in pairs:  # levels that no record has any more
+            sizes[a], sizes[b] = max(sizes[a], x + 1), max(sizes[b], y + 1)
+        tables = {(a, b): np.zeros((sizes[a], sizes[b]), dtype=bool) for (a, b), _ in pairs}
+        for between, levels in pairs:
+            tables[between][levels] = True
         return cls(tables)
 
     def broken(self, columns: Sequence[Codes]) -> Codes:
@@ -289,8 +279,8 @@ class _NeverTogether:
             bad |= table[columns[a], columns[b]]
         return np.flatnonzero(bad).astype(np.intp)
 
-    def gains(self, columns: Sequence[Codes], column: int, rows: Codes, others: Codes) -> NDArray[np.intp]:
-        """How many pairs fewer there are if records exchange a label with others, each by itself."""
+    def gains(self, columns: Sequence[Codes], column: int, rows: Codes, others: Codes) -> Index:
+        """How many pairs fewer there are if `rows` exchange their label of a `column` with `others`, each by itself."""
         gained = np.zeros(rows.size, dtype=np.intp)
         for table, of in self._of(column):
             for here, there in ((rows, others), (others, rows)):
@@ -299,13 +289,13 @@ class _NeverTogether:
         return gained
 
     def exchange(self, columns: Sequence[Codes], column: int, rows: Codes, others: Codes) -> None:
-        """Exchange a label of records with that of others, in place, where it makes fewer pairs."""
+        """Exchange the label of `rows` in a `column` with that of `others`, in place, where it makes fewer pairs."""
         good = self.gains(columns, column, rows, others) > 0
         rows, others, codes = rows[good], others[good], columns[column]
         codes[rows], codes[others] = codes[others], codes[rows]
 
     def step(self, columns: Sequence[Codes], column: int, row: int, generator: np.random.Generator) -> None:
-        """Exchange a label of a record with that of the best of all others, even where that only moves the fault.
+        """Exchange the label of a `row` in a `column` with that of the best other, even if that only moves the fault.
 
         A head in the place of a child and a partner in that of a head cannot be cured by one exchange: the partner
         belongs to a third record.

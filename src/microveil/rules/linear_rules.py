@@ -38,7 +38,7 @@ class LinearRule:
     """`column = constant + sum of coefficient * other column`, columns by number.
 
     An exact rule holds in every row. One that is not only says that the column is, to double precision, a linear
-    combination of the others; it serves to rebuild the column, but is no rule to tell of.
+    combination of the others; it serves to rebuild the column, but no report mentions it.
     """
 
     column: int
@@ -94,8 +94,7 @@ class LinearRule:
     def broken_rows(self, columns: Columns) -> Mask:
         """The rows in which it does not hold; never where a cell is missing."""
         misses, sizes = self.misses(columns)
-        broken: Mask = np.abs(misses) > TEXT_ROUND_OFF * sizes
-        return broken
+        return np.abs(misses) > TEXT_ROUND_OFF * sizes
 
     def broken(self, columns: Sequence[Array] | Matrix) -> int:
         """In how many rows it does not hold, wherever the rows are."""
@@ -128,8 +127,7 @@ class LinearRule:
             parts.append("+ constant")
         elif self.constant:
             parts.insert(0, f"{'-' if self.constant < 0 else '+'} {abs(self.constant):g}")
-        text = " ".join(parts)
-        return f"{names[self.column]} = {text.removeprefix('+ ')}"
+        return f"{names[self.column]} = {' '.join(parts).removeprefix('+ ')}"
 
     @property
     def round_constant(self) -> float | None:
@@ -176,12 +174,12 @@ def dependence_among(
     summary: Moments | None = None,
     ordered: bool = False,
 ) -> Dependence:
-    """Independent columns and rules among some columns of a table, which keep their numbers.
+    """Independent columns and rules among some columns of the table `values`, which keep their numbers.
 
-    Columns that vary most are made of others, or, if `ordered`, the last ones are. `holes` (rows x columns) tells where
-    cells are missing (None: nowhere); the rules are then looked for among the fullest columns, fitted on the rows
-    without holes and confirmed on all. `summary` has the moments of these columns over all rows, each counted once,
-    where they are known already.
+    Rules that are `declared` are taken as they are. Columns that vary most are made of others, or, if `ordered`,
+    the last ones are. `holes` (rows x columns) tells where cells are missing (None: nowhere); the rules are then
+    looked for among the fullest columns, fitted on the rows without holes and confirmed on all. `summary` has the
+    moments of these columns over all rows, each counted once, where they are known already.
     """
     searched, chosen, complete = searched_columns(values, among, holes, declared)
     place = {j: at for at, j in enumerate(searched)}
@@ -194,7 +192,7 @@ def dependence_among(
         by_declaration = {rule.column for rule in rules}
         # A column may be constant in the rows without holes, and then nothing can be learnt about it there.
         varying = [j for j in range(width) if j not in by_declaration and complete.varies(j)]
-        found = _search(chosen, complete, summary, varying, ordered=ordered)
+        found = _Search(chosen, complete, summary).rules(varying, ordered=ordered)
         rules += found if ordered else _right_way_round(found, rules, summary)
     rules = [rule.renumbered(dict(enumerate(searched))) for rule in rules]
     rebuilt = {rule.column for rule in rules}
@@ -204,7 +202,10 @@ def dependence_among(
 def searched_columns(
     values: Matrix, among: Sequence[int], holes: Mask | None, declared: Sequence[LinearRule] = ()
 ) -> tuple[list[int], Matrix, Matrix]:
-    """Which columns are searched for rules (the fullest, with `holes`): numbers, all rows, and rows without holes."""
+    """Which columns of `values` are searched for rules: their numbers, all rows, and the rows without holes.
+
+    They are those `among` which is searched; with `holes`, the fullest of them and those of `declared` rules.
+    """
     if holes is None:
         return list(among), values.select(among), values.select(among)
     searched = fullest(among, holes, declared)
@@ -223,18 +224,6 @@ def fullest(among: Sequence[int], holes: Mask, declared: Sequence[LinearRule] = 
     return sorted(chosen)
 
 
-def _search(values: Matrix, complete: Matrix, summary: Moments, among: list[int], *, ordered: bool) -> list[LinearRule]:
-    trusted: set[int] = set()  # suspicious columns that turned out to be independent
-    while True:
-        basis, suspects = _split(summary, among, trusted, ordered=ordered)
-        rules = [rule for j in suspects if (rule := _confirmed(values, complete, summary, basis, j))]
-        refuted = set(suspects) - {rule.column for rule in rules}
-        if not refuted:
-            return rules
-        # A refuted column joins the basis and may explain others: look again. Ends, as `trusted` only grows.
-        trusted |= refuted
-
-
 def _right_way_round(rules: list[LinearRule], declared: Sequence[LinearRule], summary: Moments) -> list[LinearRule]:
     """The rules with totals rebuilt, and not parts, as far as each column has one rule and none goes in a circle.
 
@@ -244,71 +233,99 @@ def _right_way_round(rules: list[LinearRule], declared: Sequence[LinearRule], su
         total = rule.total(summary) if rule.exact else rule.column
         turned = [*rules[:at], rule.solved_for(total), *rules[at + 1 :]] if total != rule.column else rules
         made = [each.column for each in (*declared, *turned)]
-        if len(set(made)) == len(made) and not in_order([*declared, *turned], _others(summary, made))[1]:
+        others = set(range(summary.mean.size)) - set(made)
+        if len(set(made)) == len(made) and not in_order([*declared, *turned], others)[1]:
             rules = turned
     return rules
 
 
-def _others(summary: Moments, made: Sequence[int]) -> set[int]:
-    return set(range(summary.mean.size)) - set(made)
+@dataclass(frozen=True, repr=False)
+class _Search:
+    """A search for rules: the columns with all rows (`values`), their rows without holes, and the moments of these."""
+
+    values: Matrix
+    complete: Matrix
+    summary: Moments
+
+    def rules(self, among: list[int], *, ordered: bool) -> list[LinearRule]:
+        """The rules among some columns; `ordered` as in `dependence_among`."""
+        trusted: set[int] = set()  # suspicious columns that turned out to be independent
+        order = list(among) if ordered else sorted(among, key=lambda j: self.summary.sd[j])
+        while True:
+            basis, suspects = self._split(order, trusted)
+            rules = [rule for j in suspects if (rule := self._confirmed(basis, j))]
+            refuted = set(suspects) - {rule.column for rule in rules}
+            if not refuted:
+                return rules
+            # A refuted column joins the basis and may explain others: look again. Ends, as `trusted` only grows.
+            trusted |= refuted
+
+    def _split(self, order: list[int], trusted: set[int]) -> tuple[list[int], list[int]]:
+        """Cholesky elimination in ascending order of spread, so that totals come out as sums of their parts."""
+        scale = self.summary.sd[order]
+        left = self.summary.covariance[np.ix_(order, order)] / np.outer(scale, scale)
+        basis, suspects = [], []
+        for place, j in enumerate(order):
+            unexplained = left[place, place]
+            if unexplained <= SUSPICIOUS and j not in trusted:
+                suspects.append(j)
+                continue
+            basis.append(j)
+            if unexplained > 0:
+                # What comes before is done with.
+                direction = left[place + 1 :, place] / np.sqrt(unexplained)
+                left[place + 1 :, place + 1 :] -= np.outer(direction, direction)
+        return basis, suspects
+
+    def _confirmed(self, basis: list[int], column: int) -> LinearRule | None:
+        """The rule for a suspicious column, if it holds on the rows: with whole coefficients first, then as fitted.
+
+        A fit only sees terms down to a millionth of the largest; what it leaves is fitted again, so that a small part
+        of a large total is found too.
+        """
+        coefficients = np.zeros(len(basis))
+        for _ in range(REFITS):
+            coefficients = coefficients + self._fitted(basis, column, coefficients)
+            for candidate in (np.round(coefficients), coefficients):
+                for rule in self._with_terms(basis, column, candidate):
+                    if rule.terms and rule.worst_error(self.values) <= SUM_ROUND_OFF:
+                        return rule
+        _, rule = self._with_terms(basis, column, coefficients)
+        tolerance = RANK_TOLERANCE * self.summary.sd[column] * np.sqrt(self.values.shape[0])
+        return replace(rule, exact=False) if rule.terms and rule.residual_norm(self.values) <= tolerance else None
+
+    def _fitted(self, basis: list[int], column: int, so_far: Array) -> Array:
+        """Coefficients of what `so_far` leaves of the column, without those that are round-off of the fit."""
+        summary, sd = self.summary, self.summary.sd[basis]
+        correlations = summary.covariance[np.ix_(basis, basis)] / np.outer(sd, sd)
+        left = LinearRule(column, dict(zip(basis, so_far.tolist(), strict=True)))
+        own = left.renumbered({j: at for at, j in enumerate([column, *basis])})
+        constant = float(summary.mean[column] - so_far @ summary.mean[basis])
+        sums = self.complete.total(partial(_explained, own, summary.mean[basis], sd, constant), [column, *basis])
+        cross, spread, round_off = sums[2:], float(sums[0]), float(sums[1])
+        if spread <= round_off:
+            return np.zeros(len(basis))
+        weights = np.linalg.lstsq(correlations, cross / summary.weight, rcond=FINE_ROUND_OFF)[0]
+        weights[np.abs(weights) < 1e-6 * np.sqrt(spread / summary.weight)] = 0.0
+        return weights / sd
+
+    def _with_terms(self, basis: list[int], column: int, coefficients: Array) -> list[LinearRule]:
+        """The rule with these coefficients without a constant, and with the one that the means ask for."""
+        # A term that moves the column by less than its last digit is round-off, and its holes would hide broken rows.
+        mean, sd = self.summary.mean, self.summary.sd
+        pairs = sorted(zip(basis, coefficients.tolist(), strict=True))
+        terms = {j: c for j, c in pairs if abs(c) * sd[j] > FINE_ROUND_OFF * sd[column]}
+        constant = float(mean[column] - sum(c * mean[j] for j, c in terms.items()))
+        shares = [total for total in (1.0, 100.0) if abs(abs(constant) - total) <= TEXT_ROUND_OFF * total]
+        known = float(np.copysign(shares[0], constant)) if shares else constant
+        return [LinearRule(column, terms), LinearRule(column, terms, known)]
 
 
-def _split(summary: Moments, among: list[int], trusted: set[int], *, ordered: bool) -> tuple[list[int], list[int]]:
-    """Cholesky elimination in ascending order of spread, so that totals come out as sums of their parts."""
-    order = list(among) if ordered else sorted(among, key=lambda j: summary.sd[j])
-    scale = summary.sd[order]
-    left = summary.covariance[np.ix_(order, order)] / np.outer(scale, scale)
-    basis, suspects = [], []
-    for place, j in enumerate(order):
-        unexplained = left[place, place]
-        if unexplained <= SUSPICIOUS and j not in trusted:
-            suspects.append(j)
-            continue
-        basis.append(j)
-        if unexplained > 0:
-            # What comes before is done with.
-            direction = left[place + 1 :, place] / np.sqrt(unexplained)
-            left[place + 1 :, place + 1 :] -= np.outer(direction, direction)
-    return basis, suspects
+def _explained(left: LinearRule, means: Array, sd: Array, constant: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - every row map is given its rows
+    """Squares of what a rule leaves of the first column, those of its round-off, and products with the others.
 
-
-def _confirmed(values: Matrix, complete: Matrix, summary: Moments, basis: list[int], column: int) -> LinearRule | None:
-    """The rule for a suspicious column, if it holds on the rows: with whole coefficients first, then as fitted.
-
-    A fit only sees terms down to a millionth of the largest; what it leaves is fitted again, so that a small part
-    of a large total is found too.
+    `means` and `sd` are those of the others, the `constant` is that of the rule, `cells` are columns x rows.
     """
-    coefficients = np.zeros(len(basis))
-    for _ in range(REFITS):
-        coefficients = coefficients + _fitted(complete, summary, basis, column, coefficients)
-        for candidate in (np.round(coefficients), coefficients):
-            for rule in _rules(column, basis, candidate, summary):
-                if rule.terms and rule.worst_error(values) <= SUM_ROUND_OFF:
-                    return rule
-    _, rule = _rules(column, basis, coefficients, summary)
-    tolerance = RANK_TOLERANCE * summary.sd[column] * np.sqrt(values.shape[0])
-    return replace(rule, exact=False) if rule.terms and rule.residual_norm(values) <= tolerance else None
-
-
-def _fitted(complete: Matrix, summary: Moments, basis: list[int], column: int, so_far: Array) -> Array:
-    """Coefficients of what `so_far` leaves of the column, without those that are round-off of the fit."""
-    sd = summary.sd[basis]
-    correlations = summary.covariance[np.ix_(basis, basis)] / np.outer(sd, sd)
-    left = LinearRule(column, dict(zip(basis, so_far.tolist(), strict=True)))
-    own = left.renumbered({j: at for at, j in enumerate([column, *basis])})
-    constant = float(summary.mean[column] - so_far @ summary.mean[basis])
-    sums = complete.total(partial(_explained, own, summary.mean[basis], sd, constant), [column, *basis])
-    cross, spread, round_off = sums[2:], float(sums[0]), float(sums[1])
-    if spread <= round_off:
-        return np.zeros(len(basis))
-    weights = np.linalg.lstsq(correlations, cross / summary.weight, rcond=FINE_ROUND_OFF)[0]
-    weights[np.abs(weights) < 1e-6 * np.sqrt(spread / summary.weight)] = 0.0
-    fitted: Array = weights / sd
-    return fitted
-
-
-def _explained(left: LinearRule, means: Array, sd: Array, constant: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
-    """Squares of what a rule leaves of the first column, those of its round-off, and products with the others."""
     misses, sizes = left.misses(cells)
     misses = misses - constant
     centred = (cells[1:] - means[:, None]) / sd[:, None]
@@ -316,25 +333,11 @@ def _explained(left: LinearRule, means: Array, sd: Array, constant: float, cells
     return np.array([*squares, *(centred @ misses)])
 
 
-def _rules(column: int, basis: list[int], coefficients: Array, summary: Moments) -> list[LinearRule]:
-    """The rule without a constant, and with the one that the means ask for."""
-    # A term that moves the column by less than its last digit is round-off, and its holes would hide broken rows.
-    least = FINE_ROUND_OFF * summary.sd[column]
-    pairs = sorted(zip(basis, coefficients.tolist(), strict=True))
-    terms = {j: c for j, c in pairs if abs(c) * summary.sd[j] > least}
-    constant = float(summary.mean[column] - sum(c * summary.mean[j] for j, c in terms.items()))
-    shares = [total for total in (1.0, 100.0) if abs(abs(constant) - total) <= TEXT_ROUND_OFF * total]
-    return [
-        LinearRule(column, terms),
-        LinearRule(column, terms, float(np.copysign(shares[0], constant)) if shares else constant),
-    ]
-
-
 def _as_matrix(columns: Sequence[Array] | Matrix) -> Matrix:
     return columns if isinstance(columns, Matrix) else Matrix(columns)
 
 
-def _count_broken(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+def _count_broken(rule: LinearRule, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - every row map is given its rows
     return np.array([np.count_nonzero(rule.broken_rows(cells))])
 
 

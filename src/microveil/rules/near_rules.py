@@ -2,7 +2,7 @@
 
 A total may have rounding differences, or errors in some records; a cost may follow from two others to four digits. A
 rule that holds in every row has its column left out and rebuilt. Here the gap between the column and what the rule
-says is a column of its own; whoever works with the gap in the place of the column keeps the rule.
+says is a column of its own: a method that perturbs the gap instead of the column keeps the rule.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class NearSum:
 
 
 def find_near_sums(values: Matrix, among: Sequence[int], holes: Mask | None, stream: Stream) -> list[NearSum]:
-    """Sums that hold in most rows of some columns, not in all; with holes, of the fullest of them."""
+    """Sums that hold in most rows of columns `among`, not in all; with `holes`, the fullest. `stream` picks rows."""
     searched, _, complete = searched_columns(values, among, holes)
     if complete.shape[0] <= 2 * len(searched):
         return []
@@ -120,9 +120,12 @@ def is_sum(rule: LinearRule) -> bool:
     return all(c == round(c) for c in rule.terms.values())
 
 
-def share_met(columns: Sequence[Array], rule: LinearRule) -> float:
-    """The share of rows in which a rule holds to round-off; rows of nothing but zeros say nothing."""
-    return _share_met(columns, rule, 0.0)
+def share_met(columns: Columns, rule: LinearRule, slack: float = 0.0) -> float:
+    """The share of rows in which a rule holds to round-off and a `slack`; rows of nothing but zeros say nothing."""
+    misses, size = rule.misses(columns)
+    telling = size > slack
+    met = np.abs(misses[telling]) <= slack + TEXT_ROUND_OFF * size[telling]
+    return float(np.mean(met)) if telling.any() else 0.0
 
 
 def gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
@@ -165,7 +168,7 @@ def near_sum(sample: Array, others: list[int], column: int) -> LinearRule | None
         fitted: Array = np.linalg.lstsq(design[rows], target[rows], rcond=1e-10)[0]
         terms = {j: round(c) for j, c in zip(others, fitted.tolist(), strict=True) if round(c)}
         rule = LinearRule(column, terms, exact=False)
-        if terms and max(_share_met(sample, rule, slack) for slack in (0.0, _rounding(sample, rule))) >= HOLDS:
+        if terms and max(share_met(sample, rule, slack) for slack in (0.0, _rounding(sample, rule))) >= HOLDS:
             return rule
         misses = np.abs(target - design @ fitted)
         rows = (size > 0) & (misses <= max(float(np.quantile(misses[size > 0], TRIMMED)), TEXT_ROUND_OFF))
@@ -178,10 +181,3 @@ def _rounding(sample: Array, rule: LinearRule) -> float:
     slack = sum(steps) / 2
     low, high = np.quantile(sample[rule.column], [0.1, 0.9])
     return slack if PLENTY * slack <= high - low else 0.0
-
-
-def _share_met(columns: Columns, rule: LinearRule, slack: float) -> float:
-    misses, size = rule.misses(columns)
-    telling = size > slack
-    met = np.abs(misses[telling]) <= slack + TEXT_ROUND_OFF * size[telling]
-    return float(np.mean(met)) if telling.any() else 0.0

@@ -62,8 +62,7 @@ class OrderRule:
 
     def broken_rows(self, columns: Sequence[Array]) -> Mask:
         """The rows in which it does not hold; never where a cell is missing."""
-        broken: Mask = columns[self.lower] > columns[self.upper]
-        return broken
+        return columns[self.lower] > columns[self.upper]
 
     def broken(self, columns: Sequence[Array]) -> int:
         """In how many rows it does not hold."""
@@ -130,7 +129,7 @@ def implied_orders(values: Matrix, rules: Sequence[LinearRule]) -> set[tuple[int
 
 
 def _says_much(values: Matrix, rule: OrderRule, some: slice, needed: float) -> bool:
-    """Would unrelated columns with these values break the order so often that it cannot be an accident?"""
+    """Would unrelated columns with these values, judged by `some` rows, break the `rule` too often for an accident?"""
     low, high = values.columns[rule.lower], values.columns[rule.upper]
     both = ~(np.isnan(low) | np.isnan(high))
     few_low, few_high = np.sort(low[some][both[some]]), high[some][both[some]]

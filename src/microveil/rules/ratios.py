@@ -74,7 +74,7 @@ class RatioRule:
             return np.where(below == 0, self.otherwise, columns[self.numerator] / below)
 
     def _misses(self, columns: Sequence[Array]) -> Mask:
-        # Beside the quotient itself: 0.125 is 0.13 to one and 0.12 to another.
+        # Compared with the quotient before rounding: 0.125 becomes 0.13 in one program and 0.12 in another.
         value, expected = columns[self.column], self._quotient(columns)
         slack = TEXT_ROUND_OFF * np.abs(expected) + (0.0 if self.step is None else self.step * (1 + TEXT_ROUND_OFF) / 2)
         # A ratio that is known while one of its two columns is not cannot be computed anew.
@@ -130,17 +130,17 @@ def _candidates(head: Array, quotients: Array, column: int) -> list[tuple[int, i
 
 
 def ratio_rule(columns: Sequence[Array], column: int, numerator: int, denominator: int) -> RatioRule:
-    """The rule for three columns, whether it holds or not: rounded as the column is."""
+    """The rule that a `column` is the `numerator` over the `denominator`, by number, whether it holds or not."""
     value = columns[column]
     # Where the ratio is undefined, the first such cell stands for all (checking the rule checks the others), unless
-    # they are so few that it would tell of a record.
+    # they are so few that it would disclose a record.
     undefined = value[columns[denominator] == 0]
     otherwise = float(undefined[0]) if undefined.size >= SHARED or np.isnan(undefined).any() else 0.0
     return RatioRule(column, numerator, denominator, step_of(value[~np.isnan(value)]), otherwise)
 
 
 def _ratio(values: Matrix, column: int, candidates: Sequence[tuple[int, int]], made_of: set[int]) -> list[RatioRule]:
-    """The first candidate that all rows confirm; a ratio is not made of itself, nor of other ratios."""
+    """The first of the `candidates` that all rows confirm; no ratio is `made_of` itself, or of other ratios."""
     some = slice(None, None, max(1, values.shape[0] // SPREAD_ROWS))
     for pair in candidates:
         if made_of.isdisjoint(pair) and not _refuted(*(values.columns[j][some] for j in (column, *pair))):
