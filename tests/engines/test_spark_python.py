@@ -58,7 +58,7 @@ def run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(not java_is_there(), reason="Spark needs Java 17 or newer")
 def test_a_local_master_is_given_this_python_and_the_default_method_runs(tmp_path: Path) -> None:
     done = run(tmp_path)
-    assert done.stdout.strip() == "rows: 300 pca", done.stderr[-2000:]
+    assert done.stdout.strip() == "rows: 300 veil", done.stderr[-2000:]
 
 
 @pytest.mark.slow

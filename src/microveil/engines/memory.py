@@ -1,7 +1,8 @@
-"""The memory engine: whole tables, stratum by stratum.
+"""The engine of whole columns: tables stratum by stratum, in memory or, a column at a time, on a disk.
 
 Around the pipeline it sets aside what is not perturbed (constant columns, columns that follow from others, the
-places of missing cells) and puts it back.
+places of missing cells) and puts it back. Columns on a disk are read whole where a step needs that, one by one;
+what else is done to rows is done piece by piece wherever they are.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
 from microveil.engines.clusters import clustered
+from microveil.engines.out_of_core import RemoteTable, perturbed_columns
 from microveil.engines.pipeline import NO_COMPONENTS, Spectrum, joined_spectrum, labels_of, protected
 from microveil.engines.restoring import Restored, restored
 from microveil.engines.row_limits import close_orders, limited
@@ -28,6 +30,7 @@ from microveil.engines.rows import Progress, RunContext, check_holes, gridding
 from microveil.engines.set_aside import SetAside, Totals, altered_variance, dependence_of, places_of, rebuild_map
 from microveil.methods import Plan
 from microveil.restore import (
+    Arranged,
     Enforcement,
     arrange,
     calibrate,
@@ -181,6 +184,8 @@ def _run_stratum(
         summary = moments(core.pieces, core.count, weights=core.weights)
     if isinstance(plan.decompose, Clustered):
         pipeline = partial(clustered, context, core)
+    elif isinstance(core, RemoteTable):
+        pipeline = partial(perturbed_columns, context, core, summary, places)
     else:
         later = partial(rebuild_map, dependence, table.confidential_names)
         pipeline = partial(protected, context, core, summary, places, later, aside.varying)
@@ -214,15 +219,15 @@ def _run_stratum(
         gridded = gridding(core, summary, extremes.minimum, extremes.maximum)
         columns, spectrum = gridded.of_columns(core, columns), spectrum.with_remark(gridded.remark)
     domains = _domains(table, chosen, rules, mapped=mapping is not None)
-    columns, cost = enforced(columns, domains, present, core.weights, _among(rules.orders, place))
+    keep = core.values.put_aside
+    columns, cost = enforced(columns, domains, present, core.weights, _among(rules.orders, place), keep)
     released, further = aside.in_order(aside.put_back(columns, holes))
     cost = further if cost is None else cost if further is None else cost.combined(further)
     if holes is not None:
-        for column, hole in zip(released, holes.T, strict=True):
-            column[hole] = np.nan
+        released = [keep(np.where(hole, np.nan, column)) for column, hole in zip(released, holes.T, strict=True)]
     labels, _, spectrum = _masked(context, table, spectrum) if mapping is None else (mapping.labels, {}, spectrum)
     return Outcome(
-        columns=released,
+        columns=[keep(column) if isinstance(column, np.ndarray) else column for column in released],
         perturbed=chosen,
         rules=dependence.rules,
         spectrum=spectrum,
@@ -245,11 +250,9 @@ def _among(orders: Sequence[OrderRule], place: Mapping[int, int]) -> list[OrderR
 
 def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules: list[LinearRule]) -> Outcome:
     """The outcome where no column of numbers varies: nothing is decomposed, and labels are exchanged or masked."""
-    labels, levels, spectrum = _masked(context, table, NO_COMPONENTS)
-    arranged = None
-    if context.plan.maps_values:
-        found = arrange([], [], table.keep([]), None, context.stream("marginals").child("arrange"))
-        arranged, labels = Restored([], found.settled, found.labels), found.labels
+    found = _labels_arranged(context, table) if context.plan.maps_values else None
+    masked = _masked(context, table, NO_COMPONENTS) if found is None else (found.labels, {}, NO_COMPONENTS)
+    labels, levels, spectrum = masked
     return Outcome(
         columns=[np.array(column) for column in table.confidential.columns],
         perturbed=[],
@@ -257,10 +260,15 @@ def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules:
         spectrum=spectrum,
         altered=np.zeros(len(table.confidential_names)),
         variance=_variance(table, profile) * table.count if table.confidential_names else np.zeros(0),
-        restored=arranged,
+        restored=None if found is None else Restored([], found.settled, found.labels),
         labels=labels,
         levels=levels,
     )
+
+
+def _labels_arranged(context: RunContext, table: Microdata) -> Arranged:
+    """Labels exchanged by themselves, where no numbers are mapped: none varies, or rows are too few to smooth."""
+    return arrange([], [], table.keep([]), None, context.stream("marginals").child("arrange"))
 
 
 def _masked(
@@ -271,6 +279,8 @@ def _masked(
     Codes of each column, the levels of those that have others than before, and components with remarks on labels.
     """
     own, plan = table.labels, context.plan
+    if own.names and plan.maps_values:
+        return _labels_arranged(context, table).labels, {}, spectrum
     if not own.names or not (plan.masks_labels or plan.labels_only):
         return own.codes, {}, spectrum
     if spectrum.masked_labels is not None:
@@ -285,7 +295,7 @@ def _variance(table: Microdata, profile: Profile) -> Array:
     """The variance of each confidential column, over the cells present."""
     known = profile.moments.variance[table.public :].copy()
     for j in np.flatnonzero(np.isnan(known)).tolist():
-        column = table.confidential.columns[j]
+        column = table.confidential.columns[j][:]
         present = ~np.isnan(column)
         known[j] = pair_moments(column[:, None], present[:, None], weights=table.weights).covariance[0, 0]
     return np.nan_to_num(known)
@@ -296,14 +306,13 @@ def _holes(table: Microdata, profile: Profile) -> Mask | None:
     if not profile.missing():
         return None
     check_holes(table)
-    return np.isnan(np.column_stack(table.confidential.columns))
+    return np.column_stack([np.isnan(column) for column in table.confidential.columns])
 
 
 def _filled(core: Microdata, present: Mask, context: RunContext) -> Microdata:
     """The perturbed columns without holes."""
-    values, known = core.beside_public(core.confidential.columns, present)
-    filled = completed(values, known, core.weights, context.streams, context.stratum)
-    columns = list(filled[:, core.public :].T)
+    known = core.beside_public_cells(present)
+    columns = completed(core.values, known, core.weights, context.streams, context.stratum)[core.public :]
     complete = core.with_confidential(columns)
     if core.other is None:
         return complete

@@ -33,7 +33,7 @@ from microveil.engines.scores import Components, Scores, ShareDone
 from microveil.engines.set_aside import dependence_of, places_of
 from microveil.methods import Plan
 from microveil.perturb import Column, ColumnPerturbation
-from microveil.restore import Correction
+from microveil.restore import Correction, Settled
 from microveil.rules.column_rules import NOTHING_KNOWN, ColumnRules
 from microveil.rules.linear_rules import Dependence, LinearRule
 
@@ -47,6 +47,10 @@ class RemoteTable(Microdata):
 
         The order is the one that `core.shuffle.shuffled` gives with the column's stream.
         """
+
+    def stored(self, of: RowMap, width: int, report: ShareDone) -> Sequence[Any]:
+        """What is made of the rows, so many columns, stored where the rows are, if they can be read whole there."""
+        raise NotImplementedError
 
 
 class Remembered(Stream):
@@ -299,6 +303,8 @@ class RemoteOutcome:
     dependence: Dependence
     spectrum: Spectrum
     remark: str = ""
+    settled: Settled | None = None
+    """How near exchanges came, where there were any."""
 
 
 SHOWN = 10_000
@@ -318,8 +324,8 @@ def check_eligible(plan: Plan, engine: str) -> None:
     reason = ""
     if isinstance(plan.decompose, Clustered):
         reason = "compares records with each other"
-    elif plan.maps_values and (plan.exact or plan.marginals.exchange or engine != "stream"):
-        reason = "puts the values of all records in order" + ("" if plan.exact else ", unless exchange=False")
+    elif plan.maps_values and (plan.rounded or (engine != "stream" and (plan.exact or not plan.arranges))):
+        reason = "puts the values of all records in order"
     elif not isinstance(perturb, ColumnPerturbation) or not (perturb.by_rows or perturb.permutes):
         reason = f"needs all values of a component at once for perturb='{plan.parameters['perturb']}'"
     elif plan.select.looks_at_rows:
@@ -328,6 +334,35 @@ def check_eligible(plan: Plan, engine: str) -> None:
         raise ParameterError(f"engine: '{engine}' cannot run {plan.method}: it {reason}", "use engine='memory'")
     if plan.given_draws and perturb.permutes:
         raise ParameterError(f"permutations: go with engine='memory' only, not '{engine}'", "leave them out")
+
+
+def perturbed_columns(
+    context: RunContext, core: RemoteTable, summary: Moments, places: list[int]
+) -> tuple[list[Array], Spectrum]:
+    """The perturbed columns of a table, stored where its rows are, and the components behind them.
+
+    `summary` has the moments of public and confidential columns, and `places` are those of the sensitive ones.
+    """
+    table, rows, _, spectrum = _row_map(context, core, summary, places)
+    columns = table.stored(rows, len(core.confidential_names), lambda share: context.progress("storing columns", share))
+    return list(columns), spectrum
+
+
+def _row_map(
+    context: RunContext, core: Microdata, summary: Moments, places: list[int]
+) -> tuple[RemoteTable, RowMap, int | None, Spectrum]:
+    """The table to read, what makes perturbed columns of its rows, how many columns that reads, and the components."""
+    task, spectrum, _ = prepared(context, core, summary, places)
+    if task.axes.noise is not None:
+        raise DataError("scores='exact' needs all rows at once", "use engine='memory', or scores='regression'")
+    scores = LazyScores(task)
+    context.progress("finding scores", 0.2)
+    goal, fix, notes = perturbed(context, task, scores)
+    spectrum = replace(spectrum, notes={**spectrum.notes, **notes})
+    if context.plan.rounded and task.table.names != core.names:
+        raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
+    rows = partial(joined, scores.pipeline, *joining(goal, goal.axes.loadings, fix))
+    return scores.table, rows, scores.pipeline.reads, spectrum
 
 
 def run_out_of_core(
@@ -347,25 +382,15 @@ def run_out_of_core(
     core = table.keep(dependence.independent)
     chosen = [*range(table.public), *(table.public + j for j in dependence.independent)]
     summary = profile.moments.select(chosen)
-    task, spectrum, _ = prepared(context, core, summary, places)
-    if task.axes.noise is not None:
-        raise DataError("scores='exact' needs all rows at once", "use engine='memory', or scores='regression'")
-    scores = LazyScores(task)
-    progress("finding scores", 0.2)
-    goal, fix, notes = perturbed(context, task, scores)
-    spectrum = replace(spectrum, notes={**spectrum.notes, **notes})
+    stored, perturbed_rows, reads, spectrum = _row_map(context, core, summary, places)
     gridded = None
     if plan.rounded:
-        if task.table.names != core.names:
-            raise DataError("public: columns are nearly collinear, and a grid of moments needs them", "use fewer")
         gridded = gridding(core, summary, profile.minimum[chosen], profile.maximum[chosen])
         spectrum = spectrum.with_remark(gridded.remark)
-    perturbed_rows = partial(joined, scores.pipeline, *joining(goal, goal.axes.loadings, fix))
     rules = dependence.ordered_rules
     made = {*dependence.independent, *(rule.column for rule in rules)}
     constants = {
         j: float(profile.minimum[table.public + j]) for j in range(len(table.confidential_names)) if j not in made
     }
-    reads = scores.pipeline.reads
     released = Released(perturbed_rows, reads, gridded, dependence.independent, rules, constants)
-    return RemoteOutcome(scores.table, released, dependence, spectrum)
+    return RemoteOutcome(stored, released, dependence, spectrum)

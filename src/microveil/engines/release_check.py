@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import Moments, add_up, largest_gap, moments, pair_moments
-from microveil.core.table import Matrix, Microdata, rows_by_group
+from microveil.core.table import Matrix, Microdata, RowsFirst, rows_by_group
 from microveil.core.threads import Room, segments
 from microveil.core.tolerances import TEXT_ROUND_OFF
 
@@ -185,17 +185,20 @@ def _worst(errors: Array) -> float:
 
 def _evidence_with_holes(original: Microdata, released: Sequence[Array], present: Mask) -> Evidence:
     public, weights = original.public, original.weights
-    before, known = original.beside_public(original.confidential.columns, present)
-    after, _ = original.beside_public(released, present)
-    width = before.shape[1]
-    both = pair_moments(np.hstack([before, after]), np.hstack([known, known]), weights=weights)
+    known = original.beside_public_cells(present)
+    width = known.shape[1]
+    columns = [*original.values.columns, *original.regressors.columns, *released]
+    both = pair_moments(RowsFirst(Matrix(columns)), np.hstack([known, known]), weights=weights)
     old, new = both.covariance[:width, :width], both.covariance[width:, width:]
-    moved = np.where(known, np.abs(after - before) > TEXT_ROUND_OFF * both.sd[:width], False)
-    changed = moved.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    changed, same = np.zeros(width - public), present.any(axis=1)
+    for j, (before, after) in enumerate(zip(original.confidential.columns, released, strict=True)):
+        there = present[:, j]
+        moved = there & (np.abs(after[:] - before[:]) > TEXT_ROUND_OFF * both.sd[public + j])
+        changed[j] = np.count_nonzero(moved) / max(int(np.count_nonzero(there)), 1)
+        same &= ~moved
     mean_gap = both.mean[width:] - both.mean[:width]
     across = np.diagonal(both.covariance[:width, width:])
-    same = float(np.mean(present.any(axis=1) & ~moved[:, public:].any(axis=1)))
-    return _judged(mean_gap[public:], old, new, across[public:], changed[public:], same, public)
+    return _judged(mean_gap[public:], old, new, across[public:], changed, float(np.mean(same)), public)
 
 
 def mean_error_within(groups: NDArray[np.intp], original: Sequence[Array], released: Sequence[Array]) -> float:

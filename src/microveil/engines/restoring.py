@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import moments
 from microveil.core.rng import Stream
-from microveil.core.table import Matrix, Microdata
+from microveil.core.table import Microdata
 from microveil.measures.utility.information_loss import pil
 from microveil.measures.utility.propensity import MOST_COLUMNS, propensity_3
 from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
@@ -114,6 +114,8 @@ def _mapped(
 ) -> Restored:
     """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
     original = table.with_confidential(gaps(table.confidential.columns, rules))
+    made = {table.confidential_names[rule.column] for rule in rules}
+    original = replace(original, bands=tuple(bands for bands in table.bands if bands.source not in made))
     marginals = _marginals(step, original, present, stream)
     found = arrange(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
     return Restored(without_gaps(found.columns, rules), found.settled, found.labels, gap_rules=rules)
@@ -121,10 +123,11 @@ def _mapped(
 
 def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: Stream) -> list[Marginal]:
     """The values each released column will have."""
-    return [
-        step.of(column, None if present is None else present[:, j], stream.child(f"smooth {j}"))
-        for j, column in enumerate(table.confidential.columns)
-    ]
+    found, keep = [], table.values.put_aside
+    for j, column in enumerate(table.confidential.columns):
+        own = step.of(column, None if present is None else present[:, j], stream.child(f"smooth {j}"))
+        found.append(replace(own, values=keep(own.values), unseen=None if own.unseen is None else keep(own.unseen)))
+    return found
 
 
 def _unsettled(mapped: Restored) -> bool:
@@ -133,7 +136,7 @@ def _unsettled(mapped: Restored) -> bool:
 
 def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
     """How well the files can be told apart, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
-    original, released = table.confidential, Matrix(columns)
+    original, released = table.confidential, table.confidential.with_columns(columns)
     propensity, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
     shares = (_shares_met(table, columns, rule) for rule in owed)
     return propensity + lost + max((before - after for before, after in shares), default=0.0)

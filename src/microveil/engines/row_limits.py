@@ -19,6 +19,7 @@ from microveil.core.table import Microdata
 from microveil.engines.restoring import Restored
 from microveil.engines.set_aside import SetAside
 from microveil.restore import Arrangement, Limits, within_limits
+from microveil.rules.domain import Domain, heaped_ends
 from microveil.rules.linear_rules import LinearRule, in_order
 from microveil.rules.near_rules import gaps, without_gaps
 from microveil.rules.orders import MOST_COST, OrderRule, implied_orders
@@ -135,7 +136,8 @@ class _Rows:
         rebuilt = [rule.column for rule in aside.dependence.rules]
         rebuilt += [aside.dependence.independent[rule.column] for rule in self.mapping.gap_rules]
         for j in rebuilt if domains else ():
-            for sign, bound in zip((-1.0, 1.0), domains[j].bounds(), strict=True):
+            ends = heaped_ends(aside.table.confidential.columns[j]) if aside.rules.learnt else Domain()
+            for sign, bound in zip((-1.0, 1.0), ends.over(domains[j]).bounds(), strict=True):
                 if bound is not None:
                     lines.append(sign * self.made[j])
                     lines[-1][-1] -= sign * bound
@@ -152,22 +154,27 @@ class _Rows:
 
     def _rank_errors(self, columns: Sequence[Array]) -> Array:
         """How far rank correlations of all columns that vary are off."""
-        made = [np.sum([c * columns[at] for at, c in enumerate(of[:-1]) if c], axis=0) for of in self.made.values()]
+        some = [column[self._some] for column in columns]
+        made = [np.sum([c * some[at] for at, c in enumerate(of[:-1]) if c], axis=0) for of in self.made.values()]
         errors: Array = np.abs(self._rank_correlations(made) - self._original)
         return errors
 
     @cached_property
     def _original(self) -> Array:
-        return self._rank_correlations([self.aside.table.confidential.columns[j] for j in self.made])
+        return self._rank_correlations([self.aside.table.confidential.columns[j][self._some] for j in self.made])
+
+    @property
+    def _some(self) -> slice:
+        """Rows on which rank correlations are compared."""
+        return slice(None, None, max(1, self.core.count // ROWS))
 
     def _rank_correlations(self, columns: Sequence[Array]) -> Array:
-        """Spearman's, of some of the rows; cells that are missing in the original count as none."""
-        some, holes = slice(None, None, max(1, self.core.count // ROWS)), self.aside.holes
-        scores = []
+        """Spearman's, of some of the rows, which are given; cells that are missing in the original count as none."""
+        holes, scores = self.aside.holes, []
         for j, column in zip(self.made, columns, strict=True):
-            there = np.ones(column[some].size, dtype=bool) if holes is None else ~holes[some, j]
+            there = np.ones(column.size, dtype=bool) if holes is None else ~holes[self._some, j]
             score = np.zeros(there.size)
-            ranks = mid_ranks(column[some][there])
+            ranks = mid_ranks(column[there])
             score[there] = ranks - ranks.mean() if ranks.size else 0.0
             size = np.sqrt(np.square(score).sum())
             scores.append(score / size if size else score)

@@ -7,29 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
-from typing import IO, Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.fewest_records import pulled_in
 from microveil.core.late import pa
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams, row_blocks
 from microveil.core.shuffle import FIRST_BUCKET, SMALL, bucket_count, drawn_buckets, shuffle_bucket, shuffled
-from microveil.core.table import Matrix, RowMap
+from microveil.core.table import LabelColumns, RowMap
 from microveil.core.threads import in_threads, rows_per_piece, worker_count
-from microveil.engines.out_of_core import RemoteOutcome, RemoteTable, stored_columns, with_stored_digits
-from microveil.engines.release_check import Evidence, RemoteComparison
+from microveil.engines.out_of_core import RemoteOutcome, RemoteTable, stored_columns
 from microveil.engines.rows import Progress
 from microveil.engines.scores import ShareDone
-from microveil.engines.survey import comparable
-from microveil.intake.from_dates import DateRule, as_days
-from microveil.intake.intake import Intake
 from microveil.intake.model_matrix import MOST_LEVELS, check_levels, check_rare, check_room
 from microveil.intake.roles import Roles
 from microveil.intake.sources import (
@@ -42,9 +36,9 @@ from microveil.intake.sources import (
     scaled_weights,
 )
 from microveil.io.blocks import BlockSource, NumberedLabels
+from microveil.io.frames.surveyed import plain_cells
 from microveil.restore import Marginals
-from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, Shelf, on_disk
-from microveil.storage.distinct import DistinctCounter
+from microveil.storage.disk_columns import BYTES, DiskColumn, LabelColumn, RemoteMatrix, Shelf
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +47,16 @@ class FileSource(BatchedSource[BlockSource]):
 
     shelf: Shelf
     progress: Progress = lambda *_: None
-    in_memory: ClassVar[bool] = False
+    pull_in: bool = False
+    """Are records far out in public columns or weights pulled in? As for a frame."""
+
+    whole_columns: bool = False
+    """Are columns read whole, one at a time, so that cells may be missing and rules be found?"""
+
+    @property
+    def in_memory(self) -> bool:
+        """Can cells be missing, and whole columns be searched?"""
+        return self.whole_columns
 
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """Some columns of numbers, as many rows at a time as the memory allows."""
@@ -67,7 +70,7 @@ class FileSource(BatchedSource[BlockSource]):
         numbers = [factor.column for factor in factors if not factor.labels]
         labels = [factor.column for factor in factors if factor.labels]
         weight = [] if roles.weight is None else [roles.weight]
-        columns, varying, found = self._read([*numbers, *roles.confidential, *weight], labels)
+        columns, varying, found = self._read([*numbers, *roles.confidential, *weight], [*labels, *roles.labels])
         check_count(self.count)
         indicators: list[tuple[str, LabelColumn]] = []
         for name in labels:
@@ -77,15 +80,32 @@ class FileSource(BatchedSource[BlockSource]):
             indicators += [(name, LabelColumn(columns[name], code)) for code in found[name].in_order()[1:]]
         check_room(self.count, "public", len(numbers) + len(indicators))
         numbers = [name for name in numbers if name in varying]
-        chosen = [columns[name] for name in (*numbers, *roles.confidential)]
+        chosen: list[Any] = [*(columns[name] for name in numbers), *(column for _, column in indicators)]
+        weights = None if roles.weight is None else scaled_weights(roles.weight, columns[roles.weight][:])
+        rare: dict[str, int] = {}
+        if self.pull_in and weights is not None:
+            (weights,), heavy = pulled_in([weights], None)
+            weights /= weights.mean()
+            rare |= {"heavy": heavy} if heavy else {}
+        if self.pull_in and chosen:
+            chosen, far = pulled_in([column[:] for column in chosen], weights)
+            rare |= {"far": far} if far else {}
+        names = [*numbers, *(name for name, _ in indicators)]
+        if not names and not roles.confidential:  # labels alone: a column of ones says how many rows there are
+            names, chosen = ["1"], [np.ones(self.count)]
+        chosen += [columns[name] for name in roles.confidential]
+        values = RemoteMatrix((), shelf=self.shelf).with_columns(chosen)
+        codes = {name: found[name].ranks(columns[name][:]) for name in roles.labels}
+        blanks = tuple(int(codes[name].max()) if None in found[name].numbers else None for name in roles.labels)
         table = DiskTable(
-            on_disk([*chosen[: len(numbers)], *(column for _, column in indicators), *chosen[len(numbers) :]]),
-            (*numbers, *(name for name, _ in indicators), *roles.confidential),
-            len(numbers) + len(indicators),
-            None if roles.weight is None else scaled_weights(roles.weight, columns[roles.weight][:]),
+            values,
+            (*names, *roles.confidential),
+            len(names),
+            weights,
+            labels=LabelColumns(roles.labels, tuple(codes.values()), blanks),
             shelf=self.shelf,
         )
-        return ReadTable(table, {number: ("public", name) for number, name in enumerate(numbers)})
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(numbers)}, rare=rare)
 
     def _read(
         self, names: Sequence[str], labels: Sequence[str]
@@ -98,130 +118,35 @@ class FileSource(BatchedSource[BlockSource]):
         for batch in source.batches(list(columns), batch_rows(len(columns), self.shelf.memory)):
             for name in names:
                 numbers, missing = source.numbers(name, batch.column(name))
-                if missing:
+                if missing and not self.in_memory:
                     raise has_missing(name)
                 columns[name].append(numbers)
                 if numbers.size and name not in varying and (numbers != first.setdefault(name, numbers[0])).any():
                     varying.add(name)
             for name in labels:
-                columns[name].append(found[name].codes(batch.column(name)))
-                if len(found[name].rows) > MOST_LEVELS:
+                columns[name].append(found[name].codes(self._typed(name, batch)))
+                if not self.in_memory and len(found[name].rows) > MOST_LEVELS:
                     check_levels("public", [name], len(found[name].rows))
-            self.progress("reading the file", 0.15 * min(columns[names[0]].size / source.count, 1.0))
+            self.progress("reading the file", 0.15 * min(columns[next(iter(columns))].size / source.count, 1.0))
+        pa.default_memory_pool().release_unused()
         return columns, varying, found
 
+    def _typed(self, name: str, batch: pa.RecordBatch) -> pa.Array:
+        """The cells of labels in the type that the column has in the whole file."""
+        cells = self.opened.typed(name, batch.column(name))
+        return plain_cells(batch.column(name) if cells is None else cells)
 
-@dataclass(frozen=True, repr=False)
-class Written:
-    """What was seen while the rows were written: how they compare with the original, and a sample of both."""
-
-    proof: Evidence
-    odd: Array
-    before: Array
-    after: Array
-    rounded: bool
-    """Is some column stored with fewer digits than it was computed with?"""
-
-    weights: Array | None = None
-    """Those of the sample, where they are not at hand with the table."""
-
-    unique: float = 0.0
-    """The share of the rows that no other is equal to in what is in clear."""
-
-
-@dataclass(frozen=True, repr=False)
-class OtherColumns:
-    """Columns that are not protected: in clear, numbered anew, or computed from protected dates."""
-
-    in_clear: Sequence[str] = ()
-    renumbered: Mapping[str, DiskColumn] = field(default_factory=dict)
-    from_dates: Sequence[DateRule] = ()
-
-    def types(self, source: BlockSource) -> dict[str, pa.DataType]:
-        """The types of those that get another one."""
-        return {name: pa.int64() if source.is_numeric(name) else pa.string() for name in self.renumbered}
-
-    def made(self, source: BlockSource, rows: slice, new: Mapping[str, Array]) -> dict[str, pa.Array]:
-        """The cells of some rows, of which the protected columns are `new`."""
-        types, made = self.types(source), {}
-        for name, column in self.renumbered.items():
-            numbers = column[rows].astype(np.int64)
-            made[name] = pa.array(numbers, mask=numbers == 0).cast(types[name])
-        for rule in self.from_dates:
-            values = rule.computed(lambda date: as_days(source.times[date], new[date]))
-            made[rule.column] = pa.array(values)
-        return made
-
-
-def write_blocks(
-    columns: FileSource,
-    intake: Intake,
-    outcome: RemoteOutcome,
-    others: OtherColumns,
-    sampled: NDArray[np.intp],
-    file: IO[bytes],
-) -> Written:
-    """Write the released rows, with the columns that are not protected, batch by batch.
-
-    While a batch is written the next is made and compared with the original, and rows that are `sampled` are kept.
-
-    Args:
-        columns: the file that was read.
-        intake: its table, as it was taken in.
-        outcome: what to make of its rows.
-        others: the columns that are not protected.
-        sampled: rows that are kept.
-        file: what is written.
-    """
-    source, table, released = columns.opened, intake.table, outcome.table
-    if not (isinstance(table, DiskTable) and isinstance(released, DiskTable)):
-        raise TypeError("this engine writes tables on a disk")
-    names = table.confidential_names
-    changed: dict[str, pa.DataType | None] = {name: None for name in names if name not in source.times}
-    changed |= others.types(source)
-    gone = {*names, *others.renumbered, *(rule.column for rule in others.from_dates)}
-    kept = [name for name in source.names if name not in gone]
-    batches = list(table.batches(2 * len(source.names)))
-    rows = batches[0].stop
-    unchanged: Iterator[pa.RecordBatch | None] = source.batches(kept, rows) if kept else repeat(None)
-    sink = source.sink(file, changed)
-    counter = DistinctCounter(columns.shelf, table.count, columns.shelf.memory // SHARE)
-    comparison = RemoteComparison(table, intake.profile.moments)
-    wanted = np.arange(table.count) if comparison.of_rows else sampled
-    short: dict[int, Any] = {number: sink.short[name] for number, name in enumerate(names) if name in sink.short}
-    short |= {number: np.round for number, name in enumerate(names) if name in source.times}
-    stored = partial(with_stored_digits, outcome.released, short)
-
-    def see(made: Array, piece: slice) -> tuple[Array, Array, Array]:
-        cells = table.values.piece(piece)
-        first, last = np.searchsorted(wanted, [piece.start, piece.stop])
-        places = wanted[first:last] - piece.start
-        return comparison.sums(cells, made, piece), cells[:, places], made[:, places]
-
-    def made(batch: slice) -> tuple[Array, list[tuple[Array, Array, Array]]]:
-        values = np.empty((len(names), batch.stop - batch.start))
-        return values, released.made(stored, batch, values, see, first=outcome.released.reads)
-
-    seen: list[tuple[Array, Array, Array]] = []
-    with closing(sink), ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(made, batches[0])
-        for number, batch in enumerate(batches):
-            values, seen_in_batch = coming.result()
-            seen += seen_in_batch
-            if number + 1 < len(batches):
-                coming = ahead.submit(made, batches[number + 1])
-            same = next(unchanged)
-            if others.in_clear and same is not None:
-                counter.add(comparable(source, same, others.in_clear))
-            new: dict[str, Any] = dict(zip(names, values, strict=True))
-            made_of_it = others.made(source, batch, new)
-            new |= {name: form.stored(new[name]) for name, form in source.times.items() if name in new}
-            sink.write(same, {**new, **made_of_it})
-            columns.progress("writing the file", 0.6 + 0.4 * batch.stop / table.count)
-    sums, before, after = zip(*seen, strict=True)
-    proof, odd = comparison.conclusion(np.sum(sums, axis=0), np.hstack(after))
-    unique = counter.counts()[1] / table.count
-    return Written(proof, odd, np.hstack(before), np.hstack(after), bool(short), unique=unique)
+    def cells_of_labels(self, names: Sequence[str], codes: Mapping[str, NDArray[Any]]) -> dict[str, pa.Array]:
+        """For each column of labels a cell of each level, as the file has them, in the order of their numbers."""
+        first = {name: np.unique(codes[name], return_index=True)[1] for name in names}
+        found: dict[str, list[Any]] = {name: [None] * first[name].size for name in names}
+        start = 0
+        for batch in self.opened.batches(list(names), batch_rows(len(names), self.shelf.memory)) if names else ():
+            for name in names:
+                for level in np.flatnonzero((first[name] >= start) & (first[name] < start + batch.num_rows)).tolist():
+                    found[name][level] = plain_cells(batch.column(name).slice(first[name][level] - start, 1))
+            start += batch.num_rows
+        return {name: pa.concat_arrays(cells) for name, cells in found.items()}
 
 
 Seen = TypeVar("Seen")
@@ -255,9 +180,9 @@ class DiskTable(RemoteTable):
             column.write(0, shuffled(column[:], stream))
         return self.with_columns(columns)
 
-    def with_columns(self, columns: Sequence[DiskColumn]) -> DiskTable:
+    def with_columns(self, columns: Sequence[Any]) -> DiskTable:
         """The table with further columns."""
-        values = Matrix([*self.values.columns, *on_disk(columns).columns])
+        values = self.values.with_columns([*self.values.columns, *columns])
         return replace(self, values=values, names=(*self.names, *("stored" for _ in columns)))
 
     def stored(self, of: RowMap, width: int, report: ShareDone) -> list[DiskColumn]:
@@ -333,7 +258,7 @@ class BucketShuffle:
     @classmethod
     def drawn(cls, column: DiskColumn, stream: Stream) -> BucketShuffle:
         """The buckets of all rows are drawn first, so that each has its place in the file before a row arrives."""
-        from microveil.core import _shuffle_kernels as kernels
+        from microveil.core import _order_kernels as kernels
 
         sizes = np.zeros(bucket_count(column.size), dtype=np.uint64)
         for _, rows in row_blocks(column.size):
@@ -343,7 +268,7 @@ class BucketShuffle:
 
     def scatter(self, batch: slice, values: Array) -> None:
         """Rows to the ends of their buckets, in row order: sorted by bucket here, then a run to each."""
-        from microveil.core import _shuffle_kernels as kernels
+        from microveil.core import _order_kernels as kernels
 
         digits = drawn_buckets(self.stream, self.ends.size, batch)
         sizes = np.zeros(self.ends.size, dtype=np.uint64)

@@ -18,10 +18,12 @@ from microveil.core.late import pa, pl, sf, spark_types
 from microveil.core.rng import Streams
 from microveil.core.table import RowMap
 from microveil.core.threads import rows_per_piece, single_threaded_blas
+from microveil.engines.block_writing import Written
 from microveil.engines.out_of_core import RemoteOutcome, check_eligible, run_out_of_core, shown_rows, with_stored_digits
 from microveil.engines.release_check import RemoteComparison
 from microveil.engines.renumbering import hashing_key
 from microveil.engines.rows import Progress
+from microveil.engines.spark.arranging import arranged_on_spark
 from microveil.engines.spark.rows import (
     RECORD,
     Batches,
@@ -43,7 +45,6 @@ from microveil.engines.spark.table import (
     on_disks,
     on_workers,
 )
-from microveil.engines.stream import Written
 from microveil.intake.from_dates import DateRule
 from microveil.intake.intake import Intake, Rules, take_in
 from microveil.intake.roles import Roles
@@ -177,6 +178,11 @@ class SparkSource:
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role, gathered into records on the workers' disks."""
         check_simple_roles(roles)
+        if roles.labels:
+            raise DataError(
+                f"column '{roles.labels[0]}' holds labels, which are not exchanged between records on Spark",
+                "release it as it is with keep, leave it out with drop, or use protect_file with engine='stream'",
+            )
         if any(product[0].labels for product in roles.public.products):
             # Labels would be columns of 0 and 1, which the records do not have.
             raise ParameterError(
@@ -377,6 +383,8 @@ def protect_spark(plan: Plan, source: SparkSource, roles: Roles, request: SparkR
         outcome = run_out_of_core(
             plan, table, intake.profile, streams, sensitive=sensitive, known=intake.known, progress=progress
         )
+        if plan.arranges:
+            outcome = arranged_on_spark(plan.marginals, table, outcome, streams, progress)
         progress("comparing", 0.8)
         sampled = shown_rows(streams, table.count) if request.sampled is None else request.sampled
         written = compared(source, intake, outcome, sampled)

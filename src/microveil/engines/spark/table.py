@@ -185,6 +185,29 @@ class SparkTable(RemoteTable):
         values = SparkMatrix([*self.values.columns, *added], records=wider)
         return replace(self, values=values, names=(*self.names, *("permuted" for _ in streams)))
 
+    def with_stored(self, of: RowMap, width: int, drop: int = 0) -> SparkTable:
+        """The table with further columns: what is made of its rows, so many columns; the last ones may be dropped."""
+        records = self.cells.records
+        first = records.width - drop
+        by = partial(append_columns, records.layout, Making(of, self.cells.places), first)
+        wider = on_workers(records.frame, by, RECORD).persist(on_disks())
+        records.kept.append(wider)
+        wide = replace(records, frame=wider, width=first + width)
+        left = len(self.names) - drop
+        columns = [*self.values.columns[:left], *columns_at(range(first, first + width), self.count)]
+        names = (*self.names[:left], *("stored" for _ in range(width)))
+        return replace(self, values=SparkMatrix(columns, records=wide), names=names)
+
+
+def append_columns(layout: RecordLayout, made: Making, first: int, batches: Batches) -> Batches:
+    """Records with what is made of their rows in the place of the columns from the `first` on."""
+    names = [word.split()[0] for word in RECORD.split(", ")]
+    for batch in batches:
+        rows = batch.to_pylist()
+        for record, piece in zip(rows, layout.pieces(iter([batch.select(["part", "at", "cells"])])), strict=True):
+            cells = piece.cells[:first].tobytes() + np.ascontiguousarray(made.made(piece)).tobytes()
+            yield batch_of([[cells if name == "cells" else record[name]] for name in names], RECORD)
+
 
 def _with_weights(weights: Array, cells: Array, rows: slice) -> Array:
     return np.vstack([cells, weights[rows]])
