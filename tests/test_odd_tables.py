@@ -19,6 +19,8 @@ from odd_tables import MANY_LABELS, ODD, ROWS, SECRET, Columns
 import microveil as mv
 from microveil.errors import DisclosureWarning, MicroveilError
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 REFUSED = {
     "one column of numbers", "one column of identifiers", "only identifiers", "only free text",
     "a constant and an amount", "constants only", "all columns missing", "no rows", "one row", "two rows",

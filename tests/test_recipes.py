@@ -313,6 +313,7 @@ def people(rows: int = 300) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.quick("False-csv", "True-xlsx", "True-parquet")
 @pytest.mark.parametrize("extension", ["csv", "xlsx", "parquet"])
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_private_recipe_gives_the_same_bytes_of_a_table_of_every_kind(

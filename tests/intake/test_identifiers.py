@@ -10,8 +10,7 @@ import pytest
 
 import microveil as mv
 from microveil.errors import ParameterError
-from microveil.intake.identifiers import identifier_reason
-from microveil.intake.kinds import find_kinds
+from microveil.intake.kinds import find_kinds, identifier_reason
 from microveil.io.frames.dataframes import open_frame
 
 ROWS = 40

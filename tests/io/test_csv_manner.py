@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import microveil as mv
+from microveil.core.arrays import FIRST_ROWS
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.io.files.formula_injection import formulas_kept
-from microveil.io.files.numerals import SAMPLE
 from microveil.io.tables import ReadOptions, read_table, write_table
 
 HERE = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
@@ -121,12 +121,10 @@ def test_units_and_thousands_are_read_and_units_come_back(tmp_path, content, val
     assert back == content.encode()
     frame, form = read_table(tmp_path / "in.csv")
     finding = f"column 'x' has the unit {unit} in its cells"
-    assert form.source_format.findings == [
-        finding if unit else "column 'x' has thousands separators, which are not written again"
-    ]
+    assert form.findings == [finding if unit else "column 'x' has thousands separators, which are not written again"]
     write_table(frame.with_columns(pl.col("x") * 2), tmp_path / "out.csv", form)
     lines = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()[1:]
-    assert [line.rpartition(form.dialect.separator)[0].strip('"') for line in lines] == doubled
+    assert [line.rpartition(form.separator)[0].strip('"') for line in lines] == doubled
 
 
 @pytest.mark.parametrize(
@@ -139,7 +137,7 @@ def test_codes_and_units_that_not_all_cells_share_stay_text(tmp_path, cells):
 
 
 def test_one_cell_settles_what_a_sign_means(tmp_path):
-    rows = 2 * SAMPLE
+    rows = 2 * FIRST_ROWS
     for last, first in (("0,5", 1.234), ("12,75", 1.234), ("1234,567", 1.234)):
         content = "x;y\n" + "1,234;a\n" * rows + f"{last};b\n"
         assert read_table(save(tmp_path, content))[0]["x"][0] == first

@@ -149,7 +149,7 @@ def test_tables_that_are_not_there(base):
     message = refused(FileError, lambda: read_table(base.address))
     assert "names no table" in message
     query = ReadOptions(query="SELECT 1 AS x")
-    assert "beside the query" in refused(FileError, lambda: read_table(f"{base.address}#{made}", query))
+    assert "and there is a query" in refused(FileError, lambda: read_table(f"{base.address}#{made}", query))
     assert "--delimiter" in refused(
         ParameterError, lambda: read_table(f"{base.address}#{made}", ReadOptions(delimiter=","))
     )

@@ -1,6 +1,7 @@
 """What PostgreSQL, DuckDB and SQLite have each for itself."""
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 
 import polars as pl
@@ -10,7 +11,7 @@ from table_bases import ROWS, SENTINEL, DuckDb, PostgreSql, Sqlite, refused, tab
 
 from microveil.core.errors import FileError
 from microveil.io.locations import place_from
-from microveil.io.tables import FileFormat, ReadOptions, pending_table, read_table, write_table
+from microveil.io.tables import ReadOptions, pending_table, read_table, write_table
 
 
 def test_postgresql_refuses_in_our_words(postgresql):
@@ -51,12 +52,12 @@ def test_a_value_that_the_server_refuses_leaves_the_old_table(postgresql):
     )
     frame, like = read_table(f"{postgresql}#{source}")
     dates = frame.with_columns(pl.Series("day", [dt.date(2020, 1, 1)] * 4 + [None]))
-    broken = like.source_format.columns["day"]
+    broken = like.columns["day"]
     kinds = {
-        **like.source_format.columns,
+        **like.columns,
         "day": type(broken)("integer", broken.seen, None),
     }  # no cast from date to integer
-    like = FileFormat(like.name, "", type(like.source_format)(kinds))
+    like = replace(like, columns=kinds)
     message = refused(FileError, lambda: write_table(dates, f"{postgresql}#{target}", like, replacing=True))
     assert "cannot be written" in message
     assert len(base.run(f'SELECT * FROM "{target}"')) == 2

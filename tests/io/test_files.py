@@ -136,7 +136,7 @@ def test_a_column_of_missing_cells_only_is_numbers_without_a_value(tmp_path):
 
 
 def test_a_late_cell_decides(tmp_path):
-    rows = 3 * numerals.SAMPLE
+    rows = 3 * numerals.FIRST_ROWS
     for last, kind in (("1.5", pl.Float64), ("x", pl.String), ("007", pl.String), ("", pl.Int64)):
         series = column(tmp_path, *["1"] * rows, last)
         assert series.dtype == kind
@@ -262,7 +262,7 @@ def test_whatever_the_standard_library_writes_comes_back(tmp_path, columns, sepa
 
     frame, form = read_table(save(tmp_path, content))
     assert frame.height == 4
-    assert form.dialect.separator == separator
+    assert form.separator == separator
     for name, cells in zip(names, columns, strict=True):
         if frame[name].dtype == pl.String:
             assert frame[name].to_list() == [cell or None for cell in cells]
@@ -293,6 +293,7 @@ def test_whatever_the_standard_library_writes_comes_back(tmp_path, columns, sepa
 @given(st.lists(WORDS.filter(lambda name: name.strip()), min_size=2, max_size=5, unique=True))
 @settings(**HERE)
 def test_any_column_names_come_back(tmp_path, names):
+    assume("plain" not in names)  # which is the name of the first column
     assume(not formats_room.looks_like_record(["plain", *names]))  # numbers for names are refused
     assume(not any(name.startswith("^") and name.endswith("$") for name in names))  # and so are patterns
     buffer = io.StringIO(newline="")
@@ -316,7 +317,7 @@ def test_the_separator_is_the_one_that_gives_most_names(tmp_path):
         ("a\n1\n", ","),
     ):
         _, form = read_table(save(tmp_path, content))
-        assert form.dialect.separator == separator
+        assert form.separator == separator
     assert read_table(save(tmp_path, "a,b\tc\n1\t2\n", "x.tsv"))[0].columns == ["a,b", "c"]
 
 
@@ -374,7 +375,7 @@ def test_nested_columns_pass_in_parquet_but_not_in_csv(tmp_path):
 def test_a_format_does_not_print_the_data(tmp_path):
     _, form = read_table(save(tmp_path, "x,y\n81234,81234\n"))
     assert "81234" not in repr(form)
-    assert "81234" not in repr(form.dialect.originals)
+    assert "81234" not in repr(form.columns)
 
 
 def test_polars_is_not_loaded_with_the_room():

@@ -85,7 +85,7 @@ def test_titles_and_empty_columns_are_left_out_and_said(tmp_path: Path, kind: st
     frame, form = read_table(written(tmp_path, rows, kind))
     assert frame.columns == ["a", "b", "c"]
     assert frame.rows() == [tuple(row) for row in ROWS[1:]]
-    said = form.source_format.findings
+    said = form.findings
     assert said[0] == "the names of the columns are in row 3: what stands above is left out"
     assert said[1] == f"{2 if kind == 'xlsx' else 3} empty columns are left out"
     assert "2024" not in " ".join(said)
@@ -93,7 +93,7 @@ def test_titles_and_empty_columns_are_left_out_and_said(tmp_path: Path, kind: st
     write_table(frame, target, form)
     again, clean = read_table(target)
     assert again.equals(frame)
-    assert not clean.source_format.findings
+    assert not clean.findings
 
 
 @KINDS
@@ -109,7 +109,7 @@ def test_what_the_user_says_of_rows_is_done(tmp_path: Path, kind: str) -> None:
     for given in (ReadOptions(header_row=3), ReadOptions(skip_rows=2)):
         frame, form = read_table(path, given)
         assert frame.rows() == [tuple(row) for row in ROWS[1:]]
-        assert "row 3" in form.source_format.findings[0]
+        assert "row 3" in form.findings[0]
     for options, words in (
         (ReadOptions(header_row=0), "counted from 1"),
         (ReadOptions(skip_rows=-1), "below 0"),
@@ -155,7 +155,7 @@ def test_a_total_is_left_out_only_if_it_is_one(
 ) -> None:
     frame, form = read_table(written(tmp_path, [*ROWS, last], kind))
     assert frame.height == 4 + (not left_out)
-    assert form.source_format.findings == ([TOTAL_LEFT_OUT if left_out else TOTAL_STAYS] if said else [])
+    assert form.findings == ([TOTAL_LEFT_OUT if left_out else TOTAL_STAYS] if said else [])
     if left_out:
         assert [str(t) for t in frame.dtypes] == ["String", "Int64", "Float64"]
 
@@ -164,7 +164,7 @@ def test_a_total_in_a_column_of_numbers(tmp_path: Path) -> None:
     rows = [["id", "x"], *([j, 2.5 * j] for j in range(1, 9)), ["Total", 90.0]]
     frame, form = read_table(sheet(tmp_path / "t.xlsx", rows))
     assert frame.schema == {"id": pl.Int64, "x": pl.Float64}
-    assert form.source_format.findings == [TOTAL_LEFT_OUT]
+    assert form.findings == [TOTAL_LEFT_OUT]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -232,8 +232,8 @@ def messy(tmp_path: Path) -> Path:
 def test_a_messy_workbook_is_read_as_it_is_meant(messy: Path) -> None:
     frame, form = read_table(messy)
     assert frame.to_dict(as_series=False) == messy_workbook.records()
-    assert len(form.source_format.findings) == 8
-    assert form.source_format.findings[:1] == ["the names of the columns are in row 4: what stands above is left out"]
+    assert len(form.findings) == 8
+    assert form.findings[:1] == ["the names of the columns are in row 4: what stands above is left out"]
 
 
 def test_a_messy_workbook_is_protected_without_options(messy: Path, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_messy_workbook_is_protected_without_options(messy: Path, tmp_path: Pa
     for name, decimals in (("Gehalt", 2), ("Stunden", 1), ("Gewicht", 1)):
         assert (after[name] - after[name].round(decimals)).abs().max() < 1e-9
     # A clean sheet: what was found is said, and there is nothing to find any more.
-    assert not form.source_format.findings
+    assert not form.findings
     assert any("total of the others" in said for said in release.warnings)
 
 
@@ -286,7 +286,7 @@ def test_rows_and_recipes_on_the_command_line(tmp_path: Path, capsys: pytest.Cap
 def test_there_is_nothing_to_find_in_a_clean_file() -> None:
     frame, form = read_table(mv.example_file())
     assert frame.height == 1_200
-    assert not form.source_format.findings
+    assert not form.findings
 
 
 @pytest.mark.parametrize(("ending", "engine"), [(".csv", "memory"), (".csv", "stream"), (".xlsx", "memory")])

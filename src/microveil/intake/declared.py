@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microveil.core.arrays import FIRST_ROWS, Array, Index
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.intake.from_dates import DateRule
 from microveil.intake.from_values import ValueRule
@@ -17,10 +17,10 @@ from microveil.io.frames.dataframes import Frame
 from microveil.rules.label_rules import Dependency, ImpossiblePair, LabelRules
 from microveil.storage.atomic import shown
 
-SAMPLE = 1_000
-"""Rows that mostly tell whether a column is a flag."""
+ComputedColumn = DateRule | UnitRule | ValueRule
+"""How a column follows from others, by which it is computed anew."""
 
-Computed = TypeVar("Computed", bound=DateRule | UnitRule | ValueRule)
+Computed = TypeVar("Computed", bound=ComputedColumn)
 
 
 def rules_of_labels(
@@ -63,7 +63,7 @@ def rules_of_labels(
     return LabelRules(tuple(codes), rules, pairs, stay)
 
 
-def flags_among(frame: Frame, names: Sequence[str]) -> list[str]:
+def flags_among(numbers: Callable[[str], Array], names: Sequence[str]) -> list[str]:
     """Columns of numbers that have two values, and no missing cell: yes and no.
 
     They are perturbed as numbers; labels that follow from them, or never meet one of them, do so in a release, too.
@@ -71,18 +71,16 @@ def flags_among(frame: Frame, names: Sequence[str]) -> list[str]:
     """
     found = []
     for name in names:
-        values = frame.numbers(name)
-        some = values[:: max(1, values.size // SAMPLE)]
+        values = numbers(name)
+        some = values[:: max(1, values.size // FIRST_ROWS)]
         low, high = some.min(), some.max()  # NaN, if one is missing
         if ((some == low) | (some == high)).all() and ((values == low) | (values == high)).all() and low < high:
             found.append(name)
     return found
 
 
-def _dependency(
-    names: Sequence[str], codes: Sequence[NDArray[np.intp]], name: str, dictionary: Dictionary
-) -> Dependency:
-    """What is declared of one column of labels."""
+def _dependency(names: Sequence[str], codes: Sequence[Index], name: str, dictionary: Dictionary) -> Dependency:
+    """What a `dictionary` declares of a column (`name`) of labels; `names` and `codes` are those of all of them."""
     entry = dictionary.columns[name]
     if entry.follows_from not in names or entry.follows_from == name:
         raise ParameterError(
@@ -104,19 +102,15 @@ def _dependency(
 
 def _levels(frame: Frame, columns: Sequence[str], labels: Sequence[str]) -> tuple[int, int] | None:
     """The numbers of two labels; None if one does not occur, so that the pair cannot either."""
-    found = []
-    for name, label in zip(columns, labels, strict=True):
-        words = level_words(frame, name)
-        if label not in words:
-            return None
-        found.append(words.index(label))
-    return found[0], found[1]
+    words = [level_words(frame, name) for name in columns]
+    if any(label not in known for label, known in zip(labels, words, strict=True)):
+        return None
+    return words[0].index(labels[0]), words[1].index(labels[1])
 
 
 def level_words(frame: Frame, name: str) -> list[str]:
     """The labels of a column as text, in the order of their numbers."""
-    first = np.unique(frame.labels(name), return_index=True)[1]
-    return frame.words(name, first)
+    return frame.words(name, np.unique(frame.labels(name), return_index=True)[1])
 
 
 def check_declared(dictionary: Dictionary, found: Sequence[Computed]) -> list[Computed]:
@@ -140,7 +134,7 @@ def check_declared(dictionary: Dictionary, found: Sequence[Computed]) -> list[Co
     return [rule for rule in found if rule.column in dictionary.computed]
 
 
-def entry_of(rule: DateRule | UnitRule | ValueRule) -> dict[str, str]:
+def entry_of(rule: ComputedColumn) -> dict[str, str]:
     """What a dictionary says of a column that follows from dates, units or numbers."""
     if isinstance(rule, ValueRule):
         return {"follows_from": rule.source, "part": rule.part}

@@ -13,7 +13,7 @@ from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.table import Matrix
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.sources import Cells, IntakeSource
-from microveil.io.dictionary import find_codes
+from microveil.io.dictionary import codes_of
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import LARGEST
 from microveil.rules.derivable import DerivableColumn, derivable_columns, spread_rows
@@ -56,10 +56,15 @@ def check_not_derivable(
         elif rows and broken <= (1 - HOLDS) * rows:
             how = "closely" if found.closely else f"in {1 - broken / rows:.1%} of the rows"
             mostly.append(f"column '{own[0]}' follows {how} from {others}, which are released as they are: {HINT}")
+    _refuse(always, "released as they are: whoever has them has it")
+    return mostly
+
+
+def _refuse(always: Sequence[str], why: str) -> None:
+    """Refuse columns that follow in every row: the first is named, and `why` it cannot be protected."""
     if always:
         more = f" (and {len(always) - 1} more such columns)" if len(always) > 1 else ""
-        raise DataError(f"confidential: {always[0]}, released as they are: whoever has them has it{more}", HINT)
-    return mostly
+        raise DataError(f"confidential: {always[0]}, {why}{more}", HINT)
 
 
 def check_labels_not_derivable(frame: Frame, labels: Sequence[str], clear: Sequence[str]) -> list[str]:
@@ -81,9 +86,7 @@ def check_labels_not_derivable(frame: Frame, labels: Sequence[str], clear: Seque
                     f"column '{name}' follows in {share:.1%} of the rows from '{other}', which is released as it is: "
                     f"{HINT}"
                 )
-    if always:
-        more = f" (and {len(always) - 1} more such columns)" if len(always) > 1 else ""
-        raise DataError(f"confidential: {always[0]}, released as it is: whoever has it has both{more}", HINT)
+    _refuse(always, "released as it is: whoever has it has both")
     return mostly
 
 
@@ -99,14 +102,7 @@ def _missed(found: DerivableColumn, own: Sequence[str], codes: Codes, cells: Cel
 def _codes_in(sample: Cells, rules: Rules, names: Sequence[str]) -> Codes:
     """The special codes of columns of a table that has these names."""
     dictionary, inferred = dictionary_for(rules, names)
-    if not inferred:
-        return {name: dictionary.codes(name) for name in sample}
-    codes = {}
-    for name, values in sample.items():
-        present = values[np.isfinite(values)]
-        extremes = (float(present.min()), float(present.max())) if present.size else (np.nan, np.nan)
-        codes[name] = find_codes(Matrix([present]), 0, *extremes)
-    return codes
+    return {name: codes_of(cells) if inferred else dictionary.codes(name) for name, cells in sample.items()}
 
 
 def _values(cells: Array, codes: tuple[float, ...]) -> Array:

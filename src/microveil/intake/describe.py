@@ -1,7 +1,8 @@
-"""What can be said of the columns of a table without giving any of its values away, but for labels that never meet.
+"""A description of the columns of a table that shows none of its values, except labels that never meet.
 
 It is what `protect` finds by itself, by the same searches: codes, domains, rules; and what it does not act on: sums
-with exceptions, heaps at round numbers, columns that look like identifiers.
+with exceptions, heaps at round numbers, columns that look like identifiers. Relations are between columns that are no
+plain amounts: labels that follow from labels, columns that follow from dates, numbers and units, pairs that never meet.
 """
 
 from __future__ import annotations
@@ -18,22 +19,103 @@ from microveil.core.displayed import Displayed
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import single_threaded_blas
-from microveil.intake.kinds import NUMBERS, TIMES, find_kinds
-from microveil.intake.relations import Relations, find_relations
-from microveil.io.dictionary import find_codes
+from microveil.intake.declared import entry_of, flags_among, level_words
+from microveil.intake.from_dates import YEARS, find_date_rules, find_dated_labels
+from microveil.intake.from_values import find_value_rules
+from microveil.intake.kinds import LABELS, NUMBERS, TIMES, ColumnKind, find_kinds
+from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, find_unit_rules, smallest_first
+from microveil.io.dictionary import codes_of
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import can_be_squared
-from microveil.rules.domain import Domain, learnt_domain
-from microveil.rules.heaping import heaping
+from microveil.rules.domain import heaping, learnt_domain
+from microveil.rules.label_rules import LabelRules
 from microveil.rules.linear_rules import LinearRule, dependence_among
 from microveil.rules.near_rules import NearSum, find_near_sums
 from microveil.rules.orders import MOST_COST, OrderRule, find_orders, implied_orders, of_one_measure
 from microveil.rules.ratios import RatioRule, find_ratios
 
+
+@dataclass(frozen=True)
+class Relations:
+    """Columns that follow from others, and labels that never meet, as the dictionary of the columns says it.
+
+    What follows has the `column`, what it `follows_from`, the rows (of the size of units: the units) that are
+    `exceptions`, and of dates and units the `part` that it is.
+    """
+
+    follows: list[dict[str, Any]] = field(default_factory=list)
+    impossible: list[dict[str, list[str]]] = field(default_factory=list)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What follows, as a person would say it."""
+        said = []
+        for entry in self.follows:
+            how = f": {entry['part']}" if entry.get("part") else ""
+            link = " until" if entry.get("part") == YEARS else ""
+            other = f"{link} {entry['until']}" if entry.get("until") else ""
+            units = "units" if entry.get("part") == SIZE else "rows"
+            but = f" (but for {entry['exceptions']} {units})" if entry["exceptions"] else ""
+            said.append(f"{entry['column']} follows from {entry['follows_from']}{how}{other}{but}")
+        return said
+
+    @property
+    def pairs(self) -> list[str]:
+        """Labels that never meet, likewise."""
+        return [
+            " and ".join(f"{c} = {label}" for c, label in zip(entry["columns"], entry["labels"], strict=True))
+            for entry in self.impossible
+        ]
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """What the dictionary says of columns that follow: what is kept, so not sizes that have exceptions."""
+        kept = [entry for entry in self.follows if not (entry.get("part") and entry["exceptions"])]
+        return {
+            entry["column"]: {key: value for key, value in entry.items() if key != "column" and value} for entry in kept
+        }
+
+
+def find_relations(frame: Frame, kinds: Mapping[str, ColumnKind]) -> Relations:
+    """The relations of the columns of a table whose dates count as numbers."""
+    numbers = [name for name, found in kinds.items() if found.kind in NUMBERS and frame.is_numeric(name)]
+    labels = [name for name, found in kinds.items() if found.kind in LABELS]
+    of_dates = [*find_date_rules(frame, numbers), *find_dated_labels(frame, labels)] if frame.times else []
+    of_units: list[UnitRule] = []
+    unit = next(iter(smallest_first(frame, [name for name, found in kinds.items() if found.kind == "unit"])), None)
+    if unit is not None and not frame.missing(unit):
+        left = [name for name in (*numbers, *frame.times, *labels) if name not in {rule.column for rule in of_dates}]
+        of_units = find_unit_rules(frame, unit, left, numbers, labels)
+    computed = {rule.column for rule in of_dates} | {rule.column for rule in of_units}
+    left = [name for name in numbers if name not in computed]
+    labels = [name for name in labels if name not in computed]
+    of_values = find_value_rules(frame, left, dict.fromkeys(left, False) | dict.fromkeys(labels, True))
+    computed |= {rule.column for rule in of_values}
+    labels = [name for name in labels if name not in computed]
+    stay = [rule.column for rule in of_units if rule.part == PLACE][:1] if labels else []
+    stay += flags_among(frame.numbers, [name for name in numbers if name not in computed]) if labels else []
+    labels = [*stay, *labels]
+    rules = LabelRules.among([frame.labels(name) for name in labels], range(len(stay)))
+    follows: list[dict[str, Any]] = [
+        {"column": labels[rule.column], "follows_from": labels[rule.source], "exceptions": rule.exceptions}
+        for rule in rules.dependencies
+    ]
+    follows += [{"column": rule.column, **entry_of(rule), "exceptions": 0} for rule in of_dates]
+    follows += [{"column": rule.column, **entry_of(rule), "exceptions": 0} for rule in of_values]
+    follows += [{"column": rule.column, **entry_of(rule), "exceptions": rule.exceptions} for rule in of_units]
+    words = {j: level_words(frame, labels[j]) for pair in rules.pairs for j in pair.columns}
+    impossible = [
+        {
+            "columns": [labels[j] for j in pair.columns],
+            "labels": [words[j][level] for j, level in zip(pair.columns, pair.levels, strict=True)],
+        }
+        for pair in rules.pairs
+    ]
+    return Relations(follows, impossible)
+
+
 _UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*$")
 UNITS = {"pct": "%", "percent": "%", "eur": "EUR", "usd": "USD", "gbp": "GBP", "kg": "kg", "km": "km", "kwh": "kWh"}
 """Last words of a column's name that are units."""
-
 
 ORDERS_ARE = f"kept by veil, unless that costs more than {MOST_COST:g} of a rank correlation; counted by other methods"
 
@@ -143,7 +225,7 @@ def describe_table(frame: Frame) -> Description:
             if described.content in ("number", "whole", "flag"):
                 numbers[name] = clean
         else:
-            described = _text_column(frame, name)
+            described = ColumnDescription(name, "text", frame.missing(name), frame.levels(name))
         of = kinds[name]
         columns.append(replace(described, kind=of.kind, reason=of.reason, doubtful=of.doubtful))
     names = list(numbers)
@@ -171,10 +253,6 @@ def describe_table(frame: Frame) -> Description:
     )
 
 
-def _text_column(frame: Frame, name: str) -> ColumnDescription:
-    return ColumnDescription(name, "text", frame.missing(name), frame.levels(name))
-
-
 def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     """The description, and the column without its codes."""
     values = frame.numbers(name)
@@ -184,9 +262,7 @@ def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     missing = values.size - present.size
     if present.size == 0 or np.isinf(present).any():
         return ColumnDescription(name, "infinite" if present.size else "empty", missing, 0), values
-    codes = frame.found_codes.get(name)
-    if codes is None:
-        codes = find_codes(Matrix([values]), 0, float(present.min()), float(present.max()))
+    codes = frame.found_codes[name] if name in frame.found_codes else codes_of(present)
     clean = np.where(np.isin(values, codes), np.nan, values) if codes else values
     real = clean[~np.isnan(clean)]
     distinct = int(np.unique(real).size)
@@ -204,7 +280,7 @@ def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
         unit=_unit(name),
         integer=integer,
         step=domain.step,
-        decimals=_decimals(domain),
+        decimals=None if domain.step is None else max(0, -round(np.log10(min(domain.step, 1.0)))),
         minimum=domain.minimum,
         maximum=domain.maximum,
         zeros=float(np.count_nonzero(real == 0) / real.size),
@@ -216,13 +292,8 @@ def _number_column(frame: Frame, name: str) -> tuple[ColumnDescription, Array]:
     return described, clean
 
 
-def _decimals(domain: Domain) -> int | None:
-    """Digits behind the point; None where no step is seen."""
-    return None if domain.step is None else max(0, -round(np.log10(min(domain.step, 1.0))))
-
-
 def _unit(name: str) -> str:
-    """What stands in brackets at the end of a name, or is a last word that is a unit."""
+    """The text in brackets at the end of a name, or is a last word that is a unit."""
     if found := _UNIT.search(name):
         return found[1]
     words = re.findall(r"[A-Za-z]+", name)
@@ -247,14 +318,14 @@ class _Rules:
 
     def treatments(self, names: Sequence[str]) -> dict[str, str]:
         """What `protect` does with each rule, by its sentence."""
-        told = {rule.sentence(names): f"kept: {names[rule.column]} is computed from the others" for rule in self.exact}
-        told |= {near.rule.sentence(names): "kept only if the dictionary of the columns says so" for near in self.near}
-        told |= {
+        done = {rule.sentence(names): f"kept: {names[rule.column]} is computed from the others" for rule in self.exact}
+        done |= {near.rule.sentence(names): "kept only if the dictionary of the columns says so" for near in self.near}
+        done |= {
             ratio.sentence(names): f"kept: {names[ratio.column]} is computed from the others, where no moment is "
             "promised exactly"
             for ratio in self.ratios
         }
-        return told | {order.sentence(names): ORDERS_ARE for order in self.orders}
+        return done | {order.sentence(names): ORDERS_ARE for order in self.orders}
 
     @classmethod
     def among(cls, values: Matrix, identifiers: Collection[int], names: Sequence[str]) -> _Rules:
@@ -270,8 +341,7 @@ class _Rules:
         with single_threaded_blas():
             ratios = find_ratios(values)
             made = {ratio.column for ratio in ratios}
-            plain = [j for j in range(width) if j not in made]
-            found = dependence_among(values, plain, missing)
+            found = dependence_among(values, [j for j in range(width) if j not in made], missing)
             stream = Streams.from_seed(0).stream("describe")  # picks the rows of large tables, the same each time
             amounts = [j for j in found.independent if j not in identifiers]
             near = find_near_sums(values, amounts, missing, stream)

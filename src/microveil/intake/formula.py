@@ -133,7 +133,7 @@ class _Expansion:
         self.role = role
 
     def products(self, node: Token | ASTNode[Any]) -> Products:
-        """Those of a node, worked out from the leaves."""
+        """The products of a node, worked out from the leaves."""
         operator = getattr(node, "operator", None)
         if operator is None:
             return self._leaf(node)

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.late import pl
 from microveil.io.frames.dataframes import Frame
-from microveil.io.frames.times import MICROSECONDS, TimeForm
+from microveil.io.frames.times import TimeForm
 from microveil.rules.label_rules import BY_CHANCE, follows
 
 Days = NDArray[np.datetime64]
@@ -63,7 +64,7 @@ class DateRule:
 
     @property
     def sentence(self) -> str:
-        """It as a person would say it; never the day, which is a value."""
+        """The rule in words; never the day, which is a value."""
         end = f" until {self.until}" if self.until else ""
         return f"{self.column} follows from {self.date}: {self.part}{end}"
 
@@ -95,20 +96,13 @@ def days_in(frame: Frame, name: str) -> Days:
 
 def as_days(form: TimeForm, numbers: Array) -> Days:
     """Numbers of steps as days."""
-    steps = np.where(np.isnan(numbers), 0, numbers).astype(np.int64)
-    if form.unit == "month":
-        days = steps.astype("datetime64[M]").astype("datetime64[D]")
-    else:
-        days = (steps * MICROSECONDS[form.unit]).astype("datetime64[us]").astype("datetime64[D]")
-    days[np.isnan(numbers)] = np.datetime64("NaT")
-    return days
+    return form.cells(numbers).cast(pl.Date).to_numpy()
 
 
 def completed_years(first: Days, last: Days) -> Array:
     """Birthdays from one day to another; NaN where one is missing."""
     whole = last.astype("datetime64[Y]").astype(float) - first.astype("datetime64[Y]").astype(float)
-    before = _day_of_year(last) < _day_of_year(first)
-    return _where(first, _where(last, whole - before))
+    return _where(first, _where(last, whole - (_day_of_year(last) < _day_of_year(first))))
 
 
 def _day_of_year(days: Days) -> Array:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.core.table import Bands
 from microveil.io.frames.dataframes import Frame
 
 FEWEST = 50
@@ -34,27 +34,22 @@ RARE = 0.01
 records that may be in runs of few."""
 
 
-@dataclass(frozen=True, repr=False)
-class ValueRule:
+@dataclass(frozen=True, repr=False, eq=False)
+class ValueRule(Bands):
     """A column that follows from another one: one value, or level of labels, between each two cuts."""
 
     column: str
-    source: str
-    cuts: Array
-    values: Array
-    labels: bool
     part: str = BY_VALUE
 
     @property
     def sentence(self) -> str:
-        """It as a person would say it; never the cuts, which are near values."""
+        """The rule in words; never the cuts, which are near values."""
         return f"{self.column} follows from {self.source}: {self.part}"
 
     def computed(self, frame: Frame) -> Array:
         """The column, from the source in a table; NaN where that is missing."""
         numbers = frame.numbers(self.source)
-        found: Array = self.values[np.searchsorted(self.cuts, numbers)]
-        return np.where(np.isnan(numbers), np.nan, found)
+        return np.where(np.isnan(numbers), np.nan, self.of(numbers))
 
 
 def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str, bool]) -> list[ValueRule]:
@@ -68,12 +63,15 @@ def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str,
     if frame.count < FEWEST or len(sources) * len(columns) > MOST_PAIRS:
         return []
     some = np.linspace(0, frame.count - 1, min(SAMPLE, frame.count)).astype(np.intp)
-    cells = {name: _cells(frame, name, labels=labels) for name, labels in columns.items()}
+    cells = {
+        name: frame.labels(name).astype(np.float64) if labels else frame.numbers(name)
+        for name, labels in columns.items()
+    }
     numbers = {name: frame.numbers(name) for name in sources}
     sizes = {name: np.unique(values[some]).size for name, values in numbers.items()}
     found: dict[str, ValueRule] = {}
     for source in sorted(sources, key=lambda name: -sizes[name]):
-        if source in found or sizes[source] <= 2:  # what follows from a flag is told by the rules of labels
+        if source in found or sizes[source] <= 2:  # the rules of labels find what follows from a flag
             continue
         order, first = None, some[np.argsort(numbers[source][some], kind="stable")]
         for name, labels in columns.items():
@@ -88,7 +86,7 @@ def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str,
             order = np.argsort(numbers[source], kind="stable") if order is None else order
             runs = _runs(numbers[source], cells[name], order)
             if runs is not None:
-                found[name] = ValueRule(name, source, *runs, labels)
+                found[name] = ValueRule(source, *runs, labels, name)
     return list(found.values())
 
 
@@ -99,12 +97,7 @@ def _may_follow(numbers: Array, cells: Array) -> bool:
     return bool(np.count_nonzero(other) <= MOST_RUNS and not (other & (numbers[1:] == numbers[:-1])).any())
 
 
-def _cells(frame: Frame, name: str, *, labels: bool) -> Array:
-    """A column as numbers, labels by the number of their level."""
-    return frame.labels(name).astype(np.float64) if labels else frame.numbers(name)
-
-
-def _runs(numbers: Array, cells: Array, order: NDArray[np.intp]) -> tuple[Array, Array] | None:
+def _runs(numbers: Array, cells: Array, order: Index) -> tuple[Array, Array] | None:
     """Where the runs of equal cells end in the `order` of the numbers, halfway to the next, and what each run has.
 
     A run of few records is part of the one before it, the first of the next. None where there are too many runs, or
@@ -127,7 +120,7 @@ def _runs(numbers: Array, cells: Array, order: NDArray[np.intp]) -> tuple[Array,
     return ((values[ends] + values[ends + 1]) / 2)[begins], kept
 
 
-def _differs(cells: Array) -> NDArray[np.bool_]:
+def _differs(cells: Array) -> Mask:
     """Which cells differ from the next one."""
-    differs: NDArray[np.bool_] = cells[1:] != cells[:-1]
+    differs: Mask = cells[1:] != cells[:-1]
     return differs

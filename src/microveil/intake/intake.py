@@ -9,30 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Mask
+from microveil.core.arrays import Index, Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Profile
-from microveil.core.table import Matrix, Microdata
+from microveil.core.table import Microdata
 from microveil.intake.declared import flags_among, rules_of_labels
 from microveil.intake.model_matrix import missing_cells
 from microveil.intake.roles import Roles
 from microveil.intake.sources import FrameSource, IntakeSource, ReadTable, has_missing
-from microveil.io.dictionary import (
-    Dictionary,
-    declared_domain,
-    declared_orders,
-    declared_ratios,
-    declared_rules,
-    find_codes,
-    read_dictionary,
-    watched_rules,
-)
+from microveil.io.dictionary import Dictionary, codes_of, declared_column_rules, find_codes, read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE, check_values
 from microveil.rules.column_rules import ColumnRules
-from microveil.rules.domain import Domain, learnt_domain
+from microveil.rules.domain import learnt_domain
 from microveil.rules.label_rules import LabelRules
 from microveil.rules.orders import find_orders, of_one_measure
 from microveil.rules.ratios import find_ratios
@@ -88,8 +78,12 @@ def take_in(
 ) -> Intake:
     """Read the columns, check them, find or read the special codes and the rules, and build the table.
 
-    `progress` hears the name of the step at hand and the share of the work that is done. `label_rules` tells whether
-    rules between labels are looked for, which a method may be free of.
+    Args:
+        source: the columns.
+        roles: what each is for.
+        rules: "infer", None, or a dictionary of the columns (a dict or a file).
+        progress: called with the name of the step and the share of the work that is done.
+        label_rules: whether rules between labels are looked for, which a method may be free of.
     """
     read = source.read(roles)
     progress("measuring", 0.15)
@@ -122,12 +116,22 @@ def take_in(
         for number, (_, name) in confidential.items()
     }
     _check_answers(holes, table.strata)
-    known = _found_rules(table, profile) if inferred and source.in_memory else _declared_rules(dictionary, table)
+    known = (
+        _found_rules(table, profile)
+        if inferred and source.in_memory
+        else declared_column_rules(dictionary, table.confidential_names, table.confidential)
+    )
     labels, flags = LabelRules(table.labels.codes), []
-    if label_rules and labels.columns and isinstance(source, FrameSource):
-        flags = flags_among(source.opened, roles.confidential)
+    if label_rules and labels.columns:
+        columns = dict(zip(table.confidential_names, table.confidential.columns, strict=True))
+        flags = flags_among(columns.__getitem__, roles.confidential)
         names = [*flags, *table.labels.names]
-        labels = rules_of_labels(source.opened, names, dictionary, inferred=inferred, stay=range(len(flags)))
+        if isinstance(source, FrameSource):
+            labels = rules_of_labels(source.opened, names, dictionary, inferred=inferred, stay=range(len(flags)))
+        else:
+            codes_of_flags = [np.unique(columns[name], return_inverse=True)[1].ravel() for name in flags]
+            every, stay = (*codes_of_flags, *labels.columns), range(len(flags))
+            labels = LabelRules.among(every, stay) if inferred else LabelRules(every, stay=stay)
         free = [j - len(flags) for j in labels.independent if j >= len(flags)]
         table = replace(table, labels=table.labels.select(free))
     return Intake(table, profile, codes, public_codes, holes, known, labels, tuple(flags), read.rare)
@@ -136,7 +140,10 @@ def take_in(
 def _check_columns(
     table: Microdata, profile: Profile, columns: Mapping[int, tuple[str, str]], *, in_memory: bool
 ) -> None:
-    """Refuse columns with cells that a method cannot use; `columns` has the role and name of each, by number."""
+    """Refuse columns of a `table` with cells that a method cannot use; its `profile` has their extremes.
+
+    `columns` has the role and name of each, by number. Cells may be missing `in_memory` only.
+    """
     missing = set(profile.missing())
     for number, (role, name) in columns.items():
         low, high = profile.extremes(number)
@@ -153,27 +160,12 @@ def _found_rules(table: Microdata, profile: Profile) -> ColumnRules:
     """Rules and domains that the data look like."""
     columns = table.confidential.columns
     learnt = [learnt_domain(column, *profile.extremes(table.public + j)) for j, column in enumerate(columns)]
-    values = Matrix(columns)
+    values = table.confidential
     orders = of_one_measure(values, find_orders(values), table.confidential_names)
     return ColumnRules(found_ratios=find_ratios(values), learnt=learnt, found_orders=orders)
 
 
-def _declared_rules(dictionary: Dictionary, table: Microdata) -> ColumnRules:
-    """Rules and domains, as the dictionary says, after checking that they hold."""
-    names, values = table.confidential_names, table.confidential
-    columns = zip(names, values.columns, strict=True)
-    declared = [declared_domain(name, dictionary.columns.get(name), column) for name, column in columns]
-    return ColumnRules(
-        sums=declared_rules(dictionary, names, values),
-        ratios=declared_ratios(dictionary, names, values),
-        declared=declared if any(domain != Domain() for domain in declared) else (),
-        orders=declared_orders(dictionary, names, values),
-        found_orders=declared_orders(dictionary, names, values, enforce="if_cheap"),
-        watched=watched_rules(dictionary, names, values),
-    )
-
-
-def _check_answers(holes: Mapping[str, Mask | None], strata: NDArray[np.intp] | None) -> None:
+def _check_answers(holes: Mapping[str, Mask | None], strata: Index | None) -> None:
     """One or two answers would be released as they are: their mean and variance are kept."""
     for name, hole in holes.items():
         if hole is None:
@@ -216,10 +208,9 @@ def _codes_of(table: Microdata, profile: Profile, number: int) -> tuple[float, .
 
 
 def _public_codes(read: ReadTable, profile: Profile) -> Codes:
-    """Special codes of the columns that are regressed on: they stay values, and a warning tells of them."""
+    """Special codes of the columns that are regressed on: they stay values, and a warning names them."""
     codes = {name: _codes_of(read.table, profile, number) for number, (_, name) in read.plain.items()}
-    for (_, name), values in read.crossed.items():
-        codes[name] = find_codes(Matrix([values]), 0, float(values.min()), float(values.max()))
+    codes |= {name: codes_of(values) for (_, name), values in read.crossed.items()}
     return {name: found for name, found in codes.items() if found}
 
 
@@ -240,4 +231,4 @@ def _without_codes(table: Microdata, codes: Codes) -> Microdata:
         if table.names[number] in codes:
             values = columns[number]
             columns[number] = np.where(np.isin(values, codes[table.names[number]]), np.nan, values)
-    return replace(table, values=Matrix(columns))
+    return replace(table, values=table.values.with_columns(columns))

@@ -14,17 +14,15 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import FIRST_ROWS, Array, Index
 from microveil.core.errors import DataError
 from microveil.core.fewest_records import FEWEST_RECORDS, pooled
+from microveil.core.keys import grouped
 from microveil.core.table import Matrix
 from microveil.intake.formula import Terms
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.validation import SMALLEST_TABLE, check_unit, check_values
-
-FIRST_ROWS = 1_000
 
 MOST_LEVELS = 200
 """Distinct labels of a column, or of columns that are crossed; more would be a name or a key, and a regression on it
@@ -35,7 +33,7 @@ fits everything."""
 class ModelMatrix:
     """Its columns, each called by the columns it was made of; `plain` ones are columns of the frame, by number.
 
-    Plain ones that are in no product are yet to be checked, by whoever profiles all columns at once.
+    Plain ones that are in no product are not checked yet: the caller profiles all columns at once.
     `crossed` are the columns of numbers that are in products only; `rare` tells how many labels of a column, or
     combinations of labels, were pooled because few records have them.
     """
@@ -60,8 +58,8 @@ class Part(NamedTuple):
 class LabelGroups(NamedTuple):
     """Combinations of labels: the number of that of each row, which have a column, and how many were pooled."""
 
-    numbers: NDArray[np.intp]
-    chosen: NDArray[np.intp]
+    numbers: Index
+    chosen: Index
     rare: int
 
 
@@ -99,7 +97,7 @@ def model_matrix(frame: Frame, terms: Terms, role: str) -> ModelMatrix:
     return ModelMatrix(tuple(names), columns, dict(enumerate(plain)), crossed, rare)
 
 
-def _labels(frame: Frame, role: str, name: str) -> NDArray[np.intp]:
+def _labels(frame: Frame, role: str, name: str) -> Index:
     if frame.is_numeric(name) and np.isnan(frame.numbers(name)).any():
         raise missing_cells(role, name)
     return frame.labels(name)
@@ -136,14 +134,11 @@ def _parts(terms: Terms) -> list[Part]:
     return list(found)
 
 
-def _cells(role: str, labels: Mapping[str, NDArray[np.intp]], needed: int) -> LabelGroups:
+def _cells(role: str, labels: Mapping[str, Index], needed: int) -> LabelGroups:
     """The combinations of labels that occur."""
-    (first, *others), names = labels.values(), list(labels)
-    numbers = first
-    for codes in others:
-        crossed = numbers * (codes.max() + 1) + codes
-        numbers = (np.cumsum(np.bincount(crossed) > 0) - 1)[crossed]
-    check_levels(role, names, np.bincount(numbers).size)
+    first, *others = labels.values()
+    numbers = grouped(np.column_stack([first, *others]))[1]
+    check_levels(role, list(labels), int(numbers.max(initial=-1)) + 1)
     if not others:
         # The rare labels of one column are one label; of several, they have what their labels have one by one.
         numbers, rare = pooled(first, needed)
@@ -162,7 +157,7 @@ def check_levels(role: str, names: Sequence[str], count: int) -> None:
         raise DataError(f"{role}: {of} has {count} different {labels}, more than {MOST_LEVELS}", hint)
 
 
-def check_rare(role: str, name: str, rows: NDArray[np.intp]) -> None:
+def check_rare(role: str, name: str, rows: Index) -> None:
     """Refuse labels of few rows, where they cannot be pooled: the sums of a rare label tell its records."""
     rare = int(np.count_nonzero(rows < FEWEST_RECORDS))
     if rare:
@@ -173,7 +168,7 @@ def check_rare(role: str, name: str, rows: NDArray[np.intp]) -> None:
 
 
 def _product(role: str, part: Part, numbers: Mapping[str, Array], parts: Collection[Part]) -> Array | None:
-    """The numbers of a part multiplied; none if it has none."""
+    """The `numbers` of a `part`, one of all `parts`, multiplied; None if it has none. `role` is for errors."""
     if len(part.numbers) + len(part.labels) == 1 or not part.numbers:
         return numbers[part.numbers[0]] if part.numbers else None
     centred = _may_be_centred(part, parts)

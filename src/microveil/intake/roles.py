@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -126,7 +125,7 @@ def regressed(numeric: Mapping[str, bool], role: str, choice: Choice) -> Terms:
     return Terms(tuple(dict.fromkeys(products)), choice.strip())
 
 
-def named(columns: Mapping[str, bool], role: str, choice: Choice) -> tuple[str, ...]:
+def named(columns: Collection[str], role: str, choice: Choice) -> tuple[str, ...]:
     """The columns of a role as names; numbers count columns from 0."""
     if choice is None:
         return ()
@@ -134,26 +133,21 @@ def named(columns: Mapping[str, bool], role: str, choice: Choice) -> tuple[str, 
         # A Series or an array is the column itself, and its cells must not end up in a message.
         raise ParameterError(f"{role}: takes the names of columns, not {type(choice).__name__}", "give names")
     wanted = [choice] if isinstance(choice, str | int | np.integer) else list(choice)
-    names = list(columns)
-    found = []
+    names, known, found = list(columns), frozenset(columns), []
     for column in wanted:
         if not isinstance(column, str | int | np.integer):
             raise ParameterError(f"{role}: a column cannot be {type(column).__name__}", "give names or numbers")
-        if str(column) in columns and not isinstance(column, bool):
-            found.append(str(column))  # 3 is the column called 3, wherever it stands
+        if str(column) in known and not isinstance(column, bool):
+            found.append(str(column))  # 3 is the column called 3, wherever it is
         elif isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
             found.append(names[int(column)])
         else:
-            found.append(_nearly(column, role, names))
+            # A year that was read as a number, or a name without the spaces it has in the file.
+            same = [name for name in names if name.strip() == str(column).strip()]
+            if len(same) != 1 or isinstance(column, bool):
+                raise ParameterError(f"{role}: there is no column '{column}'", did_you_mean(str(column), names))
+            found.append(same[0])
     return tuple(found)
-
-
-def _nearly(column: ColumnId | np.integer[Any], role: str, names: Sequence[str]) -> str:
-    """A year that was read as a number, or a name without the spaces it has in the file."""
-    same = [name for name in names if name.strip() == str(column).strip()]
-    if len(same) != 1 or isinstance(column, bool):
-        raise ParameterError(f"{role}: there is no column '{column}'", did_you_mean(str(column), names))
-    return same[0]
 
 
 def _check_one_role(names: Sequence[str]) -> None:

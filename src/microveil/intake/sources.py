@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.fewest_records import pooled, pulled_in
+from microveil.core.keys import grouped
 from microveil.core.table import Clustering, Groups, LabelColumns, Matrix, Microdata
 from microveil.intake.model_matrix import model_matrix
 from microveil.intake.roles import Roles
@@ -33,7 +33,7 @@ CountRows = Callable[[Cells], tuple[int, int]]
 
 @dataclass(frozen=True, repr=False)
 class ReadTable:
-    """The table that the columns of a source make, and what there is to say of them."""
+    """The table that the columns of a source make, and what was noticed about them."""
 
     table: Microdata
     plain: Mapping[int, tuple[str, str]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class IntakeSource(Protocol):
     def check_dictionary(self, dictionary: Dictionary) -> None:
         """Refuse a dictionary that declares what cannot be checked or kept where the rows are."""
 
-    def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
+    def sample(self, names: Sequence[str], rows: Index) -> Cells:
         """Cells of some columns of numbers in these rows, or in as many others where rows have no order."""
 
     def counted(self, count: CountRows, names: Sequence[str]) -> Iterable[tuple[int, int]]:
@@ -82,7 +82,11 @@ class BatchedSource(ABC, Generic[Opened]):
     """A frame, or a file that is read in blocks: its rows come in batches, in order."""
 
     opened: Opened
-    in_memory: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def in_memory(self) -> bool:
+        """Can cells be missing, and whole columns be searched?"""
 
     @abstractmethod
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
@@ -102,7 +106,7 @@ class BatchedSource(ABC, Generic[Opened]):
         """Does the column hold numbers?"""
         return self.opened.is_numeric(name)
 
-    def sample(self, names: Sequence[str], rows: NDArray[np.intp]) -> Cells:
+    def sample(self, names: Sequence[str], rows: Index) -> Cells:
         """Cells of some columns of numbers in these rows, which are in ascending order."""
         first, parts = 0, []
         for cells in self.number_batches(names):
@@ -132,7 +136,11 @@ class FrameSource(BatchedSource[Frame]):
 
     pull_in: bool = False
     with_levels: bool = False
-    in_memory: ClassVar[bool] = True
+
+    @property
+    def in_memory(self) -> bool:
+        """Everything is at hand."""
+        return True
 
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:
         """All rows at once."""
@@ -198,7 +206,7 @@ class FrameSource(BatchedSource[Frame]):
         return ReadTable(table, plain, crossed, rare)
 
 
-def _ranks(frame: Frame, name: str) -> NDArray[np.intp] | None:
+def _ranks(frame: Frame, name: str) -> Index | None:
     """The place of each level of a column in the order that its type has; None if it has none."""
     order = {level: place for place, level in enumerate(frame.level_order(name))}
     if not order:
@@ -261,14 +269,9 @@ def _groups(frame: Frame, chosen: Sequence[str]) -> Groups | None:
     return Groups(numbers, tuple(", ".join(cells) for cells in zip(*parts, strict=True)))
 
 
-def group_numbers(frame: Frame, names: Sequence[str]) -> NDArray[np.intp]:
+def group_numbers(frame: Frame, names: Sequence[str]) -> Index:
     """The number of the group of each record: those with the same cells in some columns are one."""
-    codes = frame.labels(names[0])
-    for name in names[1:]:
-        labels = frame.labels(name)
-        codes = np.unique(codes * (int(labels.max(initial=0)) + 1) + labels, return_inverse=True)[1].ravel()
-    numbers: NDArray[np.intp] = np.unique(codes, return_inverse=True)[1].ravel()
-    return numbers
+    return grouped(np.column_stack([frame.labels(name) for name in names]))[1]
 
 
 def share_unique(frame: Frame, names: Sequence[str]) -> float:

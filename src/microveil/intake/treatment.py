@@ -11,10 +11,11 @@ import numpy as np
 from microveil.core.errors import DataError, ParameterError
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, declared_kinds, find_kinds
-from microveil.intake.roles import Choice, named
+from microveil.intake.roles import Choice, Roles, named
 from microveil.intake.unit_rules import smallest_first
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame
+from microveil.methods import Plan
 
 REST = "rest"
 """As `keep`: all columns that have no other role."""
@@ -22,7 +23,7 @@ REST = "rest"
 
 @dataclass(frozen=True)
 class Treatment:
-    """Columns by what happens to them, beside those that have a role."""
+    """Columns by what happens to them, in addition to those that have a role."""
 
     kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
@@ -66,13 +67,15 @@ class Treatment:
         return replace(self, computed=tuple(computed), kept=tuple(n for n in self.kept if n not in computed))
 
     def remarks(self, labels: Collection[str], in_clear: Sequence[str], unique: float) -> list[str]:
-        """What there is to say of columns: those in clear first, then those that were not simply perturbed.
+        """Remarks on columns: those in clear first, then those that were not simply perturbed.
 
         `unique` is the share of rows that no other row is equal to in what is in clear.
         """
         said = [f"released as they are: {', '.join(in_clear)}"] if in_clear else []
         if unique > 0:
-            said.append(f"{unique:.1%} of the rows are unique on the columns in clear: whoever knows these finds them")
+            said.append(
+                f"{100 * unique:.1f} % of the rows are unique on the columns in clear: whoever knows these finds them"
+            )
         said += [
             f"left out of the release: column '{name}' ({self.kinds[name].kind}: {self.kinds[name].reason}); keep "
             "releases it as it is"
@@ -91,11 +94,12 @@ class Treatment:
             if found.doubtful and (name in labels or name in dates)
         ]
 
-    def units_of(self, frame: Frame, given: Sequence[str]) -> list[str]:
+    def units_of(self, frame: Frame, unit: Choice) -> list[str]:
         """The columns that tell which rows belong together, the smallest units first: patients, then their hospitals.
 
-        The one that was given comes first, whatever the others are.
+        The `unit` that was given comes first, whatever the others are.
         """
+        given = named(frame.names, "unit", unit)
         if len(given) > 1:
             raise ParameterError("unit: takes one column", "name the column that holds the number of the unit")
         found = [name for name in self.renumbered if self.kinds[name].kind == "unit" and name not in given]
@@ -131,7 +135,6 @@ def treat_columns(
     `roles` are the names of the columns that have one: public, strata, weight and those of the method. The others are
     the options of `protect`.
     """
-    known = dict.fromkeys(frame.names, True)
     dictionary, _ = dictionary_for(rules, frame.names)
     declared = {name: entry.kind for name, entry in dictionary.columns.items() if entry.kind is not None}
     declared |= declared_kinds(kinds)
@@ -141,10 +144,10 @@ def treat_columns(
             name: ColumnKind("count") if of.kind in ("identifier", "unit") and name not in declared else of
             for name, of in found.items()
         }
-    dropped = tuple(dict.fromkeys(named(known, "drop", drop)))
+    dropped = tuple(dict.fromkeys(named(frame.names, "drop", drop)))
     asked, index = _kept(frame, keep)
-    units = named(known, "unit", unit)
-    protected = named(known, "confidential", confidential)
+    units = named(frame.names, "unit", unit)
+    protected = named(frame.names, "confidential", confidential)
     by_name = {*roles, *dropped, *asked, *units}
     for name in asked:
         if name in protected:
@@ -161,44 +164,41 @@ def treat_columns(
     if keeps_rest(keep):
         kept = (*asked, *rest, *left_out, *shared)
         left_out, renumbered = (), tuple(name for name in renumbered if name in units)
-    elif confidential is not None:  # whoever names what is to be protected has named what is not; it is said
+    elif confidential is not None:  # the caller has named what is protected, and so what is not; a warning says it
         kept = (*asked, *rest)
     return Treatment(found, dropped, left_out, renumbered, kept, named=tuple(by_name), index=index)
 
 
-def check_labels(labels: Sequence[str], method: str) -> None:
-    """Refuse columns of labels that a method cannot protect: nothing is released as it is without a word."""
-    if labels:
-        raise DataError(
-            f"{method} cannot protect labels, and {_listed(labels)} {'have' if len(labels) > 1 else 'has'} some",
-            "use veil (in memory), release them as they are with keep, or leave them out with drop",
-        )
-
-
-def check_ordered(labels: Sequence[str], method: str) -> None:
-    """Refuse columns of labels without an order, for a method that goes by it."""
-    if labels:
-        raise DataError(
-            f"{method} exchanges labels of nearly the same rank, and {_listed(labels)} "
-            f"{'have' if len(labels) > 1 else 'has'} no order",
+def check_protectable(plan: Plan, roles: Roles, kinds: Mapping[str, ColumnKind]) -> None:
+    """Refuse columns that a method cannot protect: nothing is released as it is without a word."""
+    unordered = [name for name in roles.labels if kinds[name].kind != "ordered"]
+    refused = [
+        (
+            not plan.protects_labels and roles.labels,
+            "cannot protect labels, and {} some",
+            "use veil (not on Spark), release them as they are with keep, or leave them out with drop",
+        ),
+        (
+            plan.masks_labels and plan.perturb.needs_order and unordered,
+            "exchanges labels of nearly the same rank, and {} no order",
             "say with kinds that they are ordered, use veil, or name them in keep or drop",
-        )
-
-
-def check_no_numbers(numbers: Sequence[str], method: str) -> None:
-    """Refuse columns of numbers, for a method that treats labels only and would let them out as they are."""
-    if numbers:
-        raise DataError(
-            f"{method} protects labels, and {_listed(numbers)} {'have' if len(numbers) > 1 else 'has'} numbers",
+        ),
+        (
+            plan.labels_only and roles.confidential,
+            "protects labels, and {} numbers",
             "name the columns to treat with confidential (numbers among them count as labels), release numbers as they "
             "are with keep, or protect them first by another method, such as veil",
-        )
+        ),
+    ]
+    for names, problem, hint in refused:
+        if names:
+            raise DataError(f"{plan.method} {problem.format(_listed(names))}", hint)
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
-    """`column 'a'`, or `columns 'a', 'b'`."""
+    """`column 'a' has`, or `columns 'a', 'b' have`."""
     names_shown = ", ".join(f"'{name}'" for name in names[:most]) + (", ..." if len(names) > most else "")
-    return f"column{'s' if len(names) > 1 else ''} {names_shown}"
+    return f"columns {names_shown} have" if len(names) > 1 else f"column {names_shown} has"
 
 
 def keeps_rest(keep: Choice) -> bool:

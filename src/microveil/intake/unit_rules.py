@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.errors import DataError
 from microveil.io.frames.dataframes import Frame
 
@@ -42,12 +41,12 @@ SUM, LEAST, MOST, MEAN = ADDED_UP = ("the sum of", "the least of", "the largest 
 class Units:
     """Which unit each row belongs to, from 0 on, and the first row of each."""
 
-    of_rows: NDArray[np.intp]
-    first: NDArray[np.intp]
+    of_rows: Index
+    first: Index
 
     @classmethod
     def of(cls, frame: Frame, name: str) -> Units:
-        """Those that a column tells."""
+        """The units that a column names."""
         if frame.missing(name):
             raise DataError(
                 f"unit: column '{name}' has missing cells", "give every row its unit, or name it in keep or drop"
@@ -58,7 +57,7 @@ class Units:
         return cls(of_rows, first)
 
     @cached_property
-    def sizes(self) -> NDArray[np.intp]:
+    def sizes(self) -> Index:
         """The number of rows of each."""
         return np.bincount(self.of_rows)
 
@@ -69,8 +68,7 @@ class Units:
 
     def total(self, values: Array) -> Array:
         """The sum over the rows of each unit, in every row."""
-        sums = np.bincount(self.of_rows, weights=values).astype(np.float64)
-        return sums[self.of_rows]
+        return np.bincount(self.of_rows, weights=values).astype(np.float64)[self.of_rows]
 
     def over_rows(self, part: str, values: Array) -> Array:
         """The sum, least, largest or mean over the rows of each unit, in every row."""
@@ -80,16 +78,16 @@ class Units:
         sums = self.total(values)
         return sums if part == SUM else sums / self.sizes[self.of_rows]
 
-    def by(self, values: Array) -> NDArray[np.intp]:
+    def by(self, values: Array) -> Index:
         """The rows, unit by unit, in the order of a column."""
         return np.lexsort((values, self.of_rows)).astype(np.intp)
 
     @cached_property
-    def starts(self) -> NDArray[np.intp]:
+    def starts(self) -> Index:
         """Where each unit begins, unit by unit."""
         return (np.cumsum(self.sizes) - self.sizes).astype(np.intp)
 
-    def places(self, order: NDArray[np.intp]) -> Array:
+    def places(self, order: Index) -> Array:
         """The place of each row within its unit, from 0 on, by an order of the rows unit by unit."""
         places = np.empty(order.size)
         places[order] = np.arange(order.size) - np.repeat(self.starts, self.sizes)
@@ -121,7 +119,7 @@ class UnitRule:
 
     @property
     def sentence(self) -> str:
-        """It as a person would say it."""
+        """The rule in words."""
         counted = "" if self.part in (SIZE, PLACE, *ADDED_UP) else "the number of "
         of = "" if self.of is None or self.part == PLACE else f" {self.of}"
         return f"{self.column} follows from {self.unit}: {counted}{self.part}{of} in each"
@@ -236,7 +234,7 @@ def _of_size(values: Array, units: Units, column: str, unit: str) -> UnitRule | 
 
 
 def _label_of_size(frame: Frame, units: Units, column: str, unit: str) -> UnitRule | None:
-    """The rule of a column of labels that tells the size of the unit: 1, 2, 3+."""
+    """The rule of a `column` of labels of a `frame` that says the size of the `unit` of a row: 1, 2, 3+."""
     codes, sizes = frame.labels(column)[units.first], units.sizes
     levels = np.zeros(sizes.max() + 1, dtype=np.intp)
     levels[sizes] = codes
@@ -249,7 +247,8 @@ def _label_of_size(frame: Frame, units: Units, column: str, unit: str) -> UnitRu
 def _of_members(wanted: Array, values: Array, units: Units, rule: UnitRule, *, is_label: bool) -> UnitRule | None:
     """How a column of the units may follow from one of the rows, by the first units: the caller looks at all.
 
-    `wanted` has the column, and `values` what is counted or added up: levels of labels, or numbers.
+    `wanted` has the column, and `values` what is counted or added up: levels, if it `is_label`, or numbers. What is
+    found completes the `rule`.
     """
     rows = np.flatnonzero(units.of_rows < SAMPLE)
     part = Units(units.of_rows[rows], units.first[:SAMPLE])
@@ -284,7 +283,7 @@ def _parted(values: Array, below: Mask) -> float | None:
 
 
 def _adds_up(part: str, units: Units, values: Array, wanted: Array, digits: int) -> bool:
-    """Is a column the sum, least, largest or mean of another over the rows of each unit?
+    """Is a column the sum, least, largest or mean (`part`) of another over the rows of each of the `units`?
 
     `values` has the other, `wanted` the column, and `digits` how many its numbers have behind the point. A mean that
     ends in a five may be rounded up or down.
@@ -309,8 +308,7 @@ def dates_in_order(frame: Frame, units: Units, place: str | None, dates: Sequenc
     inside = np.ones(order.size, dtype=bool)
     inside[units.starts] = False
     for name in dates:
-        values = frame.numbers(name)
-        steps = np.diff(values[order])[inside[1:]]
+        steps = np.diff(frame.numbers(name)[order])[inside[1:]]
         rising = np.unique(units.of_rows[order][1:][inside[1:]][steps > 0]).size
         if steps.size and rising >= FEWEST and (steps >= 0).all():
             return name

@@ -15,7 +15,7 @@ from typing import IO, Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.late import pa, pc, pl
 from microveil.io.frames.number_types import as_doubles, check_held, decimals_held, wholes_held
 from microveil.io.frames.times import TimeForm
@@ -28,19 +28,19 @@ class BlockSource(ABC):
 
     names: list[str]
     count: int
-    """The rows: as the file says, or as its lines let expect until all have been read."""
+    """The rows: as the file says, or as many as its lines suggest until all have been read."""
 
     has_notes: bool = False
-    """Has whoever made the file noted something in it?"""
+    """Did the author of the file leave notes in it?"""
 
     findings: Sequence[str] = ()
-    """What is to be told of how it is read."""
+    """What its user should know of how it is read."""
 
     numeric: Collection[str]
     """The columns that hold numbers."""
 
     hiding: Collection[str] = ()
-    """Those of the others that have numbers in them by their type."""
+    """Other columns whose type holds numbers: categories, lists, records."""
 
     broken: Collection[str] = ()
     """Columns that begin as numbers, and go on as something else."""
@@ -57,6 +57,10 @@ class BlockSource(ABC):
     def is_numeric(self, name: str) -> bool:
         """Does the column hold numbers?"""
         return name in self.numeric or name in self.times
+
+    @abstractmethod
+    def is_integer(self, name: str) -> bool:
+        """Are the cells of a column whole numbers by their type?"""
 
     def typed(self, name: str, column: pa.Array) -> pa.Array | None:  # noqa: ARG002 - others read text
         """Cells in the type that the column has in the whole file; None if it is another than was known so far."""
@@ -103,8 +107,7 @@ class BlockSource(ABC):
 
     def head(self) -> pl.DataFrame:
         """The first rows with all columns, to see what kind of columns they are."""
-        first = next(self.batches(self.names, FIRST_ROWS))
-        return cast("pl.DataFrame", pl.from_arrow(first))
+        return cast("pl.DataFrame", pl.from_arrow(next(self.batches(self.names, FIRST_ROWS))))
 
 
 class BlockSink(ABC):
@@ -149,16 +152,21 @@ class NumberedLabels:
     def codes(self, column: pa.Array) -> Array:
         """The numbers of the labels of some rows; a missing cell is a label of its own."""
         encoded = column.dictionary_encode(null_encoding="encode")
-        labels = encoded.dictionary.to_pylist()
+        labels = [None if label != label else label for label in encoded.dictionary.to_pylist()]  # NaN is not itself
         for label in labels:
             if label not in self.numbers:
                 self.numbers[label] = len(self.numbers)
                 self.rows.append(0)
         here = np.array([self.numbers[label] for label in labels], dtype=np.intp)
-        codes: NDArray[np.intp] = here[encoded.indices.to_numpy(zero_copy_only=False)]
+        codes: Index = here[encoded.indices.to_numpy(zero_copy_only=False)]
         for number, count in enumerate(np.bincount(codes, minlength=len(self.rows)).tolist()):
             self.rows[number] += count
         return codes.astype(np.float64)
+
+    def ranks(self, codes: Array) -> NDArray[Any]:
+        """The labels that have these numbers (rows), by their places in order, in as few bytes as hold them."""
+        places = np.argsort(self.in_order()).astype(np.min_scalar_type(max(len(self.rows) - 1, 0)))
+        return places[codes.astype(np.intp)]
 
     def in_order(self) -> list[int]:
         """The numbers in the order of their labels: numbers by size, text by its letters, missing cells last."""

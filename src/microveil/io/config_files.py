@@ -1,6 +1,6 @@
 """Files that are read strictly: what is misspelt would be left out, and nobody would notice.
 
-They are TOML. Errors name the file, the entry and the key, and never what stands there.
+They are TOML, or JSON if their names end so. Errors name the file, the entry and the key, and never the value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
 import numpy as np
+import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from microveil.core.errors import FileError, ParameterError, did_you_mean
@@ -30,44 +31,30 @@ class Strict(BaseModel):
 M = TypeVar("M", bound=Strict)
 
 
-def read_toml(path: Path, hint: str, *, what: str = "") -> dict[str, Any]:
-    """The content of a TOML file; `what` it should be is said in front of an error."""
-    return _read(path, "TOML", tomllib.loads, hint, what)
+def read_config(path: Path, hint: str, *, what: str = "") -> dict[str, Any]:
+    """The content of a JSON file, if its name ends so, else of a TOML file.
 
-
-def read_toml_or_json(path: Path, hint: str, *, what: str = "") -> dict[str, Any]:
-    """The content of a JSON file, if its name ends so, else of a TOML file."""
-    if path.suffix.lower() == ".json":
-        return _read(path, "JSON", _json_object, hint, what)
-    return read_toml(path, hint, what=what)
-
-
-def _read(path: Path, form: str, loads: Callable[[str], dict[str, Any]], hint: str, what: str) -> dict[str, Any]:
-    """The content of a file in a `form` that `loads` reads; `hint` and `what` it should be are for the error."""
+    Errors begin with `what` it should be, and end with the `hint`.
+    """
+    form, where = "JSON" if path.suffix.lower() == ".json" else "TOML", ""
     try:
-        return loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if form == "JSON" else tomllib.loads(text)
+        if isinstance(content, dict):
+            return content
     except OSError as error:
         raise cannot("read", path, error) from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        # Its message may quote the file, which may be the wrong one; only the line is told.
+        # Its message may quote the file, which may be the wrong one; only the line is shown.
         line = re.search(r"line (\d+)", str(error))
         where = f" (line {line[1]})" if line else ""
     except (UnicodeDecodeError, ValueError, RecursionError):  # ValueError: a null character in the path
-        where = ""
+        pass
     raise FileError(f"{what}{': ' if what else ''}{shown(path)} is not valid {form}{where}", hint)
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    content = json.loads(text)
-    if not isinstance(content, dict):
-        raise ValueError("no object")
-    return content
 
 
 def toml_text(content: Mapping[str, Any]) -> str:
     """The content as TOML, which has no empty value: what is not set is left out."""
-    import tomli_w
-
     return tomli_w.dumps(_without_none(plain_data(content)))
 
 
@@ -83,7 +70,7 @@ def plain_data(value: Any) -> Any:
 
 
 def _without_none(content: Any) -> Any:
-    """TOML has no word for nothing: what is not said is left out."""
+    """Leave out entries that are None: TOML has no such value."""
     if isinstance(content, Mapping):
         return {name: _without_none(value) for name, value in content.items() if value is not None}
     return [_without_none(value) for value in content] if isinstance(content, list) else content
@@ -96,14 +83,15 @@ def read_strictly(
     hint: str,
     prepared: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> M:
-    """A file or a dict of the same shape; `what` it is, is said in front of what is wrong with a dict.
+    """The content of the `source`, a file or a dict of the same shape, as a `kind`.
 
-    `prepared` makes what this version reads of what an older one wrote.
+    Errors about a dict begin with `what` it is, and end with the `hint`. `prepared` makes what this version reads of
+    what an older one wrote.
     """
     if isinstance(source, Mapping):
         return checked(kind, what, prepared(dict(source)), hint)
     path = Path(source)
-    content = read_toml(path, hint)
+    content = read_config(path, hint)
     try:
         return checked(kind, what, prepared(content), hint)
     except ParameterError as error:
@@ -134,19 +122,16 @@ def _where(place: Sequence[int | str], content: Any) -> list[str]:
     """The way to the entry that is wrong: `stimuli 3 ('camera-5')`, counted from 1."""
     found: list[str] = []
     for part in place[:-1] if place and isinstance(place[-1], str) else place:
-        content = _inner(content, part)
+        if isinstance(content, list | tuple):
+            content = content[part] if isinstance(part, int) else None
+        else:
+            content = content.get(part) if isinstance(content, Mapping) else None
         if isinstance(part, str):
             found.append(part)
         elif found:
             name = content.get("id") if isinstance(content, Mapping) else None
             found[-1] += f" {part + 1}" + (f" ({shown(name)})" if isinstance(name, str) and len(name) <= 100 else "")
     return found
-
-
-def _inner(content: Any, part: int | str) -> Any:
-    if isinstance(content, Mapping):
-        return content.get(part)
-    return content[part] if isinstance(content, list | tuple) and isinstance(part, int) else None
 
 
 def _inside(where: Sequence[str]) -> str:

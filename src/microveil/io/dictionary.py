@@ -52,7 +52,7 @@ with `enforce = "if_cheap"` is treated as one that was found.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -63,9 +63,9 @@ from pydantic import BeforeValidator, Field
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.table import Matrix
-from microveil.io.config_files import Strict, checked, plain_data, read_toml_or_json
+from microveil.io.config_files import Strict, checked, plain_data, read_config
 from microveil.io.frames.validation import LARGEST
-from microveil.rules.column_rules import Rule
+from microveil.rules.column_rules import ColumnRules
 from microveil.rules.domain import Domain
 from microveil.rules.linear_rules import LinearRule, in_order
 from microveil.rules.orders import OrderRule
@@ -76,10 +76,11 @@ REPEATS = 3
 """A code is given to several records; a lone extreme value is a value."""
 
 FAR = 2
-"""How many times as far from zero as any value a code stands, where its sign alone does not set it apart."""
+"""How many times as far from zero as any value a code is, where its sign alone does not set it apart."""
 
 _NINES = re.compile("9{2,9}|9{3,8}[678]")
 _LOW_CODE = re.compile("-(?:7{1,9}|8{1,9}|9{1,9}|9{3,8}[678])")
+"""99, 999, ...; from four digits on the last may be 6, 7 or 8. And -7, -8, -9, -77, ..., -999, -9998, ..."""
 
 HINT = "`microveil describe INPUT -o FILE.toml` writes one to start from"
 
@@ -178,9 +179,9 @@ class Dictionary(Strict):
         return self.columns[name].special_codes if name in self.columns else ()
 
     def among(self, names: Sequence[str]) -> Dictionary:
-        """What is said of these columns; a rule of some of them and of others stays, and cannot be kept.
+        """The entries of these columns. A rule of one of them with another column stays, and will be refused.
 
-        What is said of labels, and what follows from others, is about two columns that are both there, or is not said.
+        Entries of labels, and of columns that follow from others, stay only if both columns are among these.
         """
         nothing = {"follows_from": None, "part": None, "until": None}
         own = {name: entry for name, entry in self.columns.items() if name in names}
@@ -196,13 +197,9 @@ class Dictionary(Strict):
         )
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Every column that is spoken of must exist."""
-        rules: tuple[SumEntry | RatioEntry | OrderEntry | ImpossibleEntry, ...] = (
-            *self.sums,
-            *self.ratios,
-            *self.orders,
-        )
-        spoken = [name for entry in (*rules, *self.impossible) for name in entry.columns]
+        """Refuse names of columns that do not exist."""
+        entries: list[Any] = [*self.sums, *self.ratios, *self.orders, *self.impossible]
+        spoken = [name for entry in entries for name in entry.columns]
         spoken += [name for entry in self.columns.values() for name in (entry.follows_from, entry.until) if name]
         for name in (*self.columns, *spoken):
             if name not in names:
@@ -211,89 +208,88 @@ class Dictionary(Strict):
 
 def read_dictionary(rules: Mapping[str, Any] | str | Path) -> Dictionary:
     """A dictionary from a dict or from a TOML or JSON file."""
-    content = rules if isinstance(rules, Mapping) else read_toml_or_json(Path(rules), HINT, what="rules")
+    content = rules if isinstance(rules, Mapping) else read_config(Path(rules), HINT, what="rules")
     return checked(Dictionary, "rules", plain_data(content), HINT)
 
 
 def find_codes(values: Matrix, column: int, minimum: float, maximum: float) -> tuple[float, ...]:
-    """Numbers that look like codes, by what they are, how often they occur and how far from the rest they stand.
+    """Numbers that look like codes, by what they are, how often they occur and how far they are from the rest.
 
-    The column is looked at from both ends, a pass or two for each code, wherever its rows are. So a column of which no
-    extreme could be a code costs nothing. A column of codes only has no values to set apart from them.
+    The column of `values` with this number is looked at from both ends, its `minimum` and its `maximum`, a pass or two
+    for each code, wherever its rows are. So a column of which no extreme could be a code costs nothing. A column of
+    codes only has no values to set apart from them.
     """
-    low, least = _codes_from(values, column, minimum, _is_low_code, 1)
-    high, largest = _codes_from(values, column, maximum, _is_nines, -1)
+    low, least = _codes_from(values, column, minimum, _LOW_CODE, 1)
+    high, largest = _codes_from(values, column, maximum, _NINES, -1)
     if not (least <= largest):
         return ()
     # Below zero, codes are known by their sign; among other negative numbers, -9 is a number, and so is what is near.
     far = FAR * max(abs(least), abs(largest))
-    below = [code for code in low if least >= 0 or (code < -far and _is_nines(-code))]
+    below = [code for code in low if least >= 0 or (code < -far and _is_one(_NINES, -code))]
     above = [code for code in reversed(high) if code > far]
     return (*below, *above)
 
 
+def codes_of(cells: Array) -> tuple[float, ...]:
+    """The special codes of a column in memory; cells that are missing or infinite are none."""
+    present = cells[np.isfinite(cells)]
+    return find_codes(Matrix([present]), 0, float(present.min()), float(present.max())) if present.size else ()
+
+
 def _codes_from(
-    values: Matrix, column: int, value: float, is_code: Callable[[float], bool], direction: int
+    values: Matrix, column: int, value: float, form: re.Pattern[str], direction: int
 ) -> tuple[list[float], float]:
-    """Codes from `value`, an end of a `column`, in a `direction` (1 up, -1 down); the first other value, or NaN."""
+    """Codes of a `form` from `value`, an end of a `column` of `values`, in a `direction` (1, -1); the next value."""
     codes: list[float] = []
-    while is_code(value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
+    while _is_one(form, value) and values.total(partial(_count, value), [column])[0] >= REPEATS:
         codes.append(value)
         value = -direction * float(values.largest(partial(_nearest_beyond, value, direction), [column])[0])
         value = value if np.isfinite(value) else float("nan")
     return codes, value
 
 
-def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+def _count(value: float, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - every row map is given its rows
     return np.array([float(np.count_nonzero(cells[0] == value))])
 
 
 def _nearest_beyond(value: float, direction: int, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    """The least of the `cells` (1 x rows) above the `value`, negated; in `direction` -1, the largest below it."""
     ascending = direction * cells[0]
     return np.array([np.max(-ascending[ascending > direction * value], initial=-np.inf)])
 
 
-def _is_low_code(value: float) -> bool:
-    """-7, -8, -9, -77, ..., -999, -9998, ..."""
-    return _LOW_CODE.fullmatch(f"{value:.17g}") is not None
+def _is_one(form: re.Pattern[str], value: float) -> bool:
+    return form.fullmatch(f"{value:.17g}") is not None
 
 
-def _is_nines(value: float) -> bool:
-    """99, 999, ...; from four digits on the last may be 6, 7 or 8."""
-    return _NINES.fullmatch(f"{value:.17g}") is not None
+def declared_column_rules(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> ColumnRules:
+    """What is declared of the protected columns (`values`, called by `names`), after checking that it holds."""
+    columns = zip(names, values.columns, strict=True)
+    declared = [declared_domain(name, dictionary.columns.get(name), column) for name, column in columns]
+    sums = _kept([entry for entry in dictionary.sums if entry.enforce], names, values)
+    _check_no_circle(sums, names)
+    entries: list[SumEntry | OrderEntry] = [*dictionary.sums, *dictionary.orders]
+    watched = [entry for entry in entries if entry.enforce is not True]
+    return ColumnRules(
+        sums=sums,
+        ratios=declared_ratios(dictionary, names, values),
+        declared=declared if any(domain != Domain() for domain in declared) else (),
+        orders=_kept([entry for entry in dictionary.orders if entry.enforce is True], names, values),
+        found_orders=_kept([entry for entry in dictionary.orders if entry.enforce == "if_cheap"], names, values),
+        watched=[_rule(entry, names, values) for entry in watched if {*entry.columns} <= {*names}],
+    )
 
 
-def declared_rules(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[LinearRule]:
-    """The declared sums as rules between protected columns, after checking that they hold where all cells are.
-
-    The protected columns are those of `values`, wherever its rows are, in the order of `names`.
-    """
-    kept = [entry for entry in dictionary.sums if entry.enforce and _is_protected(entry, "sum", names)]
-    rules = [_sum_rule(entry, names, values) for entry in kept]
-    for entry, rule in zip(kept, rules, strict=True):
-        broken = rule.broken(values)
-        _check_broken(f"{shown(entry.total)} is not the sum of its parts", broken, entry.exceptions, values)
-    _check_no_circle(rules, names)
+def _kept(entries: Sequence[SumEntry | OrderEntry], names: Sequence[str], values: Matrix) -> list[Any]:
+    """The rules of some entries between protected columns, after checking that they hold where all cells are."""
+    rules = []
+    for entry in entries:
+        if _is_protected(entry, "sum" if isinstance(entry, SumEntry) else "order", names):
+            rule = _rule(entry, names, values)
+            broken = rule.broken(values) if isinstance(rule, LinearRule) else rule.broken(values.columns)
+            _check_broken(entry, broken, values)
+            rules.append(rule)
     return rules
-
-
-def declared_orders(
-    dictionary: Dictionary, names: Sequence[str], values: Matrix, *, enforce: bool | str = True
-) -> list[OrderRule]:
-    """The declared orders that say so of `enforce`, between protected columns, after checking that they hold."""
-    kept = [entry for entry in dictionary.orders if entry.enforce == enforce and _is_protected(entry, "order", names)]
-    rules = [_order_rule(entry, names) for entry in kept]
-    for entry, rule in zip(kept, rules, strict=True):
-        broken = rule.broken(values.columns)
-        _check_broken(f"{shown(entry.lower)} is above {shown(entry.upper)}", broken, entry.exceptions, values)
-    return rules
-
-
-def watched_rules(dictionary: Dictionary, names: Sequence[str], values: Matrix) -> list[Rule]:
-    """Rules that are not kept, but counted."""
-    sums = [entry for entry in dictionary.sums if not entry.enforce and set(names) >= set(entry.columns)]
-    orders = [entry for entry in dictionary.orders if entry.enforce is not True and set(names) >= set(entry.columns)]
-    return [*(_sum_rule(entry, names, values) for entry in sums), *(_order_rule(entry, names) for entry in orders)]
 
 
 def _is_protected(entry: SumEntry | OrderEntry | RatioEntry, kind: str, names: Sequence[str]) -> bool:
@@ -307,7 +303,12 @@ def _is_protected(entry: SumEntry | OrderEntry | RatioEntry, kind: str, names: S
     return not outside
 
 
-def _sum_rule(entry: SumEntry, names: Sequence[str], values: Matrix) -> LinearRule:
+def _rule(entry: SumEntry | OrderEntry, names: Sequence[str], values: Matrix) -> LinearRule | OrderRule:
+    """The rule of an entry, between columns by number."""
+    if isinstance(entry, OrderEntry):
+        if entry.lower == entry.upper:
+            raise ParameterError(f"rules: {shown(entry.lower)} is below itself", "name two columns")
+        return OrderRule(names.index(entry.lower), names.index(entry.upper))
     if len(set(entry.columns)) < len(entry.columns):
         raise ParameterError(f"rules: the sum for {shown(entry.total)} names a column twice", "name each once")
     coefficients = entry.coefficients or (1.0,) * len(entry.parts)
@@ -325,23 +326,19 @@ def _sum_rule(entry: SumEntry, names: Sequence[str], values: Matrix) -> LinearRu
     return LinearRule(names.index(entry.total), terms, entry.constant)
 
 
-def _size(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+def _size(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - every row map is given its rows
     return np.array([np.fmax.reduce(np.abs(cells[0]), initial=0.0)])
 
 
-def _order_rule(entry: OrderEntry, names: Sequence[str]) -> OrderRule:
-    if entry.lower == entry.upper:
-        raise ParameterError(f"rules: {shown(entry.lower)} is below itself", "name two columns")
-    return OrderRule(names.index(entry.lower), names.index(entry.upper))
-
-
-def _check_broken(problem: str, broken: int, exceptions: int, values: Matrix) -> None:
-    """What is declared must hold, or somebody must have said in how many rows it does not (the `exceptions`)."""
-    rows = values.shape[0]
+def _check_broken(entry: SumEntry | OrderEntry, broken: int, values: Matrix) -> None:
+    """What is declared must hold, or somebody must have said in how many rows it does not."""
+    problem, rows = f"{shown(entry.columns[0])} is not the sum of its parts", values.shape[0]
+    if isinstance(entry, OrderEntry):
+        problem = f"{shown(entry.lower)} is above {shown(entry.upper)}"
     found = f"rules: {problem} in {broken} of {rows} rows"
     if broken == rows:
         raise DataError(found, "correct the dictionary, or take the rule out")
-    if broken > exceptions:
+    if broken > entry.exceptions:
         raise DataError(
             found,
             f"correct them, take the rule out, say exceptions = {broken} to have it in every row of the release, or "

@@ -57,7 +57,7 @@ def _without_password(address: str) -> str:
     scheme, _, rest = address.partition("://")
     before, _, options = rest.partition("?")
     user, at, host = before.rpartition("@")
-    if not at and "@" in options:  # which of the two has the password in it cannot be told
+    if not at and "@" in options:  # either of the two may have the password in it
         return f"{scheme}://..."
     said = [(key, value) for key, value in parse_qsl(options) if "password" not in key.lower()]
     user = re.split("[:/]", user)[0]

@@ -1,6 +1,6 @@
 """Tables in and out of files and databases: the door of this room.
 
-The format is told by the extension, or by how an address begins. No message holds a data value, and none is chained
+The extension says what format it is, or how an address begins. No message holds a data value, and none is chained
 to a library's own, which do.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,14 +20,13 @@ from microveil.io.databases.base import Engine
 from microveil.io.databases.duckdb import DuckDb
 from microveil.io.databases.postgresql import PostgreSql
 from microveil.io.databases.sqlite import Sqlite
-from microveil.io.files.columnar import ARROW, Arrow, Parquet, ParquetBlocks
+from microveil.io.files.columnar import Arrow, Parquet, ParquetBlocks
 from microveil.io.files.csv import Csv, CsvBlocks
-from microveil.io.files.dialect import Dialect
 from microveil.io.files.excel import Excel, check_sheet
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_options, check_table, needs
+from microveil.io.files.formats import FileFormat, Format, ReadOptions, check_flat, check_options, check_table, needs
 from microveil.io.files.stat_formats import SasDataSet, SasTransport, Spss, Stata
 from microveil.io.locations import Database, Place, Sheet, file_of, place_from
-from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown
+from microveil.storage.atomic import atomic_target, cannot, check_place, error_code, shown, system_errors
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".csv": Csv(),
@@ -53,33 +52,9 @@ BLOCKS: Final[Mapping[str, Callable[[Path, ReadOptions], BlockSource]]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), CsvBlocks),
     **dict.fromkeys((".parquet", ".pq"), ParquetBlocks),
 }
-"""Those that are read and written block by block, too."""
+"""Kinds of files that are also read and written block by block."""
 
 EXTENSIONS: Final = {extension: kind.name for extension, kind in FORMATS.items()}
-
-
-@dataclass(frozen=True)
-class FileFormat:
-    """What it takes to write a table of the same kind as the one that was read."""
-
-    name: str
-    extension: str = ""
-    source_format: SourceFormat = field(default_factory=SourceFormat)
-
-    @property
-    def dialect(self) -> Dialect:
-        """How a CSV file was written; the usual way, if it was none."""
-        return self.source_format if isinstance(self.source_format, Dialect) else Dialect()
-
-    @property
-    def description(self) -> str:
-        """What was found out about the file, in one line for people."""
-        return self.source_format.description
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether whoever made the file has noted something in it that is about none of its columns alone."""
-        return bool(self.source_format.notes)
 
 
 def read_table(place: str | Place, read_options: ReadOptions | None = None) -> tuple[pl.DataFrame, FileFormat]:
@@ -95,15 +70,13 @@ def read_table(place: str | Place, read_options: ReadOptions | None = None) -> t
     path, kind = where, _format_of(where)
     check_options(kind.options, read_options, f"{path.suffix.lower()} files")
     _check_source(path)
-    try:
-        frame, source_format = kind.read(path, read_options)
-    except OSError as error:
-        raise cannot("read", path, error) from None
-    return frame, FileFormat(kind.name, path.suffix.lower(), source_format)
+    with system_errors("read", path):
+        frame, found = kind.read(path, read_options)
+    return frame, replace(found, name=kind.name, extension=path.suffix.lower())
 
 
 def without_looking(place: Place, given: ReadOptions) -> ReadOptions:
-    """How a file is read if nothing about it may be found by looking at its cells: as was said, or the usual way."""
+    """How a file is read if nothing may be found by looking at its cells: as the user says, or the usual way."""
     extension = place.suffix.lower() if isinstance(place, Path) else ".xlsx" if isinstance(place, Sheet) else ""
     if extension == ".xlsx":
         raise ParameterError(
@@ -127,7 +100,7 @@ def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSou
     kind = BLOCKS.get(path.suffix.lower())
     if kind is None:
         raise FileError(f"{shown(path)} cannot be read block by block", "use a .parquet file, or engine='memory'")
-    needs("pyarrow", ARROW, f"{path.name}, block by block,")
+    needs("pyarrow", f"{path.name}, block by block,")
     return kind(path, read_options or ReadOptions())
 
 
@@ -155,16 +128,14 @@ def write_table(
     path = where.path if isinstance(where, Sheet) else where
     kind = _format_of(path, to_write=True)
     kind.check_holds(frame, path)
-    source_format = _target_format(kind, path, like)
-    if not keep_notes and source_format.notes:
-        source_format = replace(source_format, notes={})
+    own = like.name == kind.name and isinstance(like, type(kind.default))
+    form = kind.adapted(like if own else kind.default, path.suffix.lower())
+    if not keep_notes and form.notes:
+        form = replace(form, notes={})
     if isinstance(where, Sheet):
-        source_format = replace(source_format, sheet=where.sheet)
-    try:
-        with atomic_target(path) if into is None else nullcontext(into) as temporary:
-            _write(kind, frame, temporary, source_format, path)
-    except OSError as error:
-        raise cannot("written", path, error) from None
+        form = replace(form, sheet=where.sheet)
+    with system_errors("written", path), atomic_target(path) if into is None else nullcontext(into) as temporary:
+        _write(kind, frame, temporary, form, path)
 
 
 @contextmanager
@@ -174,7 +145,7 @@ def pending_table(frame: pl.DataFrame, place: Database, like: FileFormat, *, rep
     `like` and `replacing` are those of `write_table`.
     """
     kind = DATABASES[place.kind]
-    with kind.writing(frame, place, like.source_format if like.name == kind.name else None, replacing=replacing):
+    with kind.writing(frame, place, like.columns if like.name == kind.name else {}, replacing=replacing):
         yield
 
 
@@ -207,34 +178,22 @@ def _read_database(place: Database, read_options: ReadOptions) -> tuple[pl.DataF
     kind = DATABASES[place.kind]
     check_options(("query",), read_options, "databases")
     if not place.table and read_options.query is None:
-        raise FileError(f"{shown(place)} names no table", f"add #TABLE, or --query; {_listed(kind, place)}")
+        names = kind.tables(place)
+        there = f"there are: {', '.join(names[:12])}" if names else "there are none"
+        raise FileError(f"{shown(place)} names no table", f"add #TABLE, or --query; {there}")
     if place.table and read_options.query is not None:
-        raise FileError(f"{shown(place)} names a table beside the query", "give one of them")
+        raise FileError(f"{shown(place)} names a table, and there is a query", "give one of them")
     if place.file is not None:
         _check_source(place.file)
-    frame, source_format = kind.read(place, read_options.query)
+    frame, columns = kind.read(place, read_options.query)
     check_table(frame, place)
-    return frame, FileFormat(kind.name, "", source_format)
+    return frame, FileFormat(kind.name, columns=columns)
 
 
-def _listed(kind: Engine, place: Database) -> str:
-    """A hint that names the tables there are."""
-    names = kind.tables(place)
-    return f"there are: {', '.join(names[:12])}" if names else "there are none"
-
-
-def _target_format(kind: Format, path: Path, like: FileFormat) -> Any:
-    """How to write: as the source was written, if it is of this kind."""
-    extension = path.suffix.lower()
-    if like.name == kind.name and isinstance(like.source_format, type(kind.default)):
-        return kind.adapted(like.source_format, like.extension, extension)
-    return kind.adapted(kind.default, "", extension)
-
-
-def _write(kind: Format, frame: pl.DataFrame, temporary: Path, source_format: Any, path: Path) -> None:
-    """Write `frame` into the `temporary` file for `path`; a full disk, which polars wraps, is an OSError."""
+def _write(kind: Format, frame: pl.DataFrame, temporary: Path, like: Any, path: Path) -> None:
+    """Write `frame` by a `kind`, `like` its source, into the `temporary` file for `path`; a full disk is an OSError."""
     try:
-        kind.write(frame, temporary, source_format, shown_as=path)
+        kind.write(frame, temporary, like, shown_as=path)
         return
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         code = error_code(error)
@@ -255,7 +214,7 @@ def _format_of(path: Path, *, to_write: bool = False) -> Format:
 
 
 def _check_source(path: Path) -> None:
-    """Refuse what is not a file with something in it."""
+    """Refuse a path that is no ordinary file, or an empty one."""
     try:
         info = path.stat()
     except (FileNotFoundError, NotADirectoryError):

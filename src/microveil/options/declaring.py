@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -13,30 +14,29 @@ from pydantic.fields import FieldInfo
 from microveil.core.errors import ParameterError, did_you_mean
 from microveil.core.parameters import Step, validated
 
-Kind = Literal[
-    "argument",
-    "bounds",
-    "columns",
-    "column",
-    "formula",
-    "ids",
-    "kinds",
-    "levels",
-    "limits",
-    "methods",
-    "number",
-    "pairs",
-    "path",
-    "place",
-    "plain",
-    "rules",
-    "settings",
-    "tables",
-]
-"""How an option is typed: without a flag; COLUMN=LOW:HIGH, repeatable; as `A,B`; as `A`; as `A,B` or a formula; ids by
-commas; COLUMN=KIND, repeatable; COLUMN=A,B, repeatable; ID=NUMBER, repeatable; methods with settings; N; KEY=VALUE,
-repeatable; a file; a file or a table of a database; as it is; a word or a file; ID.NAME=VALUE, repeatable; `A,B`,
-repeatable."""
+METAVARS: Final[Mapping[str, str | None]] = {
+    "argument": None,  # without a flag
+    "bounds": "COLUMN=LOW:HIGH[:STEP]",  # repeatable
+    "column": None,
+    "columns": "A,B",
+    "formula": "X,Y",  # or a formula
+    "ids": "A,B",
+    "kinds": "COLUMN=KIND",  # repeatable
+    "levels": "COLUMN=A,B",  # repeatable
+    "limits": "ID=VALUE",  # repeatable
+    "methods": "'A, B KEY=VALUE'",
+    "number": "N",
+    "pairs": "KEY=VALUE",  # repeatable
+    "path": "FILE",
+    "place": "FILE",  # or a table of a database
+    "plain": None,
+    "rules": "FILE",  # or a word
+    "settings": "ID.NAME=VALUE",  # repeatable
+    "tables": "A,B",  # repeatable
+}
+"""The kinds of options: what stands for a value in the help, if the option says nothing else."""
+
+REPEATABLE: Final = ("bounds", "kinds", "levels", "limits", "pairs", "settings", "tables")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def option(
     default: Any,
     meaning: str,
-    kind: Kind = "plain",
+    kind: str = "plain",
     *,
     metavar: str | None = None,
     flag: str | None = None,
@@ -56,13 +56,13 @@ def option(
     Args:
         default: what holds if it is not given; `...` if it must be given.
         meaning: the help line.
-        kind: how it is typed.
-        metavar: what stands for its value in the help.
+        kind: how it is typed, one of `METAVARS`.
+        metavar: what stands for its value in the help, if not what its kind says.
         flag: the flags, separated by a blank, if not `--name`.
         only: where it exists, if not in Python and on the command line.
         explained: what the Python docstring says, if more than the help line.
     """
-    extra = {"kind": kind, "metavar": metavar, "flag": flag, "only": only, "explained": explained}
+    extra = {"kind": kind, "metavar": metavar or METAVARS[kind], "flag": flag, "only": only, "explained": explained}
     return Field(default, description=meaning, json_schema_extra={k: v for k, v in extra.items() if v})
 
 
@@ -143,3 +143,12 @@ def declared_by(model: type[Options], *leave_out: str) -> Callable[[F], F]:
 def _sentence(field: FieldInfo, extra: Mapping[str, Any]) -> str:
     meaning = f"{field.description} {extra.get('explained', '')}".strip()
     return f"{meaning[:1].lower()}{meaning[1:]}"
+
+
+def typed_value(text: str) -> Any:
+    """A value as it is typed: JSON where it is, a list where it has commas, else a word; a formula as it is."""
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        listed = "," in text and not text.startswith("~")  # names in a formula may have commas
+        return [typed_value(part.strip()) for part in text.split(",")] if listed else text

@@ -1,4 +1,7 @@
-"""The options of the jobs: a model each, a field for each option."""
+"""The options of the jobs: a model each, a field for each option.
+
+The docstring of a model that is a command (`ProtectFile` for `microveil protect`) is the help of the command.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +26,17 @@ class Settings(Options):
         None,
         "Columns to protect; by default all but those that other options name, identifiers and free text.",
         "columns",
-        metavar="A,B",
     )
     kinds: Any = option(
         None,
         "The kind of a column, if it is not what `microveil describe` says: amount, category, date, identifier, ...",
         "kinds",
-        metavar="COLUMN=KIND",
         flag="--kind",
     )
     public: Any = option(
         None,
         "Columns that stay, and whose relations to the others stay; or a formula such as '~ region*size'.",
         "formula",
-        metavar="X,Y",
     )
     strata: Any = option(None, "Columns whose groups are protected one by one.", "columns", metavar="G")
     weight: Any = option(None, "The column of survey weights.", "column", metavar="W")
@@ -50,12 +50,11 @@ class Settings(Options):
     unit: Any = option(
         None, "Column of the unit that rows belong to: what is its own is protected once.", "column", metavar="U"
     )
-    drop: Any = option(None, "Columns that are left out of the release.", "columns", metavar="A,B")
+    drop: Any = option(None, "Columns that are left out of the release.", "columns")
     keep: Any = option(
         None,
         "Columns that are released as they are; 'rest' for all that have no other role.",
         "columns",
-        metavar="A,B",
         explained="Levels of a pandas index, too ('index', if it has no name): by default the index is left out, "
         "unless it only counts the rows.",
     )
@@ -69,7 +68,6 @@ class Settings(Options):
         "infer",
         "infer, none, or a dictionary of the columns (TOML or JSON).",
         "rules",
-        metavar="FILE",
         explained="'infer' finds special codes such as -9, sums, ratios and the values a column can have, and keeps "
         "them; None treats every number as a value.",
     )
@@ -84,14 +82,12 @@ class Settings(Options):
         None,
         "With epsilon: the least and the largest value of an amount, and its step; never from the data.",
         "bounds",
-        metavar="COLUMN=LOW:HIGH[:STEP]",
         explained="A dict: {'income': (0, 200_000, 1)}; dates as text or dates.",
     )
     levels: Any = option(
         None,
         "With epsilon: all labels that a category can have; never from the data.",
         "levels",
-        metavar="COLUMN=A,B",
         explained="A dict: {'sex': ['f', 'm']}.",
     )
     bounds_from_data_without_guarantee: bool = option(
@@ -99,12 +95,12 @@ class Settings(Options):
         "With epsilon: take bounds and levels that are not given from the data. NOTHING IS PROMISED THEN, and every "
         "report says so.",
     )
-    may_be_missing: Any = option(None, "With epsilon: columns that may have missing cells.", "columns", metavar="A,B")
+    may_be_missing: Any = option(None, "With epsilon: columns that may have missing cells.", "columns")
     rows: int | None = option(
-        None, "With epsilon: rows of the release; by default a noisy count of the original ones.", "number", metavar="N"
+        None, "With epsilon: rows of the release; by default a noisy count of the original ones.", "number"
     )
     rows_per_unit: int | None = option(
-        None, "With epsilon and unit: rows of a unit that are used at most; others are left out.", "number", metavar="N"
+        None, "With epsilon and unit: rows of a unit that are used at most; others are left out.", "number"
     )
     engine: str = option(
         "auto", "memory, stream (block by block, for files larger than it), spark, or auto: by their size."
@@ -113,7 +109,6 @@ class Settings(Options):
         None,
         "A file for its owner only that salts the seed, made if it is not there.",
         "path",
-        metavar="FILE",
         explained="Only with it can the result be repeated, or guessed at by somebody who knows the seed.",
     )
 
@@ -122,15 +117,7 @@ class Settings(Options):
         return self.changed(Settings.model_fields)
 
 
-PRIVATE = (
-    "delta",
-    "bounds",
-    "levels",
-    "bounds_from_data_without_guarantee",
-    "may_be_missing",
-    "rows",
-    "rows_per_unit",
-)
+PRIVATE = ("delta", "bounds", "levels", "bounds_from_data_without_guarantee", "may_be_missing", "rows", "rows_per_unit")
 """Options that go with epsilon only."""
 
 
@@ -140,10 +127,8 @@ class Protect(Settings):
     drop_identifiers: bool = option(
         False, "Deprecated, without effect: columns that name or number the rows are left out by default."
     )
-    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number", metavar="N")
-    registry: Any = option(
-        None, "A private file of releases: tells of a second one of nearly the same data.", "path", metavar="FILE"
-    )
+    seed: Any = option(None, "For a result that can be repeated. Keep it secret.", "number")
+    registry: Any = option(None, "A private file of releases: tells of a second one of nearly the same data.", "path")
 
 
 class ReadingText(Options):
@@ -161,19 +146,17 @@ class Reading(ReadingText):
 
     sheet: str | None = option(None, "Of a workbook, as in firms.xlsx#NAME; by default the first.", metavar="NAME")
     header_row: int | None = option(
-        None, "Row of a sheet or text file that has the names of the columns; by default found.", "number", metavar="N"
+        None, "Row of a sheet or text file that has the names of the columns; by default found.", "number"
     )
-    skip_rows: int | None = option(
-        None, "Rows at the top of a sheet or text file that are not looked at.", "number", metavar="N"
-    )
+    skip_rows: int | None = option(None, "Rows at the top of a sheet or text file that are not looked at.", "number")
     query: str | None = option(None, "Of a database, instead of its #TABLE; it can only read.", metavar="SQL")
 
 
 class ProtectFile(Reading, Protect):
-    """The options of `protect_file` and of `microveil protect`: those of `protect`, and what is read and written."""
+    """Protect the confidential columns of a file."""
 
     parameters: Any = option(
-        None, "A parameter of the method; see `microveil methods ID`.", "pairs", metavar="KEY=VALUE", flag="--set",
+        None, "A parameter of the method; see `microveil methods ID`.", "pairs", flag="--set",
         only="command line",
     )  # fmt: skip
     keep_formulas: bool = option(False, "Write text as it is where a spreadsheet would run it as a formula, too.")
@@ -199,7 +182,13 @@ class ProtectFile(Reading, Protect):
 
 
 class Run(Options):
-    """The options of `microveil run`, which go before what the recipe says."""
+    """Protect a file again as a recipe says.
+
+    Paths in a recipe are relative to it. Without a seed, in the recipe or given here, the release is another one of the
+    same doses. A note tells where the recipe has the hash of its input, and the file has another. With another output
+    than the recipe's, its reports are those of another release and stay as they are: name new ones. A recipe writes
+    below its own folder only, and through no link; files elsewhere are to be named here.
+    """
 
     parameters: Any = same_as(ProtectFile, "parameters")
     seed: Any = same_as(Protect, "seed")
@@ -214,7 +203,7 @@ class Run(Options):
 
 
 class Describe(Reading):
-    """The options of `microveil describe`."""
+    """Show columns, domains, special codes and the rules found, without any value."""
 
     save: Path | None = option(
         None,
@@ -227,10 +216,13 @@ class Describe(Reading):
 
 
 class Budget(Reading):
-    """The options of `microveil budget`: what a release under differential privacy will be off by."""
+    """What a release under differential privacy will be off by, before you spend any of it; no data are needed.
 
-    rows: int | None = option(None, "Records, about.", "number", metavar="N")
-    amounts: int = option(0, "Columns of amounts.", "number", metavar="N")
+    Prints standard deviations of the noise on a correlation, a cell of a two-way table and a distribution.
+    """
+
+    rows: int | None = option(None, "Records, about.", "number")
+    amounts: int = option(0, "Columns of amounts.", "number")
     level_counts: Any = option(None, "How many levels each category has.", "ids", metavar="2,5,3")
     epsilon: float | None = option(None, "One epsilon; by default a table of several.", metavar="E")
     delta: float = same_as(Settings, "delta")
@@ -248,38 +240,31 @@ class Budget(Reading):
 class Assess(Options):
     """The options of `assess`."""
 
-    measures: Any = option("default", "default, all, or ids; see `microveil measures`.", "ids", metavar="A,B")
+    measures: Any = option("default", "default, all, or ids; see `microveil measures`.", "ids")
     measure_options: Any = option(
         None,
         "An option of a measure (ssim.window=7), or the weight of a part of a score (summary.dbrl=2).",
         "settings",
-        metavar="ID.NAME=VALUE",
         flag="--measure-option",
         explained="A dict of dicts: {'ssim': {'window': 7}}.",
     )
-    confidential: Any = option(
-        None, "Columns to compare; by default all but identifiers and free text.", "columns", metavar="A,B"
-    )
-    public: Any = option(None, "Columns that were to stay: not compared, only checked.", "formula", metavar="X,Y")
-    sensitive: Any = option(
-        None, "Columns that are to be hidden, if not all: attacks are on these alone.", "columns", metavar="A,B"
-    )
+    confidential: Any = option(None, "Columns to compare; by default all but identifiers and free text.", "columns")
+    public: Any = option(None, "Columns that were to stay: not compared, only checked.", "formula")
+    sensitive: Any = option(None, "Columns that are to be hidden, if not all: attacks are on these alone.", "columns")
     keys: Any = option(
         None,
         "Columns that an intruder knows, for measures of labels; by default labels and what is in clear.",
         "columns",
-        metavar="A,B",
     )
     weight: Any = option(None, "The column of survey weights, for measures of a population.", "column", metavar="W")
     kinds: Any = same_as(Settings, "kinds")
-    rules: Any = option("infer", "infer, none, or a dictionary of the columns (TOML or JSON).", "rules", metavar="FILE")
-    seed: Any = option(None, "For figures that can be repeated.", "number", metavar="N")
+    rules: Any = option("infer", "infer, none, or a dictionary of the columns (TOML or JSON).", "rules")
+    seed: Any = option(None, "For figures that can be repeated.", "number")
     holdout: Any = option(
         None,
         "Records of the same population that are not in the original: strangers for `membership`, `classifier_auc` and "
         "`train_on_release`.",
         "place",
-        metavar="FILE",
     )
     policy: Any = option(None, "Limits on the figures; exit code 1 if they are not met.", "path", metavar="FILE.toml")
     sanity: bool = option(
@@ -288,7 +273,7 @@ class Assess(Options):
 
 
 class AssessFiles(ReadingText, Assess):
-    """The options of `assess_files` and of `microveil assess`: those of `assess`, and how files are read."""
+    """Measure what a release gives away and what it is still good for."""
 
     engine: str = option("memory", "memory, or stream: block by block, for files larger than the memory.")
     memory: Any = same_as(ProtectFile, "memory")
@@ -307,11 +292,11 @@ class _Study(Options):
     """What `compare` and `recommend` share. Advice holds for the run that has the same roles of columns."""
 
     confidential: Any = same_as(Settings, "confidential")
-    public: Any = option(None, "Columns that stay, or a formula.", "formula", metavar="X,Y")
+    public: Any = option(None, "Columns that stay, or a formula.", "formula")
     strata: Any = same_as(Settings, "strata")
     weight: Any = same_as(Settings, "weight")
     rules: Any = same_as(Assess, "rules")
-    seed: Any = option(None, "For a study that can be repeated.", "number", metavar="N")
+    seed: Any = option(None, "For a study that can be repeated.", "number")
     store: Any = option(
         None, "Note finished releases there; with it a killed study goes on.", "path", metavar="FILE.jsonl"
     )
@@ -321,36 +306,24 @@ class _Study(Options):
 class Compare(_Study):
     """The options of `compare`."""
 
-    methods: Any = option(
-        ..., "Methods, by commas, each with what is to be set.", "methods", metavar="'A, B KEY=VALUE'"
-    )
+    methods: Any = option(..., "Methods, by commas, each with what is to be set.", "methods")
     repeats: Annotated[int, Ge(1)] = option(
-        20,
-        "Releases of each method.",
-        "number",
-        metavar="N",
-        explained="One that draws nothing is released once.",
+        20, "Releases of each method.", "number", explained="One that draws nothing is released once."
     )
     measures: Any = same_as(Assess, "measures")
     sensitive: Any = option(
         None,
         "Columns that are to be hidden, if not all: attacks are on these alone.",
         "columns",
-        metavar="A,B",
         explained="What a release is good for is measured on all, and the parameters of a method may say which columns "
         "it protects.",
     )
 
 
 class CompareFile(Compare, Reading):
-    """The options of `microveil compare`: those of `compare`, how the file is read, and what is written."""
+    """Protect a file with several methods many times, and compare risk and loss."""
 
-    limit: Any = option(
-        None,
-        "A limit on a measure: the best method that keeps all of them is named.",
-        "limits",
-        metavar="ID=VALUE",
-    )
+    limit: Any = option(None, "A limit on a measure: the best method that keeps all of them is named.", "limits")
     report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
     overwrite: bool = same_as(ProtectFile, "overwrite")
 
@@ -362,7 +335,6 @@ class Recommend(_Study):
         None,
         "Columns that need protection, if not all numeric ones do.",
         "columns",
-        metavar="A,B",
         explained="The others stay as they are.",
     )
     limit: Any = option(
@@ -370,21 +342,18 @@ class Recommend(_Study):
         "A limit on a measure; by default worst_attack=0.02: what the best of the attacks gains over chance (of those "
         "that `assess` measures by default).",
         "limits",
-        metavar="ID=VALUE",
         explained="The largest value by the id of the measure; or a number, for what the worst attack may gain.",
     )
     methods: Any = option(
         None,
         "The candidates, as for `microveil compare`; by default every method at several doses.",
         "methods",
-        metavar="'A, B KEY=VALUE'",
         explained="An id stands for all doses that are tried of it.",
     )
     allow: Any = option(
         None,
         "What the method may do to values: negative (where none were), decimals (where whole numbers were).",
         "ids",
-        metavar="A,B",
     )
     time: Annotated[float | None, Gt(0)] = option(
         60.0,
@@ -392,12 +361,11 @@ class Recommend(_Study):
         metavar="SECONDS",
         explained="None for as long as it takes.",
     )
-    repeats: Annotated[int, Ge(1)] = option(5, "Releases of each candidate that comes to the last round.", "number",
-                                            metavar="N")  # fmt: skip
+    repeats: Annotated[int, Ge(1)] = option(5, "Releases of each candidate that comes to the last round.", "number")
 
 
 class RecommendFile(Recommend, Reading):
-    """The options of `microveil recommend`: those of `recommend`, how the file is read, and what is written."""
+    """Name the method that loses least within a limit on the attacks, measured on the file, with reasons."""
 
     report: Path | None = option(None, "Write a report with the map of risk and loss.", "path", metavar="FILE.html")
     overwrite: bool = same_as(ProtectFile, "overwrite")

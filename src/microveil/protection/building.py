@@ -1,4 +1,8 @@
-"""From what an engine made of a table to the release: measured, diagnosed, with its settings and its report writer."""
+"""From what an engine made of a table to the release: measured, diagnosed, with its settings and its report writer.
+
+Columns that follow from others are computed anew. Labels that never meet are kept apart where some are not arranged
+with the others: those of units, bands of ages.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from microveil.core.rng import Streams
 from microveil.engines.release_check import Evidence
+from microveil.intake.declared import ComputedColumn, rules_of_labels
 from microveil.intake.from_dates import DateRule, days_in
-from microveil.intake.from_values import ValueRule
+from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
-from microveil.intake.unit_rules import UnitRule
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.reorder import with_columns_from
 from microveil.methods import METHODS, Plan
@@ -29,7 +34,7 @@ from microveil.rules.column_rules import Rule
 
 
 def build_release(
-    run: EngineRun, proof: Evidence, data: Any, *, settings: dict[str, Any], seed: int, writer: Reporter, rounded: bool
+    run: EngineRun, proof: Evidence, data: Any, *, settings: dict[str, Any], seed: int, original: Any, rounded: bool
 ) -> Release:
     """The release of a run.
 
@@ -39,7 +44,7 @@ def build_release(
         data: the released table, or where it is.
         settings: what a recipe of it holds.
         seed: the master seed.
-        writer: what writes its reports.
+        original: what its reports compare it with.
         rounded: whether a column's type holds fewer digits than the values had.
     """
     kept = diagnostics.kept(run, proof)
@@ -58,7 +63,7 @@ def build_release(
         leakage=diagnostics.leakage(run),
         settings=settings,
         seed=seed,
-        writer=writer,
+        writer=reporter_of(run, original),
         labels=diagnostics.label_doses(run.intake.table, run.outcome),
         found=run.outcome.spectrum.found,
     )
@@ -94,7 +99,7 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
 
 
 def with_computed_columns(
-    release: Release, original: Any, found: Sequence[DateRule | UnitRule | ValueRule], times: Sequence[str]
+    release: Release, original: Any, found: Sequence[ComputedColumn], times: Sequence[str]
 ) -> Release:
     """The release with columns computed anew from others, in the places they have in the `original` table.
 
@@ -125,3 +130,41 @@ def about_notes(has_notes: bool, *, keep_notes: bool) -> list[str]:
     """What became of notes on a file (its label, comments, metadata), if it has some."""
     word = "are released as they are, on request" if keep_notes else "are left out of the release (--keep-notes)"
     return [f"notes on the file (its label, comments, metadata) {word}"] if has_notes else []
+
+
+def with_pairs_parted(
+    table: Any, before: Frame, columns: tuple[Sequence[str], Sequence[str]], rules: Rules, streams: Streams
+) -> Any:
+    """A released table without pairs of labels that cannot be.
+
+    Args:
+        table: what was released.
+        before: the original, in which it is seen which labels never meet.
+        columns: those that stay, and those that records exchange; what follows from these follows again.
+        rules: the rules of the columns, as the caller gave them.
+        streams: the randomness of the release.
+    """
+    stay, moving = columns
+    if not moving:
+        return table
+    names, after = [*stay, *moving], open_frame(table)
+    new = [after.labels(name) for name in names]
+    if not all(_has_the_levels(before, after, name) for name in names):
+        return table
+    dictionary, inferred = dictionary_for(rules_among(rules, before.names), before.names)
+    found = rules_of_labels(before, names, dictionary, inferred=inferred, stay=range(len(stay)))
+    if not found.pairs:
+        return table
+    fixed = found.restored([new[j] for j in found.independent], streams.stream("pairs of labels").generator())
+    return after.rebuilt({}, {}, dict(zip(moving, fixed[len(stay) :], strict=True)))
+
+
+def _has_the_levels(before: Frame, after: Frame, name: str) -> bool:
+    """Are the levels of a column numbered alike in both tables? The last places in a unit may be gone."""
+    last = [int(frame.labels(name).max(initial=0)) for frame in (before, after)]
+    if last[0] == last[1]:
+        return True
+    if not before.is_numeric(name) or last[1] > last[0]:
+        return False
+    some = np.unique(before.numbers(name))[: last[1] + 1]
+    return bool(np.array_equal(some, np.unique(after.numbers(name))))

@@ -14,12 +14,11 @@ from microveil.intake.intake import Intake, Rules
 from microveil.intake.roles import named
 from microveil.io.frames.dataframes import Frame
 from microveil.methods import METHODS, Plan
-from microveil.options import Protect
+from microveil.options import PRIVATE, Protect
 from microveil.perturb import LabelPerturbation
 
-NEED_ALL_ROWS = ("strata", "unit", "keep_notes", "shuffle_rows")
+NEED_ALL_ROWS = ("strata", "unit", "keep_notes", "shuffle_rows", "epsilon", *PRIVATE)
 """Options that need all rows at once, which a stream and Spark never have."""
-
 
 NO_EFFECT = "drop_identifiers has no effect any more, leave it out: identifiers are left out of a release by default"
 
@@ -42,7 +41,7 @@ def check_engine_in_memory(engine: str) -> None:
 def check_streams(plan: Plan, rules: Rules, engine: str = "stream") -> None:
     """Refuse a plan that needs all rows at once, for an engine that never has them."""
     check_eligible(plan, engine)
-    if rules is not None and rules != "none" and not plan.promises_moments:
+    if rules is not None and rules != "none" and not plan.promises_moments and not plan.needs_columns:
         exact = "" if "exact" in METHODS[plan.method].fixed else "exact=True (--set exact=true), "
         raise ParameterError(
             f"engine: '{engine}' cannot run {plan.method} with rules: values that a column cannot have are looked for "
@@ -51,16 +50,22 @@ def check_streams(plan: Plan, rules: Rules, engine: str = "stream") -> None:
         )
 
 
-def check_text_columns(frame: Frame, shown: Collection[str] = ()) -> None:
-    """Refuse a column of amounts that was read as text: its cells would be labels, and nobody would notice.
+def check_hidden_numbers(frame: Frame, shown: Collection[str]) -> None:
+    """Refuse numbers in columns of text and of other types, but for those that are `shown` for a reason.
 
-    Those that are `shown` for a reason may be.
+    Cells of amounts that were read as text would be labels, and nobody would notice.
     """
     for name in frame.names:
         if name not in shown and frame.looks_numeric(name):
             raise DataError(
                 f"column '{name}' is text, but most of its cells look like numbers (decimal commas, '<5'?)",
                 "turn them into numbers, or name the columns to protect with confidential",
+            )
+    for name in frame.names:
+        if name not in shown and frame.hides_numbers(name):
+            raise DataError(
+                f"column '{name}' holds numbers, but its type is none that is protected (categories, lists, ...)",
+                "turn it into numbers or text, drop it, or name the columns to protect with confidential",
             )
 
 
@@ -71,16 +76,6 @@ def check_not_broken(broken: Collection[str], untouched: Collection[str]) -> Non
             raise DataError(
                 f"column '{name}' begins as numbers, but has cells further down that are none",
                 "correct them, keep or drop the column, or leave it out of confidential",
-            )
-
-
-def check_other_types(columns: Frame, shown: Collection[str]) -> None:
-    """Refuse numbers in columns of other types; those that are `shown` for a reason may be categories."""
-    for name in columns.names:
-        if name not in shown and columns.hides_numbers(name):
-            raise DataError(
-                f"column '{name}' holds numbers, but its type is none that is protected (categories, lists, ...)",
-                "turn it into numbers or text, drop it, or name the columns to protect with confidential",
             )
 
 
@@ -133,7 +128,7 @@ def check_fits(plan: Plan, intake: Intake, *, has_others: bool = False) -> None:
 def sensitive_columns(plan: Plan, columns: Sequence[str], intake: Intake) -> list[int]:
     """Sensitive columns by their number among the confidential ones; `columns` are all names of the table."""
     names = intake.table.confidential_names
-    chosen = named(dict.fromkeys(columns, True), "sensitive", plan.select.sensitive_columns)
+    chosen = named(columns, "sensitive", plan.select.sensitive_columns)
     for name in chosen:
         if name not in names:
             raise ParameterError(f"sensitive: column '{name}' is not confidential", "name protected columns only")

@@ -8,19 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from microveil.core.errors import DisclosureWarning, ParameterError, did_you_mean
+from microveil.core.errors import DisclosureWarning, ParameterError, check_column
 from microveil.intake.from_dates import DateRule, date_rules_of
-from microveil.intake.intake import Rules, rules_among
+from microveil.intake.intake import Rules, rules_among, with_values
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
-from microveil.intake.treatment import (
-    Treatment,
-    check_labels,
-    check_no_numbers,
-    check_ordered,
-    keeps_rest,
-    treat_columns,
-)
+from microveil.intake.treatment import Treatment, check_protectable, keeps_rest, treat_columns
 from microveil.io.dictionary import read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.surveyed import SurveyedFrame
@@ -48,7 +41,7 @@ def treatment_of(frame: Frame, options: Protect, plan: Plan) -> Treatment:
     given = {name: getattr(options, name) for name in ("confidential", "unit", "drop", "keep", "kinds", "rules")}
     treatment = treat_columns(frame, used, **given)
     if plan.labels_only:
-        return treatment.as_labels(named(dict.fromkeys(frame.names, True), "confidential", options.confidential))
+        return treatment.as_labels(named(frame.names, "confidential", options.confidential))
     return treatment if plan.arranges else treatment.without_labels()
 
 
@@ -60,12 +53,7 @@ def roles_of(numeric: Mapping[str, bool], options: Protect, plan: Plan, treatmen
     labels = [name for name in treatment.labels if name in numeric]
     taken = [*treatment.no_role, *named(numeric, "unit", options.unit)]
     roles = resolve_roles(numeric, **columns, labels=labels, taken_already=taken)
-    if not plan.protects_labels:
-        check_labels(roles.labels, plan.method)
-    if plan.masks_labels and plan.perturb.needs_order:
-        check_ordered([name for name in roles.labels if treatment.kinds[name].kind != "ordered"], plan.method)
-    if plan.labels_only:
-        check_no_numbers(roles.confidential, plan.method)
+    check_protectable(plan, roles, treatment.kinds)
     return roles
 
 
@@ -73,7 +61,7 @@ def dates_and_numbers(
     names: Sequence[str], options: Protect, treatment: Treatment
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The dates that are protected, and the columns of numbers, without doubt, that nobody named."""
-    by_name = {*named(dict.fromkeys(names, True), "confidential", options.confidential), *treatment.named}
+    by_name = {*named(names, "confidential", options.confidential), *treatment.named}
     found = {name: treatment.kinds[name] for name in names if name not in by_name}
     free = tuple(name for name, of in found.items() if of.kind in NUMBERS and not of.doubtful)
     dates = (name for name in treatment.times if name in names and name not in treatment.named)
@@ -122,7 +110,13 @@ Confirm = Callable[[Sequence[DateRule], Mapping[str, TimeForm]], Sequence[DateRu
 
 
 def remote_columns(
-    frame: SurveyedFrame, options: Protect, plan: Plan, confirm: Confirm, broken: Collection[str] = ()
+    frame: SurveyedFrame,
+    options: Protect,
+    plan: Plan,
+    confirm: Confirm,
+    broken: Collection[str] = (),
+    *,
+    labels: bool = True,
 ) -> RemoteColumns:
     """What becomes of the columns of a table whose rows are elsewhere, by what a survey of all rows has found.
 
@@ -132,12 +126,14 @@ def remote_columns(
         plan: the method with its parameters.
         confirm: tells which rules hold in all rows.
         broken: columns that begin as numbers and go on as something else.
+        labels: whether the engine exchanges labels; numbers that may be codes are numbers to others.
     """
     if options.protected_weight is not None:
         raise ParameterError("protected_weight: is calibrated in memory only", "use engine='memory', or weight")
-    treatment = treatment_of(frame, options, plan).without_labels()
+    treatment = treatment_of(frame, options, plan)
+    treatment = treatment if labels else treatment.without_labels()
     for name in treatment.index:
-        raise ParameterError(f"keep: there is no column '{name}'", did_you_mean(name, frame.names))
+        check_column("keep", name, frame.names)
     gone = {*treatment.dropped, *treatment.left_out}
     names = tuple(name for name in frame.names if name not in gone)
     forms = {n: f for n in treatment.times if n in names and (f := frame.time_column(n)) is not None}
@@ -154,11 +150,8 @@ def remote_columns(
     checks.check_not_broken(broken, {*gone, *treatment.kept, *treatment.renumbered})
     roles = roles_of(numeric, options, plan, treatment)
     if options.confidential is None:
-        shown = {*roles.shown, *treatment.no_role, *treatment.labels}
-        checks.check_text_columns(frame, shown)
-        checks.check_other_types(frame, shown)
-        full = tuple(name for name in roles.confidential if frame.missing(name) < frame.count)
-        roles = replace(roles, confidential=full or roles.confidential)
+        checks.check_hidden_numbers(frame, ({*roles.shown, *treatment.no_role, *treatment.labels}))
+        roles = with_values(frame, roles)
     used = {*roles.confidential, *roles.shown}
     times = {name: form for name, form in forms.items() if name in used}
     rules = _without_kinds(rules_among(options.rules, names) if gone else options.rules)
@@ -176,7 +169,7 @@ def _without_kinds(rules: Rules) -> Rules:
 
 
 def with_columns_said(release: Release, chosen: RemoteColumns, unique: float, remarks: Sequence[str] = ()) -> Release:
-    """A release of rows that are elsewhere, with what there is to say of its columns.
+    """A release of rows that are elsewhere, with remarks on its columns.
 
     `unique` is the share of rows that are unique on what is in clear, and `remarks` come after those of the release.
     """

@@ -10,28 +10,31 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from microveil.core.arrays import Array
 from microveil.core.errors import FileError
+from microveil.core.late import pl
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import single_threaded_blas
-from microveil.engines import Outcome, Progress
-from microveil.engines.out_of_core import RemoteOutcome, made_columns, run_out_of_core, shown_rows
+from microveil.engines import Outcome, Progress, block_writing, stream
+from microveil.engines.block_writing import OtherColumns, Written
+from microveil.engines.out_of_core import (
+    Released,
+    RemoteOutcome,
+    made_columns,
+    run_out_of_core,
+    shown_rows,
+    stored_columns,
+)
+from microveil.engines.release_check import evidence
 from microveil.engines.renumbering import numbered_anew
 from microveil.engines.restoring import Restored
 from microveil.engines.set_aside import altered_variance
-from microveil.engines.stream import (
-    DiskTable,
-    FileSource,
-    OtherColumns,
-    Written,
-    batch_rows,
-    with_marginals,
-    write_blocks,
-)
 from microveil.engines.survey import survey_blocks
 from microveil.intake.derivable import check_not_derivable
 from microveil.intake.from_dates import DateRule, as_days
@@ -42,18 +45,19 @@ from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, f
 from microveil.io.frames.times import TimeForm
 from microveil.io.tables import open_blocks
 from microveil.methods import Plan, method_named
-from microveil.options import ProtectFile
+from microveil.options import Protect, ProtectFile
 from microveil.protection import checks
-from microveil.protection.building import about_decimals, about_notes, build_release, reporter_of, settings_of
+from microveil.protection.building import about_decimals, about_notes, build_release, settings_of
 from microveil.protection.columns import remote_columns, with_columns_said
+from microveil.protection.in_memory import drawn, with_all_labels
 from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
+from microveil.release.remarks import is_whole
+from microveil.release.returned import giveaways
 from microveil.release.secret import secret_key
+from microveil.rules.linear_rules import Dependence
 from microveil.storage.atomic import shown
 from microveil.storage.disk_columns import Shelf, memory_in_bytes, temporary_folder
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def protect_blocks(
@@ -80,41 +84,49 @@ def protect_blocks(
         closing(open_blocks(source, ReadOptions.of(options))) as file,
         Shelf(temporary_folder(target), size) as shelf,
     ):
-        rows = batch_rows(len(file.names), size)
+        rows = stream.batch_rows(len(file.names), size)
         tell("looking at the columns", 0.0)
         head = survey_blocks(file, shelf, rows)
         chosen = remote_columns(head, options, plan, partial(_rules_that_hold, file, rows), file.broken)
         roles, treatment = chosen.roles, chosen.treatment
         numbered = treatment.renumbered
         file = file.only(chosen.names, chosen.times)
-        columns = FileSource(file.only([n for n in chosen.read if n not in numbered], chosen.times), shelf, tell)
+        read = file.only([n for n in chosen.read if n not in numbered], chosen.times)
+        pull_in = plan.needs_columns and not plan.exact
+        columns = stream.FileSource(read, shelf, tell, pull_in, whole_columns=plan.needs_columns)
         intake = take_in(columns, roles, chosen.rules, tell)
         mostly = check_not_derivable(columns, roles.confidential, chosen.rules)
         checks.check_fits(plan, intake)
         streams = Streams.from_seed(seed, intake.profile.fingerprint, key)
-        sensitive = checks.sensitive_columns(plan, chosen.read, intake)
-        found = _protected(plan, intake, sensitive, streams, tell)
         anew = {name: numbered_anew(file, name, streams, shelf, rows) for name in numbered}
         others = OtherColumns(chosen.in_clear, anew, chosen.from_dates)
+        if plan.needs_columns:
+            outcome = drawn(plan, chosen.read, intake, streams, tell)
+            intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
+            found, others = _stored(intake, outcome, columns, others)
+        else:
+            sensitive = checks.sensitive_columns(plan, chosen.read, intake)
+            found = _protected(plan, intake, sensitive, streams, tell)
         keeping = formulas_kept() if options.keep_formulas else nullcontext()
         with into.open("wb") as out, keeping, formulas_counted() as counted:
             shown = shown_rows(streams, intake.table.count)
-            written = write_blocks(replace(columns, opened=file), intake, found, others, shown, out)
-        done = EngineRun(plan, head, roles, intake, outcome_of(plan, intake, found, written))
-        settings = settings_of(plan, roles, options.model_copy(update={"engine": "stream"}))
-        before, after = sample_rows(intake.table, written)
-        writer = reporter_of(done, before)
-        rounded = written.rounded
-        release = build_release(
-            done, written.proof, target, settings=settings, seed=streams.seed, writer=writer, rounded=rounded
-        )
+            written = block_writing.write_blocks(replace(columns, opened=file), intake, found, others, shown, out)
+        if plan.needs_columns:
+            outcome, written = _seen(intake, outcome, written)
+            mostly += giveaways(*_perturbed(intake, outcome), exact=plan.exact)
+        else:
+            outcome = outcome_of(plan, intake, found, written)
+        done = EngineRun(plan, head, roles, intake, outcome)
+        options = options.model_copy(update={"engine": "stream"})
+        labels = _labels_of(intake, others, shown)
+        release = remote_release(done, intake.table, written, target, options, streams.seed, labels)
         remarks = [*mostly, *about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
         remarks += [*file.findings, *([checks.NO_EFFECT] if options.drop_identifiers else [])]
         remarks += about_notes(file.has_notes, keep_notes=False)
         if target.suffix.lower() in SPREADSHEETS:
             remarks += about_formulas(sum(counted), file.names, kept=options.keep_formulas)
     tell("done", 1.0)
-    return with_columns_said(replace(release, sample=(before, after)), chosen, written.unique, remarks)
+    return with_columns_said(release, chosen, written.unique, remarks)
 
 
 def _rules_that_hold(
@@ -142,22 +154,99 @@ def _check_kind(source: Path, target: Path) -> None:
 def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Streams, tell: Progress) -> RemoteOutcome:
     """What to make of the rows; `sensitive` are columns by number."""
     table = intake.table
-    if not isinstance(table, DiskTable):
+    if not isinstance(table, stream.DiskTable):
         raise TypeError("rows in blocks go onto a disk")
     tell("looking for rules", 0.18)
     found = run_out_of_core(
         plan, table, intake.profile, streams, sensitive=sensitive, known=intake.known, progress=tell
     )
-    return with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
+    return stream.with_marginals(plan.marginals, table, found, streams, tell) if plan.maps_values else found
 
 
-def sample_rows(table: Microdata, written: Written) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of the sample, before and after."""
-    import polars as pl
+def _stored(
+    intake: Intake, outcome: Outcome, source: stream.FileSource, others: OtherColumns
+) -> tuple[RemoteOutcome, OtherColumns]:
+    """Released columns that are on the disk, to be written as they are; and labels, holes and whole numbers."""
+    table, file = intake.table, source.opened
+    if not isinstance(table, stream.DiskTable):
+        raise TypeError("rows in blocks go onto a disk")
+    width = len(table.confidential_names)
+    rows = partial(stored_columns, len(table.names), width)
+    columns = table.with_columns(outcome.columns)
+    released = Released(rows, None, None, range(width), (), {}, stored=True)
+    names = table.labels.names
+    cells = source.cells_of_labels(names, dict(zip(names, table.labels.codes, strict=True)))
+    whole = [
+        name
+        for name, column in zip(table.confidential_names, outcome.columns, strict=True)
+        if name not in file.times and file.is_integer(name) and is_whole(column)
+    ]
+    others = replace(
+        others,
+        labels={name: (cells[name], codes) for name, codes in zip(names, outcome.labels, strict=True)},
+        holes={name: hole for name, hole in intake.holes.items() if hole is not None},
+        whole=whole,
+    )
+    return RemoteOutcome(columns, released, Dependence([]), outcome.spectrum), others
 
+
+def _seen(intake: Intake, outcome: Outcome, written: Written) -> tuple[Outcome, Written]:
+    """What was found, with the columns that figures are taken from: all rows, on the disk."""
+    table = intake.table
+    if intake.present is not None:
+        written = replace(written, proof=evidence(table, outcome.columns, intake.present, intake.profile.moments))
+    shown = table.confidential, table.confidential.with_columns(outcome.columns)
+    return replace(outcome, odd=written.odd, shown=shown), written
+
+
+def _perturbed(intake: Intake, outcome: Outcome) -> tuple[list[Array], list[Array]]:
+    """The perturbed columns, before and after."""
+    own = intake.table.confidential.columns
+    return [own[j] for j in outcome.perturbed], [outcome.columns[j] for j in outcome.perturbed]
+
+
+def _labels_of(
+    intake: Intake, others: OtherColumns, rows: NDArray[np.intp]
+) -> tuple[dict[str, pl.Series], dict[str, pl.Series]]:
+    """Labels of some rows, before and after, where labels were exchanged."""
+    own = dict(zip(intake.table.labels.names, intake.table.labels.codes, strict=True))
+    both: tuple[dict[str, pl.Series], dict[str, pl.Series]] = {}, {}
+    for name, (cells, codes) in others.labels.items():
+        for column, of in zip(both, (own[name], codes), strict=True):
+            column[name] = pl.Series(name, cells.take(np.asarray(of[:])[rows].astype(np.int64)))
+    return both
+
+
+def remote_release(
+    run: EngineRun,
+    table: Microdata,
+    written: Written,
+    data: Any,
+    options: Protect,
+    seed: int,
+    labels: tuple[Mapping[str, pl.Series], Mapping[str, pl.Series]] = ({}, {}),
+) -> Release:
+    """The release of rows that are elsewhere, with a sample of them before and after, which its reports show.
+
+    Args:
+        run: the plan, what came in and what the engine made of it.
+        table: the whole table.
+        written: what was measured, and kept of the sample, while rows were written.
+        data: where the release is.
+        options: those of the call.
+        seed: the master seed.
+        labels: those of the sample, before and after.
+    """
     after = np.vstack([written.before[: table.public], written.after])
-    first, second = (pl.DataFrame(dict(zip(table.names, cells, strict=True))) for cells in (written.before, after))
-    return first, second
+    first, second = (
+        pl.DataFrame({**dict(zip(table.names, cells, strict=True)), **own})
+        for cells, own in zip((written.before, after), labels, strict=True)
+    )
+    settings = settings_of(run.plan, run.roles, options)
+    release = build_release(
+        run, written.proof, data, settings=settings, seed=seed, original=first, rounded=written.rounded
+    )
+    return replace(release, sample=(first, second))
 
 
 def outcome_of(plan: Plan, intake: Intake, found: RemoteOutcome, written: Written) -> Outcome:
@@ -176,7 +265,7 @@ def outcome_of(plan: Plan, intake: Intake, found: RemoteOutcome, written: Writte
         leverage=spectrum.leverage,
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,
-        restored=Restored(columns, None) if mapped else None,
+        restored=Restored(columns, found.settled) if mapped else None,
         odd=written.odd,
         shown=(Matrix(list(written.before[table.public :])), Matrix(list(written.after))),
     )

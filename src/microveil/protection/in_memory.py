@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from microveil.core.table import NOTHING_BESIDE, Beside, LabelColumns, Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
-from microveil.intake.declared import check_declared
+from microveil.intake.declared import ComputedColumn, check_declared
 from microveil.intake.derivable import check_labels_not_derivable, check_not_derivable
-from microveil.intake.from_dates import DateRule, find_date_rules, find_dated_labels
+from microveil.intake.from_dates import find_date_rules, find_dated_labels
 from microveil.intake.from_values import ValueRule, find_value_rules
 from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among, take_in, with_values
 from microveil.intake.kinds import NUMBERS
@@ -27,31 +27,21 @@ from microveil.intake.sources import FrameSource, check_count, share_unique
 from microveil.intake.treatment import Treatment, keeps_rest
 from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, Units, find_unit_rules
 from microveil.io.frames.base import NumpyFrame
-from microveil.io.frames.dataframes import Frame, open_frame
-from microveil.io.frames.fingerprint import fingerprint
+from microveil.io.frames.dataframes import Frame, fingerprint, open_frame
 from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
 from microveil.io.frames.validation import check_unit
 from microveil.io.tables import read_table
 from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.perturb import LabelPerturbation
-from microveil.protection import checks
-from microveil.protection.building import (
-    about_decimals,
-    build_release,
-    reporter_of,
-    settings_of,
-    with_computed_columns,
-)
+from microveil.protection import building, checks
 from microveil.protection.columns import columns_in_clear, dates_and_numbers, numeric_columns, roles_of, treatment_of
-from microveil.protection.label_pairs import with_pairs_parted
 from microveil.protection.privately import check_only_private, protect_privately
-from microveil.protection.unit_places import place_by_label
-from microveil.protection.unit_sizes import Resized, with_common_sizes
+from microveil.protection.unit_rows import Resized, place_by_label, with_common_sizes
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.protection.weights import calibrated, without_weight
 from microveil.release.diagnostics import EngineRun
-from microveil.release.registry import NewRelease
+from microveil.release.registry import Registry
 from microveil.release.release import Release
 from microveil.release.returned import giveaways, returned_records
 from microveil.release.secret import secret_key
@@ -86,17 +76,17 @@ def protect_table(data: Any, options: Protect, params: Mapping[str, Any], progre
     if options.epsilon is not None:
         return protect_privately(whole, options, params, progress or (lambda *_: None))
     check_only_private(options)
-    registry = NewRelease.of_table(options.registry, options.method, whole)
+    registry = Registry.of_table(options.registry, options.method, whole)
     release, remarks = _protected(whole, options, params, progress or (lambda *_: None))
     if options.drop_identifiers:
         remarks.append(checks.NO_EFFECT)
     if release.in_clear:
         warnings.warn(f"released as they are: {', '.join(release.in_clear)}", DisclosureWarning, stacklevel=3)
-    return registry.added(dataclasses.replace(release, warnings=[*remarks, *release.warnings]))
+    return registry.added(replace(release, warnings=[*remarks, *release.warnings]))
 
 
 def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: Progress) -> tuple[Release, list[str]]:
-    """The release of a table, and what there is to say of columns that were not perturbed."""
+    """The release of a table, and remarks on columns that were not perturbed."""
     seed = Streams.from_seed(checks.checked_seed(options.seed)).seed
     checks.check_engine_in_memory(options.engine)
     plan = method_named(options.method).plan(_with_groups(params))
@@ -125,16 +115,16 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     rules = rules_among(options.rules, frame.names) if gone or computed else options.rules
     roles = roles_of(numeric_columns(frame), options, plan, treatment)
     if options.confidential is None:
-        units = named(numeric_columns(frame), "unit", options.unit)
-        shown = {*roles.shown, *treatment.no_role, *treatment.labels, *units}
-        checks.check_text_columns(frame, shown)
-        checks.check_other_types(frame, shown)
+        shown = {*roles.shown, *treatment.no_role, *treatment.labels, *named(frame.names, "unit", options.unit)}
+        checks.check_hidden_numbers(frame, shown)
     roles = with_values(frame, roles) if options.confidential is None else roles
     clear = columns_in_clear(frame.names, roles, treatment)
     said = [] if plan.labels_only else check_labels_not_derivable(frame, roles.labels, clear)
-    of_rows = [] if plan.labels_only else treatment.units_of(frame, named(numeric_columns(frame), "unit", options.unit))
+    of_rows = [] if plan.labels_only else treatment.units_of(frame, options.unit)
     unit = of_rows[0] if of_rows else None
-    one, resized, unmoved = _OneRelease(plan, whole, options, roles, seed, key, tell), Resized(frame.source), frame
+    bands = [rule for rule in computed if isinstance(rule, ValueRule)]
+    one = _OneRelease(plan, whole, options, roles, seed, key, tell, bands)
+    resized, unmoved = Resized(frame.source), frame
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
     ):
@@ -152,11 +142,11 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         if unit is not None and frame.missing(unit):
             said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
         release = one.of_columns(frame, roles, rules, derivable=True)
-    bands = [rule for rule in computed if isinstance(rule, ValueRule)]
-    release = with_computed_columns(release, released, bands, treatment.times)
+    release = building.with_computed_columns(release, released, bands, treatment.times)
     if plan.protects_labels and any(rule.labels for rule in bands):
-        release = one.without_odd_bands(release, _opened(whole, released, treatment), bands, unit)
-    release = with_computed_columns(release, released, [r for r in computed if r not in bands], treatment.times)
+        release = one.without_odd_bands(release, _opened(whole, released, treatment), unit)
+    others = [rule for rule in computed if rule not in bands]
+    release = building.with_computed_columns(release, released, others, treatment.times)
     if own_place is not None:
         release = own_place.left_out(release)
     if calibrate is not None:
@@ -167,7 +157,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     true = {rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part in (PLACE, SIZE)}
     clear = tuple(name for name in whole.names if name in {*clear, *true})
     unique = share_unique(open_frame(release.data) if resized.changed else whole, clear)
-    release = dataclasses.replace(
+    release = replace(
         release,
         kinds={name: found.kind for name, found in treatment.kinds.items()},
         in_clear=clear,
@@ -177,7 +167,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     return release, treatment.remarks(roles.labels, clear, unique)
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class _OneRelease:
     """What the tables that one release is made of have in common; `roles` are those of all its columns."""
 
@@ -188,6 +178,7 @@ class _OneRelease:
     seed: int
     secret: bytes
     tell: Progress
+    bands: Sequence[ValueRule]
 
     def of_columns(
         self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, derivable: bool = False
@@ -209,62 +200,55 @@ class _OneRelease:
             source = FrameSource(frame, pull_in, with_levels=masker is not None and masker.needs_levels)
             intake = take_in(source, roles, rules, label_rules=masker is None or masker.follows_rules)
             said = check_not_derivable(source, roles.confidential, rules) if derivable else []
-            intake = dataclasses.replace(intake, table=dataclasses.replace(intake.table, beside=beside))
+            bands = tuple(rule for rule in self.bands if rule.source in intake.table.confidential_names)
+            intake = replace(intake, table=replace(intake.table, beside=beside, bands=bands))
             checks.check_fits(plan, intake, has_others=len(roles.protected) < len(self.roles.protected))
             intake = _with_other(plan, intake)
             streams = Streams(self.seed, intake.profile.fingerprint, self.secret)
-            outcome = _drawn(plan, frame, intake, streams, self.tell)
-            intake, outcome = _with_all_labels(intake, outcome, roles.labels, streams)
-            settings = settings_of(plan, self.roles, self.options)
+            outcome = drawn(plan, frame.names, intake, streams, self.tell)
+            intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
+            settings = building.settings_of(plan, self.roles, self.options)
             release = _release(EngineRun(plan, frame, roles, intake, outcome), self.original, settings, self.seed)
-        return dataclasses.replace(release, warnings=[*release.warnings, *said])
+        return replace(release, warnings=[*release.warnings, *said])
 
-    def without_odd_bands(
-        self, release: Release, before: Frame, bands: Sequence[ValueRule], unit: str | None
-    ) -> Release:
+    def without_odd_bands(self, release: Release, before: Frame, unit: str | None) -> Release:
         """The release with labels that agree with those that were computed from numbers: no child in a ward of adults.
 
         Args:
             release: what was released.
             before: the original table.
-            bands: the rules by which columns were computed.
             unit: the column of the units, whose labels stay.
         """
         units = None if unit is None else Units.of(before, unit)
         of_units = [name for name in release.labels if units is not None and units.is_constant(before, name)]
         columns = (
-            [*of_units, *(rule.column for rule in bands if rule.labels)],
+            [*of_units, *(rule.column for rule in self.bands if rule.labels)],
             [name for name in release.labels if name not in of_units],
         )
         streams = Streams(self.seed, int(fingerprint(self.original), 16), self.secret)
-        data = with_pairs_parted(release.data, before, columns, self.options.rules, streams)
-        return dataclasses.replace(release, data=data)
+        data = building.with_pairs_parted(release.data, before, columns, self.options.rules, streams)
+        return replace(release, data=data)
 
 
 def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
     """A table with its dates as numbers; `whole` is the one that it came from, and may be it."""
     frame = whole if table is whole.source else open_frame(table)
-    frame = frame.with_times([name for name in treatment.times if name in frame.names])
-    frame.source = table
-    return frame
+    return frame.with_times([name for name in treatment.times if name in frame.names])
 
 
-def _computed(
-    frame: Frame, options: Protect, treatment: Treatment, plan: Plan
-) -> list[DateRule | UnitRule | ValueRule]:
+def _computed(frame: Frame, options: Protect, treatment: Treatment, plan: Plan) -> list[ComputedColumn]:
     """How columns that nobody named follow from protected dates or numbers, or from the units of the rows."""
     dictionary, inferred = dictionary_for(rules_among(options.rules, frame.names), frame.names)
     if (not inferred and not dictionary.computed) or keeps_rest(options.keep):
         return []
-    known = dict.fromkeys(frame.names, True)
     dates, free = dates_and_numbers(frame.names, options, treatment)
-    by_name = {*named(known, "confidential", options.confidential), *treatment.named}
+    by_name = {*named(frame.names, "confidential", options.confidential), *treatment.named}
     numeric = [name for name, of in treatment.kinds.items() if of.kind in NUMBERS and not of.doubtful]
     numeric = [name for name in frame.names if name in numeric and frame.is_numeric(name)]
     hidden = [n for n in frame.names if n not in treatment.named]
     if options.confidential is not None:
         hidden = [n for n in hidden if n in by_name or n in free]
-    found: list[DateRule | UnitRule | ValueRule] = []
+    found: list[ComputedColumn] = []
     wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
     free_labels = [name for name in treatment.labels if name in hidden and name not in by_name]
     if dates:
@@ -272,7 +256,7 @@ def _computed(
         found += find_date_rules(dated, wanted)
         if plan.protects_labels:
             found += find_dated_labels(dated, [n for n in free_labels if inferred or n in dictionary.computed])
-    unit = next(iter(treatment.units_of(frame, named(known, "unit", options.unit))), None)
+    unit = next(iter(treatment.units_of(frame, options.unit)), None)
     if unit is not None and not frame.missing(unit):
         may = (*wanted, *dates, *(free_labels if plan.protects_labels else ()))
         left = [name for name in may if name not in {*by_name, *(rule.column for rule in found)}]
@@ -293,7 +277,7 @@ def _computed(
 
 
 def _with_groups(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parameters in which groups of labels that are told by a table have been read: the label, and what it becomes."""
+    """The parameters, with groups of labels read from the tables that they name: the label, and what it becomes."""
     groups = params.get("groups")
     if not isinstance(groups, Mapping):
         return params
@@ -337,19 +321,22 @@ def _arranged(
         arranged, order = with_rows(arranged, shuffled), shuffled if order is None else order[shuffled]
         remarks.append("the rows are in a random order, on request")
     arranged = rest.put_back(arranged, order)
-    return dataclasses.replace(
-        release, data=arranged, warnings=[*remarks, *rest.warnings], settings=settings, order=order
-    )
+    return replace(release, data=arranged, warnings=[*remarks, *rest.warnings], settings=settings, order=order)
 
 
-def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Progress) -> Outcome:
-    """What the engine makes of the table, drawn again as long as somebody's record stands in it."""
-    sensitive, original = checks.sensitive_columns(plan, frame.names, intake), intake.table.confidential.columns
-    draws = (DRAWS if intake.table.count <= SMALL_FILE else FEW_DRAWS) if plan.draws_anew else 1
+def drawn(plan: Plan, names: Sequence[str], intake: Intake, streams: Streams, tell: Progress) -> Outcome:
+    """What the engine makes of the table, drawn again as long as somebody's record is in it.
+
+    `names` are those of all columns.
+    """
+    sensitive, original = checks.sensitive_columns(plan, names, intake), intake.table.confidential.columns
+    draws = DRAWS if intake.table.count <= SMALL_FILE else FEW_DRAWS
+    if plan.given_draws or not plan.perturb.random:  # another draw would give the same release
+        draws = 1
     fewest, best = np.inf, None
     for attempt in range(draws):
-        drawn = dataclasses.replace(streams, attempt=attempt)
-        outcome = run(plan, intake.table, intake.profile, drawn, sensitive=sensitive, known=intake.known, progress=tell)
+        again = replace(streams, attempt=attempt)
+        outcome = run(plan, intake.table, intake.profile, again, sensitive=sensitive, known=intake.known, progress=tell)
         changed = outcome.perturbed
         back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
         fewest, best = (back, outcome) if best is None or back < fewest else (fewest, best)
@@ -358,7 +345,7 @@ def _drawn(plan: Plan, frame: Frame, intake: Intake, streams: Streams, tell: Pro
     return best or outcome
 
 
-def _with_all_labels(
+def with_all_labels(
     intake: Intake, outcome: Outcome, names: tuple[str, ...], streams: Streams
 ) -> tuple[Intake, Outcome]:
     """Both with all columns of labels (`names`), those that follow from others included, and no pair that cannot be."""
@@ -369,8 +356,8 @@ def _with_all_labels(
         at = np.searchsorted(levels, outcome.columns[place]).clip(max=levels.size - 1)
         flags.append(at.astype(np.intp))
     labels = intake.labels.restored([*flags, *outcome.labels], generator)[len(flags) :]
-    table = dataclasses.replace(table, labels=LabelColumns(names, intake.labels.columns[len(flags) :]))
-    return dataclasses.replace(intake, table=table), dataclasses.replace(outcome, labels=labels)
+    table = replace(table, labels=LabelColumns(names, intake.labels.columns[len(flags) :]))
+    return replace(intake, table=table), replace(outcome, labels=labels)
 
 
 def _with_other(plan: Plan, intake: Intake) -> Intake:
@@ -394,7 +381,7 @@ def _with_other(plan: Plan, intake: Intake) -> Intake:
         if not np.isfinite(there).all():
             raise DataError(f"other: column '{name}' has missing or infinite cells", "fill them first")
         check_unit("other", name, float(there.min()), float(there.max()))
-    return dataclasses.replace(intake, table=dataclasses.replace(table, other=Matrix(columns)))
+    return replace(intake, table=replace(table, other=Matrix(columns)))
 
 
 def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: int) -> Release:
@@ -407,16 +394,17 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     for name, column in zip(names, stored if rounded else (), strict=rounded):
         if np.isinf(column).any():
             raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
-    done = dataclasses.replace(done, outcome=dataclasses.replace(outcome, columns=stored))
+    done = replace(done, outcome=replace(outcome, columns=stored))
     proof = evidence(table, stored, intake.present, intake.profile.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     labels = dict(zip(table.labels.names, outcome.labels, strict=True))
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels, outcome.levels)
-    writer = reporter_of(done, original)
-    release = build_release(done, proof, data, settings=settings, seed=seed, writer=writer, rounded=rounded)
+    release = building.build_release(
+        done, proof, data, settings=settings, seed=seed, original=original, rounded=rounded
+    )
     own = table.confidential.columns
     before, after = ([columns[j] for j in outcome.perturbed] for columns in (own, stored))
     seen = giveaways(before, after, exact=plan.exact and not plan.rounded)
-    return dataclasses.replace(
-        release, warnings=[*release.warnings, *about_decimals(frame, names, open_frame(data)), *seen]
+    return replace(
+        release, warnings=[*release.warnings, *building.about_decimals(frame, names, open_frame(data)), *seen]
     )

@@ -13,18 +13,14 @@ from microveil.core.table import Matrix, Microdata
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
 from microveil.methods import method_named
-from microveil.options import Protect, declared_by
+from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.protection import checks
-from microveil.protection.building import build_release, reporter_of, settings_of
 from microveil.protection.columns import remote_columns, with_columns_said
-from microveil.protection.in_blocks import outcome_of, sample_rows
+from microveil.protection.in_blocks import outcome_of, remote_release
 from microveil.release import diagnostics
 from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
 from microveil.release.secret import secret_key
-
-METHOD_ON_SPARK = "pca"
-"""The method if none is named: `veil` puts the values of all records in order, which no worker has."""
 
 NOT_ON_SPARK = (*checks.NEED_ALL_ROWS, "registry")
 """Options that need all rows at once, or a table that is held here."""
@@ -32,17 +28,18 @@ NOT_ON_SPARK = (*checks.NEED_ALL_ROWS, "registry")
 
 @declared_by(Protect, *NOT_ON_SPARK, "engine")
 def protect_spark(
-    data: Any, method: str = METHOD_ON_SPARK, *, progress: Progress | None = None, **options: Any
+    data: Any, method: str = DEFAULT_METHOD, *, progress: Progress | None = None, **options: Any
 ) -> Release:
     """Protect a table on Spark: a DataFrame, or a Parquet file or folder that Spark can read.
 
-    The release is the same as that of `protect` with the same seed, up to the last digits. `release.data` is a Spark
+    The release is the same as that of `protect` with the same seed, up to the last digits; that of `veil` has the same
+    statistics, within the errors that `kept` tells, as its distributions come from a sample. `release.data` is a Spark
     DataFrame with the columns of the data; its rows are made when they are asked for, and never come to the driver.
     `release.close()` gives the workers' disks back when they have been written.
 
     Args:
         data: a Spark DataFrame, or the path of a Parquet file or folder.
-        method: the id of a method that can go through rows one by one; others, such as `veil`, say so.
+        method: the id of a method that can go through rows one by one; others say why not.
         progress: called with the name of the step and the share done.
         **options: the options below, and the parameters of the method.
     """
@@ -62,10 +59,16 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     plan = method_named(options.method).plan(params)
     checks.check_streams(plan, options.rules, "spark")
     key = secret_key(options.secret)
+    for name in ("public", "weight") if plan.arranges else ():
+        if getattr(options, name) is not None:
+            raise ParameterError(
+                f"{name}: {plan.method} exchanges values on Spark without regard to it",
+                "use pca or ipso, or protect_file with engine='stream'",
+            )
     source = SparkSource.opened(data)
     tell("looking at the columns", 0.0)
     head = survey_spark(source)
-    chosen = remote_columns(head, options, plan, partial(rules_that_hold, source))
+    chosen = remote_columns(head, options, plan, partial(rules_that_hold, source), labels=False)
     roles, treatment = chosen.roles, chosen.treatment
     unique = share_unique(source, chosen.in_clear)
     source = replace(
@@ -82,25 +85,18 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     asked: dict[str, Any] = {"rules": chosen.rules, "seed": seed, "secret": key, "sensitive": sensitive}
     found = spark.protect_spark(plan, source, roles, spark.SparkRequest(**asked, check=fits, progress=tell))
     # The diagnosis is made on the rows that are shown; what it says of all rows has been measured on all of them.
-    before, after = sample_rows(found.intake.table, found.written)
     table = found.intake.table
     rows = Microdata(Matrix(list(found.written.before)), table.names, table.public, found.written.weights)
     outcome = outcome_of(plan, found.intake, found.outcome, found.written)
     seen = replace(found.intake, table=rows)
     done = EngineRun(plan, head, roles, seen, replace(outcome, columns=list(found.written.after)))
-    release = build_release(
-        done,
-        found.written.proof,
-        found.data,
-        settings=settings_of(plan, roles, options.model_copy(update={"engine": "spark"})),
-        seed=found.seed,
-        writer=reporter_of(done, before),
-        rounded=found.written.rounded,
-    )
+    options = options.model_copy(update={"engine": "spark"})
+    release = remote_release(done, table, found.written, found.data, options, found.seed)
     tell("done", 1.0)
     leakage = diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome))
-    release = replace(release, rows=table.count, leakage=leakage, sample=(before, after), forget=found.close)
+    release = replace(release, rows=table.count, leakage=leakage, forget=found.close)
     deprecated = [checks.NO_EFFECT] if options.drop_identifiers else []
+    deprecated += [found.outcome.remark] if found.outcome.remark else []
     return with_columns_said(release, chosen, unique, [*mostly, *deprecated])
 
 

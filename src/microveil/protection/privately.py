@@ -1,4 +1,4 @@
-"""Protecting a table under differential privacy: what is declared, what is refused, and what may be told.
+"""Protecting a table under differential privacy: what is declared, what is refused, and what may be published.
 
 The data are read in one place (`Declared.read`) and asked in one (`measured`). Everything of the release but
 `for_owner` follows from the call and from noisy answers.
@@ -7,12 +7,13 @@ The data are read in one place (`Declared.read`) and asked in one (`measured`). 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microveil.core.arrays import Index
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
 from microveil.core.threads import single_threaded_blas
@@ -23,6 +24,7 @@ from microveil.io.frames.dataframes import Frame
 from microveil.methods import METHODS
 from microveil.options import DEFAULT_METHOD, PRIVATE, Protect, ProtectFile
 from microveil.private.arrangement import synthesised
+from microveil.private.budget import COUNT_SHARE
 from microveil.private.declared import Declared, declared_columns
 from microveil.private.mechanism import Account
 from microveil.private.targets import measured
@@ -50,7 +52,13 @@ REFUSED_FILES = {
     "policy": "whether figures of the data meet a limit must not decide what is released",
     "include_seed": "there is no seed",
 }
-"""The same, of options for files."""
+"""Options for files that epsilon does not go with, and why."""
+
+NAMED = ("confidential", "drop", "may_be_missing", "unit")
+"""Options that name columns."""
+
+MOST_NOISE = 1e6
+"""Standard deviation of the noise on the number of rows above which a release could be of any size."""
 
 COLUMN_RULES = {"minimum", "maximum", "step", "levels", "missing", "unit", "kind"}
 """What the dictionary may say of a column."""
@@ -73,20 +81,23 @@ def check_only_private(options: Protect) -> None:
 def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any], tell: Progress) -> Release:
     """The release of a table under differential privacy."""
     _check_options(options, params)
-    declared = declared_columns(whole, options, _dictionary(options, whole.names))
-    unit = named(dict.fromkeys(whole.names, True), "unit", options.unit)
+    columns = {role: named(whole.names, role, getattr(options, role)) for role in NAMED}
+    declared = declared_columns(whole, options.model_copy(update=columns), _dictionary(options, whole.names))
+    unit = columns["unit"]
     account = Account(
         float(options.epsilon or 0.0),
         options.delta,
         options.rows_per_unit or 1,
         f"unit ({unit[0]})" if unit else "record",
     )
+    if options.rows is None and account.noise_sd(1.0, account.rho * COUNT_SHARE) > MOST_NOISE:
+        raise ParameterError("epsilon: the number of rows would be noise", "give rows, or a larger epsilon")
     tell("reading columns", 0.0)
     rows, cut = _rows_of_units(whole, unit[0], account.contributions) if unit else (None, 0)
     with single_threaded_blas():
         records, unfit = declared.read(whole, rows)
         tell("measuring with noise", 0.1)
-        targets = measured(records, account, lambda count: _check_delta(options.delta, count / account.contributions))
+        targets = measured(records, account, partial(_check_delta, options.delta))
         tell("arranging", 0.4)
         released = options.rows or max(round(targets.count), 1)
         made = synthesised(targets, released, Streams.from_seed(None))
@@ -150,7 +161,10 @@ def _check_options(options: Protect, params: Mapping[str, Any]) -> None:
 
 
 def _check_delta(delta: float, count: float) -> None:
-    """With a delta of one over the number of records, to publish a random record would be allowed."""
+    """With a delta of one over the number of records, to publish a random record would be allowed.
+
+    There are as many units as records at most, so that this holds for them too.
+    """
     if delta * count >= 1:
         raise ParameterError(
             "delta: must be below one over the number of records (declared, or counted with noise)", "use 1e-6 or less"
@@ -158,7 +172,7 @@ def _check_delta(delta: float, count: float) -> None:
 
 
 def _dictionary(options: Protect, names: list[str]) -> Dictionary:
-    """The dictionary, of which only what is said of single columns goes with epsilon."""
+    """The dictionary; with epsilon it may describe single columns only."""
     rules = options.rules
     if rules is None or rules in ("infer", "none"):  # nothing is inferred
         return Dictionary()
@@ -173,7 +187,7 @@ def _dictionary(options: Protect, names: list[str]) -> Dictionary:
     return dictionary
 
 
-def _rows_of_units(frame: Frame, unit: str, most: int) -> tuple[NDArray[np.intp], int]:
+def _rows_of_units(frame: Frame, unit: str, most: int) -> tuple[Index, int]:
     """At most so many rows of each unit, drawn at random, and how many rows are left out; those of no unit all are."""
     labels, generator = frame.labels(unit), np.random.default_rng()
     order = generator.permutation(labels.size)

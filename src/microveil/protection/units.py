@@ -13,15 +13,15 @@ arrange values deals its rows out to the units by the pair of combinations, one 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.assessment.pairing import codes_in
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.errors import ParameterError
 from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
@@ -33,23 +33,21 @@ from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import Units, dates_in_order
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
 from microveil.io.frames.reorder import with_columns_from, with_rows, without_columns
-from microveil.protection.label_pairs import with_pairs_parted
+from microveil.protection.building import with_pairs_parted
 from microveil.release.release import Dose, Release
 from microveil.rules.orders import find_orders, of_one_measure
 
 TELLING = 0.1
 """Change of a correlation between the two tables from which on it is pointed out."""
 
-
 MOST_LEVELS = 20
 """Levels of a label of units that rows are arranged beside: the work for an exchange grows with the square of all."""
-
 
 CANDIDATES = 4_096
 """Rows that are looked at for an exchange of records."""
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class RowsInUnits:
     """The rows of a table, the unit that each belongs to, and what is known of both.
 
@@ -77,11 +75,10 @@ class RowsInUnits:
             if self.frame.missing(name) or not self.units.is_constant(self.frame, name):
                 continue
             frame = open_frame(table).with_times([time for time in self.frame.times if time in columns])
-            frame.source = table
             units = Units.of(frame, name)
             others = [other for other in self.larger if other != name]
             roles = self.roles.among(columns)
-            found = dataclasses.replace(
+            found = replace(
                 self, frame=frame, unit=name, units=units, roles=roles, place=None, unmoved=frame, larger=others
             )
             if units.first.size < self.units.first.size and found.of_units():
@@ -109,7 +106,6 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
 
     def protect_columns(table: Any, names: Sequence[str], beside: Beside) -> Release:
         opened = open_frame(table).with_times([name for name in frame.times if name in names])
-        opened.source = table
         return protect(opened, roles.among(names), rules_among(rules, opened.names), beside)
 
     if not of_units or units.first.size == frame.count:
@@ -230,7 +226,7 @@ def _cross_orders(rows: RowsInUnits, of_units: Sequence[str], of_rows: Sequence[
     return [(low, high) for low, high in found if (low in of_units) != (high in of_units)]
 
 
-def _within_orders(rows: RowsInUnits, first: Release, second: Release, orders: Orders) -> NDArray[np.intp] | None:
+def _within_orders(rows: RowsInUnits, first: Release, second: Release, orders: Orders) -> Index | None:
     """Which released record each row gets so that no visit is before the birth; None if they stay.
 
     Rows that are beyond an order exchange their whole records with others, so that all that is in one record stays
@@ -265,7 +261,7 @@ def _within_orders(rows: RowsInUnits, first: Release, second: Release, orders: O
     return source
 
 
-def _by_date(rows: RowsInUnits, second: Release, source: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+def _by_date(rows: RowsInUnits, second: Release, source: Index | None) -> Index | None:
     """Which released record each row gets so that the days rise within units, if they did; None if they stay.
 
     `source` tells which records the rows of a unit have, in any order; None for their own.
@@ -284,7 +280,7 @@ def _by_date(rows: RowsInUnits, second: Release, source: NDArray[np.intp] | None
     return order
 
 
-def _order_of_rows(rows: RowsInUnits, first: Release, second: Release) -> NDArray[np.intp] | None:
+def _order_of_rows(rows: RowsInUnits, first: Release, second: Release) -> Index | None:
     """Which released record each row gets; None if they stay where they are.
 
     Rows are ranked by what their unit lets expect of them, blurred as it was in the original, and get the records in
@@ -324,57 +320,50 @@ def _standard(values: Array) -> Array:
     return standard
 
 
-def _joined(
-    rows: RowsInUnits, first: Release, second: Release | None, order: NDArray[np.intp] | None, orders: Orders
-) -> Release:
+def _joined(rows: RowsInUnits, first: Release, second: Release | None, order: Index | None, orders: Orders) -> Release:
     """The two releases in one: every row with the values of its unit.
 
     `first` is the release of the units, a row for each, `second` that of what differs within units, and `order` tells
     which of its records each row gets, if they do not stay where they are; `orders` are those that are to hold.
     """
     frame, units, roles = rows.frame, rows.units, rows.roles
+    nothing: dict[str, Any] = {"kept": {}, "kept_on_average": (), "dose": {}, "labels": {}, "warnings": [], "rules": []}
+    rest = second or replace(first, **nothing)
     taken = dict.fromkeys((*first.dose, *first.labels), (first.data, units.of_rows))
-    doses = {**first.dose, **({} if second is None else second.dose)}
-    if second is not None:
-        records = np.arange(frame.count) if order is None else order
-        taken |= dict.fromkeys((*second.dose, *second.labels), (second.data, records))
+    taken |= dict.fromkeys((*rest.dose, *rest.labels), (rest.data, np.arange(frame.count) if order is None else order))
     whole = with_columns_from(frame.source, taken)
+    doses = {**first.dose, **rest.dose}
     apart: list[str] = []
     if second is not None:
         place = [] if rows.place is None else [rows.place]
-        stay = [*first.labels, *flags_among(frame, [*first.dose, *second.dose]), *place]
+        stay = [*first.labels, *flags_among(frame.numbers, [*first.dose, *second.dose]), *place]
         whole = with_pairs_parted(whole, rows.unmoved, (stay, list(second.labels)), rows.rules, rows.streams)
         after = open_frame(whole).with_times(list(frame.times))
         apart = _about_relations(frame, after, list(first.dose), list(second.dose))
         apart += _about_orders(after, orders)
         if order is not None:
             doses |= {c: _dose(doses[c], frame.numbers(c), after.numbers(c)) for c in second.dose}
-    base = second or first
-    warnings = [f"{units.first.size} units: {warning}" for warning in first.warnings]
+    of_units = [f"{units.first.size} units: {warning}" for warning in first.warnings]
     kept = {f"{statistic} of units": error for statistic, error in first.kept.items()}
-    release = dataclasses.replace(
-        base,
+    return replace(
+        rest,
         data=whole,
-        kept={**kept, **({} if second is None else second.kept)},
-        kept_on_average=() if second is None else second.kept_on_average,
+        kept={**kept, **rest.kept},
         dose={column: doses[column] for column in roles.confidential if column in doses},
-        labels={**first.labels, **({} if second is None else second.labels)},
-        warnings=[*warnings, *([] if second is None else second.warnings)],
-        rules=[*first.rules, *([] if second is None else second.rules)],
+        labels={**first.labels, **rest.labels},
+        warnings=[*apart, *of_units, *rest.warnings],
+        rules=[*first.rules, *rest.rules],
         rows=frame.count,
-        writer=base.writer.of_both(frame.source, roles.confidential, first, second),
+        writer=rest.writer.of_both(frame.source, roles.confidential, first, second),
     )
-    return dataclasses.replace(release, warnings=[*apart, *release.warnings])
 
 
 def _with_unit(release: Release, unit: str, warnings: list[str]) -> Release:
-    return dataclasses.replace(
-        release, settings={**release.settings, "unit": unit}, warnings=[*warnings, *release.warnings]
-    )
+    return replace(release, settings={**release.settings, "unit": unit}, warnings=[*warnings, *release.warnings])
 
 
 def _about_sizes(units: Units) -> list[str]:
-    """Sizes of units are released as they are: few units of a size can be told by it."""
+    """Sizes of units are released as they are: a size that few units have points to them."""
     of_a_size = np.bincount(units.sizes)
     few = int(of_a_size[of_a_size < FEWEST_RECORDS].sum())
     if not few:

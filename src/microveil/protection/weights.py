@@ -1,6 +1,6 @@
 """Survey weights that are protected themselves, and calibrated to what they are for.
 
-Weights that fall with size tell the size: beside a weight in clear, whatever keeps its relation to the weight stays
+Weights that fall with size reveal the size: where a weight is in clear, whatever keeps its relation to it stays
 near its own. So the weight goes with the other columns, as one of them, and is then moved as little as it takes
 (Deville and Särndal 1992: least squares within bounds) until weighted counts, means and variances are what they were.
 """
@@ -31,7 +31,7 @@ def without_weight(whole: Frame, options: Protect, plan: Plan) -> tuple[Protect,
     """The options of a run in which the protected weight is a column like others, and its name."""
     if options.protected_weight is None:
         return options, None
-    found = named(dict.fromkeys(whole.names, True), "protected_weight", options.protected_weight)
+    found = named(whole.names, "protected_weight", options.protected_weight)
     if len(found) != 1 or not whole.is_numeric(found[0]):
         raise ParameterError("protected_weight: takes one column of numbers", "name the one that holds the weights")
     name = found[0]
@@ -47,7 +47,7 @@ def without_weight(whole: Frame, options: Protect, plan: Plan) -> tuple[Protect,
         raise DataError(f"protected_weight: column '{name}' has cells that are missing, zero or negative", "fill them")
     chosen = options.confidential
     if chosen is not None:
-        chosen = [*named(dict.fromkeys(whole.names, True), "confidential", chosen)]
+        chosen = [*named(whole.names, "confidential", chosen)]
         chosen = chosen if name in chosen else [*chosen, name]
     kinds = {name: "amount", **(options.kinds or {})}
     return options.model_copy(update={"confidential": chosen, "kinds": kinds}), name
@@ -63,7 +63,7 @@ def calibrated(release: Release, original: Frame, name: str, codes: Mapping[str,
     for old, new in zip(before, now, strict=True):
         limits = limits_to_fit(old[~np.isnan(old)]) if np.isfinite(old).sum() > FEWEST_RECORDS else (0.0, 0.0)
         if limits is not None and limits[0] == limits[1]:
-            continue  # a handful of records would be told
+            continue  # it would reveal a handful of records
         old, new = within(old, limits), within(new, limits)
         mean, spread = _moments(old, weights)
         if spread > 0:

@@ -98,7 +98,7 @@ def kept(run: EngineRun, proof: Evidence) -> dict[str, float]:
 
 
 def _rank_correlation_error(original: Matrix, released: Matrix, outcome: Outcome) -> float:
-    """How far the rank correlations are off: the search for them has told where pairs are too many to be taken anew."""
+    """How far the rank correlations are off: where pairs are too many to be compared again, as the search has found."""
     found = outcome.restored and outcome.restored.settled
     if found and is_wide(*original.shape):
         return found.rank_correlation
@@ -120,7 +120,7 @@ def kept_on_average(run: EngineRun) -> tuple[str, ...]:
     """The statistics that come back on average over repeated releases, if not exactly."""
     plan, intake, outcome = run.plan, run.intake, run.outcome
     if plan.exact or outcome.restored is not None or outcome.enforcement is not None:
-        return ()  # measured and told with the figure that was reached, or no longer what the method alone gives
+        return ()  # measured and reported with the figure that was reached, or no longer what the method alone gives
     if intake.table.weights is not None and not plan.perturb.knows_weights:
         return ()
     if intake.present is not None:

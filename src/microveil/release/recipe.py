@@ -40,26 +40,9 @@ from microveil.io.config_files import Strict, plain_data, read_strictly, toml_te
 from microveil.io.files.formats import ReadOptions
 from microveil.io.locations import Place, file_of, own_file, place_from
 from microveil.methods import method_named
-from microveil.options import Protect, Settings, option
+from microveil.options import Protect, Reading, Settings, option
 from microveil.release.release import RECIPE_VERSION
-from microveil.storage.atomic import atomic_targets, cannot
-
-__all__ = [
-    "ANOTHER_DRAW",
-    "UPGRADES",
-    "Input",
-    "Output",
-    "Recipe",
-    "about_draw",
-    "differs",
-    "file_hash",
-    "parameters",
-    "path_parameters",
-    "place",
-    "read",
-    "text",
-    "write",
-]
+from microveil.storage.atomic import atomic_targets, system_errors
 
 Content = dict[str, Any]
 
@@ -82,12 +65,6 @@ def _names(value: Any) -> Any:
     return value
 
 
-def _file_or_table(value: Any) -> Any:
-    if not isinstance(value, str | dict):
-        raise ValueError("takes the path of a file, or a table with what it would hold")
-    return value
-
-
 def _of_the_method(parameters: Content) -> Content:
     for name in parameters:
         if name in Protect.model_fields:
@@ -98,17 +75,10 @@ def _of_the_method(parameters: Content) -> Content:
 FilePath = Annotated[str, Field(min_length=1)]
 
 
-class Input(Strict):
+class Input(Strict, Reading):
     """The file to protect (or the address of a table), how to read it, and the hash that its bytes had."""
 
     path: FilePath | None = Field(default=None, repr=False)  # an address may have a password in it
-    delimiter: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    header_row: int | None = Field(default=None, ge=1)
-    skip_rows: int | None = Field(default=None, ge=0)
-    query: str | None = None
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
     @property
@@ -157,7 +127,9 @@ class Recipe(Strict, Settings):
             return _names(value)
         if kind == "column":
             return _names([value])[0]
-        return _file_or_table(value) if kind == "rules" else value
+        if kind == "rules" and not isinstance(value, str | dict):
+            raise ValueError("takes the path of a file, or a table with what it would hold")
+        return value
 
     def settings_given(self) -> dict[str, Any]:
         """The settings by name, as `protect` takes them."""
@@ -193,6 +165,7 @@ def text(recipe: Recipe, folder: Path) -> str:
     content = {
         **first,
         **stored.model_dump(exclude_none=True),
+        "input": dict(sorted(stored.input.model_dump(exclude_none=True).items(), key=lambda entry: entry[0] != "path")),
         "output": stored.output.model_dump(exclude_defaults=True),
     }
     return heading + toml_text({name: value for name, value in content.items() if value not in ([], {})})
@@ -212,11 +185,8 @@ def parameters(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def file_hash(path: Path) -> str:
     """The hash of a file's bytes."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise cannot("read", path, error) from None
+    with system_errors("read", path), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def differs(recipe: Recipe, place: Place) -> list[str]:
@@ -266,11 +236,8 @@ def _moved(recipe: Recipe, place: Callable[[str], str]) -> Recipe:
         files = {name: getattr(section, name) for name in ("path", "report", "public_report") if hasattr(section, name)}
         moved = {name: _moved_address(file, place) for name, file in files.items() if file is not None}
         changed[part] = section.model_copy(update=moved)
-    if isinstance(recipe.rules, str) and recipe.rules not in INFERRED:
-        changed["rules"] = place(recipe.rules)
-    for name in ("policy", "secret"):
-        if isinstance(getattr(recipe, name), str):
-            changed[name] = place(getattr(recipe, name))
+    named = {name: getattr(recipe, name) for name in ("rules", "policy", "secret")}
+    changed |= {name: place(file) for name, file in named.items() if isinstance(file, str) and file not in INFERRED}
     own = {name: recipe.parameters.get(name) for name in path_parameters(recipe.method)}
     moved = {name: place(path) for name, path in own.items() if isinstance(path, str)}
     return recipe.model_copy(update={**changed, "parameters": {**recipe.parameters, **moved}})

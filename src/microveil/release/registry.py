@@ -4,7 +4,7 @@ Each release tells a little more of the same records, so a second one of nearly 
 registry has no value of the data. Of every column, of neighbouring columns and of whole records it keeps the smallest
 of the keyed hashes of what rows have in them (a bottom-k sketch: Cohen and Kaplan 2007), which are the same for the
 same rows in whatever order, and tell what share of the rows of two files is the same. The key is random, and in the
-registry: whoever has the file can confirm a guess at a cell, so it is for its owner only.
+registry: with the file a guess at a cell can be confirmed, so it is for its owner only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -41,10 +41,10 @@ SMALLEST_KEPT = 256
 """Hashes of a sketch: shares of rows are known to about 3 in 100."""
 
 TELLING = 0.5
-"""Share of rows that differ in what a sketch is of, for it to tell rows: categories are the same in every file."""
+"""Share of distinct values from which on a sketch tells rows apart: categories are the same in every file."""
 
 NEARLY_SAME = 0.2
-"""Share of rows that were in an earlier release from which on its owner is told."""
+"""Share of rows that were in an earlier release from which on its owner is warned."""
 
 MOST_COLUMNS = 60
 """Columns that have sketches of their own; whole records have one in any case."""
@@ -98,39 +98,61 @@ class RegisteredRelease:
 
 @dataclass(frozen=True, repr=False)
 class Registry:
-    """The releases of a registry file, and the key of its hashes."""
+    """The releases of a registry file, the key of its hashes, and the release that is going to be in it.
 
-    path: Path
-    key: bytes
-    releases: tuple[RegisteredRelease, ...] = field(default=())
+    Without a path there is no registry, and nothing is kept.
+    """
+
+    path: Path | None = None
+    key: bytes = b""
+    releases: tuple[RegisteredRelease, ...] = ()
+    new: RegisteredRelease | None = None
 
     @classmethod
-    def opened(cls, path: PrivatePath) -> Registry | None:
-        """The registry in a file, or a new one where there is no file; None without a path."""
+    def of_table(cls, path: PrivatePath, method: str, frame: Frame) -> Registry:
+        """The registry at a path, with a release of a table."""
+        registry = cls._opened(path)
+        if registry.path is None:
+            return registry
+        cells = {name: frame.numbers(name) for name in frame.names if frame.is_numeric(name)}
+        return registry._with_release(method, [cells] if cells else [])
+
+    @classmethod
+    def of_file(cls, path: PrivatePath, method: str, source: Path, reading: ReadOptions | None = None) -> Registry:
+        """The registry at a `path`, with a release of a file, the `source`: it is read in blocks as `reading` says."""
+        registry = cls._opened(path)
+        if registry.path is None:
+            return registry
+        with closing(open_blocks(source, reading)) as file:
+            names = [name for name in file.names if file.is_numeric(name)]
+            batches = file.batches(names, ROWS_PER_BLOCK) if names else iter(())
+            pieces = ({name: file.numbers(name, batch.column(name))[0] for name in names} for batch in batches)
+            return registry._with_release(method, pieces)
+
+    @classmethod
+    def _opened(cls, path: PrivatePath) -> Registry:
+        """The registry in a file, or a new one where there is no file."""
         if path is None:
-            return None
+            return cls()
         file = as_path(path, "registry")
         if not file.exists():
             return cls(file, secrets.token_bytes(32))
         text = private_text(file, "registry", LARGEST)
-        try:
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
             content = json.loads(text)
-            if content["microveil registry"] != VERSION:
-                raise ValueError
-            return cls(file, bytes.fromhex(content["key"]), tuple(_entry(entry) for entry in content["releases"]))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            pass  # outside the handler, so that the error does not drag what is in the file along
+            if content["microveil registry"] == VERSION:
+                return cls(file, bytes.fromhex(content["key"]), tuple(_entry(entry) for entry in content["releases"]))
         raise FileError(f"registry: {shown(file)} is no registry of microveil", "name a new file, and it will be made")
 
-    def entry(self, method: str, pieces: Iterable[Mapping[str, Array]]) -> RegisteredRelease:
-        """What is kept of a release of the rows in some pieces: columns of numbers by name, the same in each."""
+    def _with_release(self, method: str, pieces: Iterable[Mapping[str, Array]]) -> Registry:
+        """The registry with a release of the rows in some pieces: columns of numbers by name, the same in each."""
         rows = 0
         sketches: dict[str, Sketch] = {}
         for cells in pieces:
             rows += len(next(iter(cells.values()), ()))
             for name, hashes in self._hashes(cells):
                 sketches[name] = sketches.get(name, NOTHING).with_more(np.unique(hashes)[:SMALLEST_KEPT])
-        return RegisteredRelease(datetime.now(UTC).date().isoformat(), method, rows, sketches)
+        return replace(self, new=RegisteredRelease(datetime.now(UTC).date().isoformat(), method, rows, sketches))
 
     def _hashes(self, cells: Mapping[str, Array]) -> Iterator[tuple[str, Hashes]]:
         """Hashes of each row's cell, of its cells in neighbouring columns, and of all its cells; names have none."""
@@ -150,28 +172,32 @@ class Registry:
     def _label(self, *names: str) -> str:
         return f"{self._number('label', *names):016x}"
 
-    def warnings(self, new: RegisteredRelease) -> list[str]:
-        """What to tell of earlier releases of nearly the same data; the nearest one decides."""
-        shares = [(new.share_in(earlier), earlier) for earlier in self.releases]
-        near = [(share, earlier) for share, earlier in shares if share >= NEARLY_SAME]
-        if not near:
-            return []
-        share, earlier = max(near, key=lambda pair: pair[0])
-        times = "" if len(near) == 1 else f", the nearest of {len(near)} such releases in the registry"
-        return [
-            f"about {share:.0%} of the rows were in a release of {earlier.date} ({earlier.method}){times}: each "
-            "release tells more of the same records; release each vintage once, or use exact='rounded'"
-        ]
-
-    def text_with(self, new: RegisteredRelease) -> str:
-        """The file with one release more."""
-        stored = [_stored(entry) for entry in (*self.releases, new)]
+    @property
+    def text(self) -> str:
+        """The file with the new release in it."""
+        stored = [_stored(entry) for entry in (*self.releases, *([] if self.new is None else [self.new]))]
         return json.dumps({"microveil registry": VERSION, "key": self.key.hex(), "releases": stored}, indent=1) + "\n"
 
-    def add(self, new: RegisteredRelease) -> None:
-        """Write the registry with one release more, for its owner only."""
-        with atomic_targets([self.path], private=[self.path]) as (temporary,):
-            temporary.write_text(self.text_with(new), encoding="utf-8")
+    def warned(self, release: Release) -> Release:
+        """The release, with a warning of earlier ones of nearly the same data; the nearest one decides."""
+        shares = [] if self.new is None else [(self.new.share_in(earlier), earlier) for earlier in self.releases]
+        near = [(share, earlier) for share, earlier in shares if share >= NEARLY_SAME]
+        if not near:
+            return release
+        share, earlier = max(near, key=lambda pair: pair[0])
+        times = "" if len(near) == 1 else f", the nearest of {len(near)} such releases in the registry"
+        warning = (
+            f"about {share:.0%} of the rows were in a release of {earlier.date} ({earlier.method}){times}: each "
+            "release tells more of the same records; release each vintage once, or use exact='rounded'"
+        )
+        return replace(release, warnings=[warning, *release.warnings])
+
+    def added(self, release: Release) -> Release:
+        """The release with such a warning, and itself in the registry now, which is for its owner only."""
+        if self.path is not None:
+            with atomic_targets([self.path], private=[self.path]) as (temporary,):
+                temporary.write_text(self.text, encoding="utf-8")
+        return self.warned(release)
 
 
 def _hashed(values: Array, key: int) -> Hashes:
@@ -201,49 +227,3 @@ def _entry(content: Mapping[str, Any]) -> RegisteredRelease:
     stored = {str(name): base64.b64decode(text, validate=True) for name, text in content["sketches"].items()}
     sketches = {name: Sketch(np.frombuffer(hashes, dtype=np.uint64)) for name, hashes in stored.items()}
     return RegisteredRelease(date, method, rows, sketches)
-
-
-@dataclass(frozen=True, repr=False)
-class NewRelease:
-    """A release that is going to be in a registry, if there is one."""
-
-    registry: Registry | None = None
-    entry: RegisteredRelease | None = None
-
-    @classmethod
-    def of_table(cls, path: PrivatePath, method: str, frame: Frame) -> NewRelease:
-        """What a registry holds of a release of a table."""
-        registry = Registry.opened(path)
-        if registry is None:
-            return cls()
-        cells = {name: frame.numbers(name) for name in frame.names if frame.is_numeric(name)}
-        return cls(registry, registry.entry(method, [cells] if cells else []))
-
-    @classmethod
-    def of_file(cls, path: PrivatePath, method: str, source: Path, reading: ReadOptions | None = None) -> NewRelease:
-        """The same of a release of a file, which is read once more for it, block by block."""
-        registry = Registry.opened(path)
-        if registry is None:
-            return cls()
-        with closing(open_blocks(source, reading)) as file:
-            names = [name for name in file.names if file.is_numeric(name)]
-            batches = file.batches(names, ROWS_PER_BLOCK) if names else iter(())
-            pieces = ({name: file.numbers(name, batch.column(name))[0] for name in names} for batch in batches)
-            return cls(registry, registry.entry(method, pieces))
-
-    @property
-    def text(self) -> str:
-        """The registry with this release in it."""
-        return "" if self.registry is None or self.entry is None else self.registry.text_with(self.entry)
-
-    def warned(self, release: Release) -> Release:
-        """The release, with a warning of earlier ones of nearly the same data."""
-        if self.registry is None or self.entry is None:
-            return release
-        return replace(release, warnings=[*self.registry.warnings(self.entry), *release.warnings])
-
-    def added(self, release: Release) -> Release:
-        """The same, and the release is in the registry now."""
-        if self.registry is not None and self.entry is not None:
-            self.registry.add(self.entry)
-        return self.warned(release)

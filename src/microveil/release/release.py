@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.displayed import Displayed, warned
 from microveil.core.errors import ParameterError, one_of
 from microveil.io.config_files import plain_data
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 RECIPE_VERSION = 2
 
 EXACTLY = 1e-8
-"""Largest difference, in standard deviations, of a statistic that is said to be kept exactly."""
+"""Largest difference, in standard deviations, of a statistic that counts as kept exactly."""
 CLOSELY = 0.25
-"""Largest difference of a statistic that is said to be kept closely."""
+"""Largest difference of a statistic that counts as kept closely."""
 
 AUDIENCES = ("internal", "public")
 
@@ -82,16 +81,14 @@ class ComponentTable:
     def untouched_variance(self) -> dict[str, float]:
         """For each column, the share of its variance in components that came through as they were."""
         stays = [k for k in range(self.variance.size) if k not in self.perturbed]
-        shares = self.variance_shares[:, stays].sum(axis=1)
-        return dict(zip(self.columns, shares.tolist(), strict=True))
+        return dict(zip(self.columns, self.variance_shares[:, stays].sum(axis=1).tolist(), strict=True))
 
     @property
     def weight_shares(self) -> Array:
         """|weight| over the sum of the column's |weights|."""
         absolute = np.abs(self.weights)
         total = absolute.sum(axis=1, keepdims=True)
-        shares: Array = absolute / np.where(total > 0, total, 1.0)
-        return shares
+        return absolute / np.where(total > 0, total, 1.0)
 
     @property
     def explained(self) -> Array:
@@ -100,8 +97,7 @@ class ComponentTable:
         The variance of a score does not tell it: factors and independent components have unit variance, and carry what
         their loadings say. What public columns explain is in no component, so that the shares add up to less.
         """
-        shares: Array = self.variance_shares.mean(axis=0) if self.columns else np.zeros(self.variance.size)
-        return shares
+        return self.variance_shares.mean(axis=0) if self.columns else np.zeros(self.variance.size)
 
     @property
     def altered_variance(self) -> float:
@@ -148,7 +144,7 @@ class ReportWriter(Protocol):
         """The rules; None where the original was left behind."""
 
     def of_both(self, data: Any, names: Sequence[str], first: Release, second: Release | None) -> ReportWriter:
-        """What writes for two releases in one."""
+        """What writes for two releases in one, of the table `data`; `names` are columns of the `first`."""
 
     def compared_with(self, original: Any) -> ReportWriter:
         """What compares the release with this table."""
@@ -197,7 +193,7 @@ class Release(Displayed):
     sample: tuple[Any, Any] | None = None
     """Where the release is a file too large to be held: some of its rows, before and after."""
 
-    order: NDArray[np.intp] | None = None
+    order: Index | None = None
     """Where the rows were in the original, if they were shuffled. As secret as the seed, from which it follows."""
 
     ledger: Ledger | None = None
@@ -214,7 +210,7 @@ class Release(Displayed):
             promise = f"epsilon {self.ledger.epsilon:g}, delta {self.ledger.delta:g}, by {self.ledger.unit}"
             return f"<Release by {self.method} under differential privacy ({promise}): {self.rows} rows>"
         kept = ", ".join(f"{name} {error:.0e}" for name, error in self.kept.items()) or "nothing exactly"
-        unique = f" ({self.unique_in_clear:.1%} of the rows unique on them)" if self.unique_in_clear else ""
+        unique = f" ({100 * self.unique_in_clear:.1f} % of the rows unique on them)" if self.unique_in_clear else ""
         clear = f"in clear: {', '.join(self.in_clear)}{unique}, " if self.in_clear else ""
         return (
             f"<Release by {self.method}: {self.release_type}, {self.rows} rows, "
@@ -277,14 +273,15 @@ class Release(Displayed):
             path: where it goes; a file that is there already is refused, but for `overwrite`.
             overwrite: whether it may take the place of another file.
         """
+        from microveil.io.files.formats import FileFormat
         from microveil.io.frames.dataframes import as_polars
-        from microveil.io.tables import FileFormat, write_table
+        from microveil.io.tables import write_table
 
         if isinstance(self.data, str | PathLike):
             raise ParameterError("the release is in a file already", "it is where release.data says")
         if Path(path).exists() and not overwrite:
             raise ParameterError("path: the file is there already", "name another, or say overwrite=True")
-        write_table(as_polars(self.data), Path(path), FileFormat(""))
+        write_table(as_polars(self.data), Path(path), FileFormat())
 
     def to_csv(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write the released table as CSV: `write`, for a name that ends so."""
@@ -301,8 +298,9 @@ class Release(Displayed):
     ) -> None:
         """Write the account as one self-contained HTML file, with a JSON twin of the same name next to it.
 
-        "internal" has everything, "public" no secret. Figures of risk and utility come from an `assessment` of the
-        release, the map of alternatives from a `study`; what is not given is said to be absent.
+        The page goes to `path`. For the `audience` "internal" it has everything, for "public" no secret. Figures of
+        risk and utility come from an `assessment` of the release, the map of alternatives from a `study`; the page
+        names what is not given.
         """
         if audience not in AUDIENCES:
             raise ParameterError(f"audience: '{audience}' is unknown", f"it is {one_of(AUDIENCES)}")

@@ -7,20 +7,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import FIRST_ROWS, Array
+from microveil.core.errors import some_of
 from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.engines import Outcome
 from microveil.engines.pipeline import DOMINATED
 from microveil.intake.intake import Intake
-from microveil.intake.roles import Roles
-from microveil.io.frames.dataframes import Frame
 from microveil.methods import Plan
-from microveil.release.diagnostics import KEPT, EngineRun
+from microveil.release.diagnostics import KEPT, EngineRun, label_doses
 from microveil.release.release import CLOSELY, Dose
 from microveil.rules.linear_rules import ROWS_PER_COLUMN
 from microveil.rules.orders import MOST_COST
 
-NO_EFFECT = 0.01
+NO_EFFECT, HALF = 0.01, 0.5
 ENOUGH_ROWS = 100
 """Rows from which on a correlation by accident is no reason for a small dose."""
 
@@ -30,8 +29,10 @@ BY_CHANCE = 1e-6
 SAME_RECORDS = 0.01
 """Share of records that may come back by accident, as columns with few values make them."""
 
+NAMED = 6
+"""Columns that a remark names."""
+
 SMALL_STRATUM = 10
-SAMPLE = 1_000
 AT_ONCE = 2**20
 """Rows of a column that are looked at together: the column may be on a disk."""
 
@@ -47,49 +48,59 @@ def remarks(
     `kept` are the errors of the statistics that were promised, `dose` the change of each column, `same_records` the
     share of records that came back, and `rounded` says that a column's type holds fewer digits than the values had.
     """
-    plan, frame, roles, intake, outcome = run.plan, run.frame, run.roles, run.intake, run.outcome
-    whole = frame.count == intake.table.count
+    plan, said = run.plan, []
+    if dose and same_records > SAME_RECORDS:
+        said.append(f"{same_records:.2%} of the records come back as they were, in all protected columns")
     return [
-        *_about_others(frame, roles, whole=whole),
-        *_about_components(plan, outcome),
-        *_about_columns(intake, outcome),
-        *_about_holes(intake, outcome),
-        *_about_domains(plan, frame, intake, outcome),
-        *(_about_distributions(plan, intake, outcome, kept) if dose else []),
+        *_about_others(run),
+        *_about_components(plan, run.outcome),
+        *_about_columns(run.intake, run.outcome),
+        *_about_holes(run.intake, run.outcome),
+        *_about_domains(run),
+        *(_about_distributions(run, kept) if dose else []),
         *(_about_grid(kept) if plan.rounded else []),
-        *(_about_exactness(intake, outcome, kept, rounded) if plan.promises_moments and not plan.rounded else []),
-        *_about_doses(intake, outcome, dose),
-        *_about_cells(plan, intake, outcome, dose),
-        *(_about_records(same_records) if dose else []),
+        *(_about_exactness(run, kept, rounded) if plan.promises_moments and not plan.rounded else []),
+        *_about_doses(run, dose),
+        *_about_cells(run, dose),
+        *said,
     ]
 
 
-def _about_doses(intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
-    """Columns on which the method had no effect, or much less than it set out for."""
-    told = {intake.table.confidential_names[j] for j in outcome.constant}
-    others = {name: found for name, found in dose.items() if name not in told}
+def _about_doses(run: EngineRun, dose: Mapping[str, Dose]) -> list[str]:
+    """Columns on which the method had no effect, or much less than it set out for.
+
+    A method that exchanges values sets out to leave no label with its record but by chance.
+    """
+    table, own = run.intake.table, run.intake.table.labels
+    constant = {table.confidential_names[j] for j in run.outcome.constant}
+    others = {name: found for name, found in dose.items() if name not in constant}
     said = [
         f"column '{name}' hardly changed (1 - correlation with the original is {found.achieved:.3f})"
         for name, found in others.items()
         if found.achieved < NO_EFFECT
     ]
     less = [
-        f"{name} ({found.achieved:.2f} of {found.asked:.2f})"
+        f"{name} ({100 * found.achieved:.0f} of {100 * found.asked:.0f} %)"
         for name, found in others.items()
         if found.asked is not None and NO_EFFECT <= found.achieved < found.asked / 2
     ]
-    if less and intake.table.count >= ENOUGH_ROWS:
-        reason = ", as they follow the weight" if intake.table.weights is not None else ""
+    if run.plan.maps_values:
+        varying = [name for name, codes in zip(own.names, own.codes, strict=True) if np.ptp(codes) > 0]
+        labels = label_doses(table, run.outcome)
+        less += [f"{n} ({100 * labels[n].achieved:.0f} of 100 %)" for n in varying if labels[n].achieved < HALF]
+    if less and table.count >= ENOUGH_ROWS:
+        reason = ", as they follow the weight" if table.weights is not None else ""
         said.append(
-            f"changed less than half as much as asked{reason} (1 - correlation with the original): {_listed(less)}"
+            f"changed less than half as much as asked{reason} (0 %: untouched, 100 %: unrelated to the original): "
+            + some_of(less, NAMED)
             + ("; protect the weight as well (protected_weight)" if reason else "")
         )
     return said
 
 
-def _about_cells(plan: Plan, intake: Intake, outcome: Outcome, dose: Mapping[str, Dose]) -> list[str]:
+def _about_cells(run: EngineRun, dose: Mapping[str, Dose]) -> list[str]:
     """Cells that came through as they were, though the method draws, blurs or multiplies every one of them."""
-    table = intake.table
+    plan, table, outcome = run.plan, run.intake.table, run.outcome
     if outcome.restored is not None:
         return []
     if plan.perturb.keeps_zeros and not plan.exact:
@@ -101,21 +112,16 @@ def _about_cells(plan: Plan, intake: Intake, outcome: Outcome, dose: Mapping[str
         return []
     constant = {table.confidential_names[j] for j in outcome.constant}
     shares = [f"{name} ({share:.2%})" for name, share in same.items() if share > BY_CHANCE and name not in constant]
-    return [f"cells that come back as they were, as {reason}: {_listed(shares)}"] if shares else []
+    return [f"cells that come back as they were, as {reason}: {some_of(shares, NAMED)}"] if shares else []
 
 
-def _about_records(share: float) -> list[str]:
-    """Whole records that came through."""
-    if share <= SAME_RECORDS:
+def _about_others(run: EngineRun) -> list[str]:
+    """Columns that have no values. If the frame holds the first rows only, a column without one there may have some."""
+    frame = run.frame
+    if frame.count != run.intake.table.count:
         return []
-    return [f"{share:.2%} of the records come back as they were, in all protected columns"]
-
-
-def _about_others(frame: Frame, roles: Roles, *, whole: bool) -> list[str]:
-    """Columns that have no values. The frame may hold the first rows only, in which a column need not have one."""
-    taken = {*roles.protected, *roles.shown}
-    others = [name for name in frame.names if name not in taken]
-    empty = [name for name in others if whole and frame.is_numeric(name) and frame.missing(name) == frame.count]
+    others = [name for name in frame.names if name not in {*run.roles.protected, *run.roles.shown}]
+    empty = [name for name in others if frame.is_numeric(name) and frame.missing(name) == frame.count]
     return [f"column '{name}' has no values, and passes through as it is" for name in empty]
 
 
@@ -123,7 +129,7 @@ def _about_components(plan: Plan, outcome: Outcome) -> list[str]:
     spectrum = outcome.spectrum
     axes = spectrum.axes
     said = [axes.remark] if axes.remark else []
-    if outcome.untouched and not spectrum.names:  # a selection of factors tells of the rest itself
+    if outcome.untouched and not spectrum.names:  # a selection of factors has a remark of its own
         of = f" of {axes.count}" if outcome.untouched == outcome.spectrum.untouched else ""
         said.append(
             f"{outcome.untouched}{of} components are untouched: an intruder can estimate them from the release alone "
@@ -217,14 +223,14 @@ def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
     if missing or intake.codes:
         said.append(
             f"{len(missing) + len(intake.codes)} columns have cells that are missing or coded; they stay in their "
-            "places, and the pattern itself can point to a record"
+            "places, and the pattern itself can point to a record (shuffle_rows: rows come in a random order)"
         )
     return said
 
 
-def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Mapping[str, float]) -> list[str]:
+def _about_distributions(run: EngineRun, kept: Mapping[str, float]) -> list[str]:
     """What became of the wish for the columns' own distributions."""
-    names = intake.table.confidential_names
+    plan, outcome, names = run.plan, run.outcome, run.intake.table.confidential_names
     if not plan.maps_values:
         return []
     if outcome.restored is None:
@@ -240,13 +246,13 @@ def _about_distributions(plan: Plan, intake: Intake, outcome: Outcome, kept: Map
     lost = [name for name in sought if name not in kept]
     if plan.marginals.exchange and outcome.restored.settled is None:
         rules.append("too many columns for so few rows: values were not exchanged until correlations return")
-    where = " in some stratum" if intake.table.strata is not None else ""
+    where = " in some stratum" if run.intake.table.strata is not None else ""
     return [*rules, *(f"{name}: did not come back{where}, it is off by more than {CLOSELY}" for name in lost)]
 
 
-def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -> list[str]:
+def _about_domains(run: EngineRun) -> list[str]:
     """Values the columns could not have before."""
-    table = intake.table
+    intake, outcome, table = run.intake, run.outcome, run.intake.table
     minimum = intake.profile.minimum[table.public :]
     negative, decimals = [], []
     for j, (name, before, after) in enumerate(
@@ -255,19 +261,20 @@ def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -
         below, broken = (None, None) if outcome.odd is None else outcome.odd[:, j]
         if minimum[j] >= 0 and (np.nanmin(after) < 0 if below is None else below):
             negative.append(name)
-        if (frame.is_integer(name) or _whole(before)) and (not _whole(after) if broken is None else broken):
+        if (run.frame.is_integer(name) or is_whole(before)) and (not is_whole(after) if broken is None else broken):
             decimals.append(name)
     said = []
     if negative:
-        said.append(f"{NEGATIVE_SAID}: {_listed(negative)}")
+        said.append(f"{NEGATIVE_SAID}: {some_of(negative, NAMED)}")
     if decimals:
-        said.append(f"{DECIMALS_SAID}: {_listed(decimals)}")
-    if said and plan.promises_moments:
+        said.append(f"{DECIMALS_SAID}: {some_of(decimals, NAMED)}")
+    if said and run.plan.promises_moments:
         said[-1] += "; exact moments come first, unless the dictionary of the columns declares what values are allowed"
     if outcome.enforcement is not None:
         cost = outcome.enforcement
+        moved = [table.confidential_names[j] for j in sorted(cost.columns)]
         said.append(
-            f"{cost.cells} cells of {_listed([table.confidential_names[j] for j in sorted(cost.columns)])} were moved "
+            f"{cost.cells} cells of {some_of(moved, NAMED)} were moved "
             f"to values the columns can have; that moved means by at most {cost.mean:.4f} and covariances by "
             f"{cost.covariance:.4f} standard deviations"
         )
@@ -277,57 +284,50 @@ def _about_domains(plan: Plan, frame: Frame, intake: Intake, outcome: Outcome) -
         for rule in intake.known.found_ratios
         if rule not in outcome.ratios
     ]
-    return said + _about_declared(intake) + _about_rebuilt(intake, outcome)
+    return said + _about_declared(intake, outcome)
 
 
-def _about_declared(intake: Intake) -> list[str]:
-    """Declared domains that the original breaks: a slip in the dictionary would cut a column off."""
-    table = intake.table
-    columns = zip(table.confidential_names, table.confidential.columns, intake.known.declared, strict=False)
-    counts = {name: declared.outside(values) for name, values, declared in columns}
+def _about_declared(intake: Intake, outcome: Outcome) -> list[str]:
+    """Declared domains that the original breaks (a slip in the dictionary would cut a column off), or the release.
+
+    The latter where columns are made of others: a sum of allowed values need not be an allowed one.
+    """
+    names, declared = intake.table.confidential_names, intake.known.declared
+    before = [domain.outside(cells) for domain, cells in zip(declared, intake.table.confidential.columns, strict=False)]
+    after = {j: declared[j].outside(outcome.columns[j]) for j in sorted(outcome.rebuilt) if declared}
+    declares = "are outside what the dictionary of the columns declares"
     return [
-        f"{count} cells of the original '{name}' are outside what the dictionary of the columns declares: check it, "
-        "unless that is meant"
-        for name, count in counts.items()
-        if count
+        *(
+            f"{count} cells of the original '{name}' {declares}: check it, unless that is meant"
+            for name, count in zip(names, before, strict=False)
+            if count
+        ),
+        *(
+            f"{count} cells of '{names[j]}' {declares}: the column is made of others, and that comes first"
+            for j, count in after.items()
+            if count
+        ),
     ]
 
 
-def _about_rebuilt(intake: Intake, outcome: Outcome) -> list[str]:
-    """Declared domains of columns that are made of others: a sum of allowed values need not be an allowed one."""
-    names = intake.table.confidential_names
-    declared = intake.known.declared
-    counts = {names[j]: declared[j].outside(outcome.columns[j]) for j in sorted(outcome.rebuilt) if declared}
-    return [
-        f"{count} cells of '{name}' are outside what the dictionary of the columns declares: the column is made of "
-        "others, and that comes first"
-        for name, count in counts.items()
-        if count
-    ]
-
-
-def _listed(names: list[str], most: int = 6) -> str:
-    """The names, or the first of them and how many more there are."""
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
-def _whole(values: Array) -> bool:
+def is_whole(values: Array) -> bool:
     """Are all values whole numbers? The first rows settle it for most columns that are not."""
-    starts = [0, *range(SAMPLE, len(values), AT_ONCE)]
+    starts = [0, *range(FIRST_ROWS, len(values), AT_ONCE)]
     parts = (values[start:stop] for start, stop in pairwise([*starts, len(values)]))
     return all(bool((cells == np.round(cells))[~np.isnan(cells)].all()) for cells in parts)
 
 
 def _about_grid(kept: Mapping[str, float]) -> list[str]:
     """How near rounded moments are to those of the data."""
-    told = [f"{name}s by up to {kept[name]:.1g}" for name in ("mean", "covariance") if name in kept]
+    off = [f"{name}s by up to {kept[name]:.1g}" for name in ("mean", "covariance") if name in kept]
     return [
-        f"rounded to a grid, so that one record more or less does not show: {' and '.join(told)} standard deviations "
+        f"rounded to a grid, so that one record more or less does not show: {' and '.join(off)} standard deviations "
         "off the data's"
     ]
 
 
-def _about_exactness(intake: Intake, outcome: Outcome, kept: Mapping[str, float], rounded: bool) -> list[str]:
+def _about_exactness(run: EngineRun, kept: Mapping[str, float], rounded: bool) -> list[str]:
+    intake, outcome = run.intake, run.outcome
     reason = "cells are missing" if intake.present is not None else "the columns or the weights span too many digits"
     if rounded:
         reason = "a column is stored with fewer digits than it was computed with"

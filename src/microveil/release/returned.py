@@ -1,4 +1,4 @@
-"""Records and values that came back: released rows that are somebody's own record, in whatever row they stand.
+"""Records and values that came back: released rows that are somebody's own record, in whatever row they are.
 
 In a small file chance alone brings records back: two components of ten records, each put into a random order, return
 one record on average. They are found after the fact, so that the file can be drawn again.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.fewest_records import few_decide
 from microveil.measures.nearest.neighbours import link, nearest
 
@@ -27,7 +27,6 @@ MOST_STEPS = 2.0**62
 UNAVOIDABLE = 3.0
 """Records that are expected to come back by chance from which on nothing can be done: few values, which many share."""
 
-
 NEAR_ENOUGH, FAR_FROM_ALL = 0.1, 0.8
 """Share of the largest value within which a guess tells it; and share of it that the fifth largest stays below."""
 
@@ -37,7 +36,7 @@ accident, the share of values next to their own that is none, and half."""
 
 
 def returned_records(original: Sequence[Array], released: Sequence[Array]) -> int:
-    """How many records that nobody else has stand in the release in all columns; 0 where coarse values explain it."""
+    """How many records that nobody else has are in the release, in all columns; 0 where coarse values explain it."""
     if len(original) < FEW_COLUMNS or not 0 < original[0].size <= MOST_ROWS:
         return 0
     scales = [_centre_and_scale(column) for column in original]
@@ -45,7 +44,8 @@ def returned_records(original: Sequence[Array], released: Sequence[Array]) -> in
     grids = [[_keys(columns, scales, offset) for columns in (original, released)] for offset in (0.0, 0.5)]
     # A record with few cells is soon met again.
     mostly_there = np.mean([~np.isnan(column) for column in original], axis=0) > HALF
-    unique = _unique(grids[0][0]) & mostly_there
+    _, place, count_of = np.unique(grids[0][0], return_inverse=True, return_counts=True)
+    unique = (count_of[place] == 1) & mostly_there
     back = unique & np.logical_or.reduce([np.isin(before, after) for before, after in grids])
     count = int(np.count_nonzero(back))
     return count if count and _expected(original, released, unique) < UNAVOIDABLE else 0
@@ -70,13 +70,7 @@ def _keys(columns: Sequence[Array], scales: Sequence[tuple[float, float]], offse
     return keys
 
 
-def _unique(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    _, place, count = np.unique(keys, return_inverse=True, return_counts=True)
-    unique: NDArray[np.bool_] = count[place] == 1
-    return unique
-
-
-def _expected(original: Sequence[Array], released: Sequence[Array], unique: NDArray[np.bool_]) -> float:
+def _expected(original: Sequence[Array], released: Sequence[Array], unique: Mask) -> float:
     """How many unique records would come back if every column were drawn by itself.
 
     0 where values are single ones: two columns of these return a record on average, but another draw does not.
@@ -89,20 +83,19 @@ def _expected(original: Sequence[Array], released: Sequence[Array], unique: NDAr
     return float(np.minimum(count * chance[unique], 1.0).sum()) if coarse else 0.0
 
 
-def _hits(old: Array, new: Array) -> NDArray[np.intp]:
+def _hits(old: Array, new: Array) -> Index:
     """How many released cells of a column have each of its values."""
     ascending = np.sort(new)
-    hits: NDArray[np.intp] = np.searchsorted(ascending, old, "right") - np.searchsorted(ascending, old, "left")
-    return hits
+    return np.searchsorted(ascending, old, "right") - np.searchsorted(ascending, old, "left")
 
 
 def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bool = False) -> list[str]:
-    """What a look at the released values alone tells of the people in the file, measured on them.
+    """What the released values alone disclose of the people in the file, measured on them.
 
     Where covariances are `exact`, they tell the records that have most of the variance of a column.
     """
     back = returned_records(original, released)
-    warnings = [f"{back} records that nobody else has stand in the release as they are"] if back else []
+    warnings = [f"{back} records that nobody else has are in the release unchanged"] if back else []
     if len(original) < FEW_COLUMNS or not FEW_ROWS <= original[0].size <= MOST_ROWS:
         return warnings
     there = [column[~np.isnan(column)] for column in original] if exact else []
@@ -184,7 +177,7 @@ def _found_records(original: Sequence[Array], released: Sequence[Array]) -> tupl
 
 
 def _single_values(original: Sequence[Array], released: Sequence[Array]) -> list[tuple[Array, Array]]:
-    """The values of each column that one record has, where most have one, beside the released column."""
+    """The values of each column that one record has, where most have one, with the released column."""
     found = []
     for old, new in zip(original, released, strict=True):
         values, counts = np.unique(old[~np.isnan(old)], return_counts=True)

@@ -1,7 +1,8 @@
-"""A file for its owner only that salts the seed: whoever knows the seed, and all of the data but a cell, has nothing.
+"""A file for its owner only that salts the seed: who knows the seed, and all of the data but a cell, learns nothing.
 
-The streams of a seed follow from the seed and the data. So whoever knows both, but for one cell, can try what the cell
-may be: the truth gives the release to the last bit. With a secret beside the seed, every try gives another release.
+The streams of a seed follow from the seed and the data. So an intruder who knows both, but for one cell, can
+try what the cell may be: the truth gives the release to the last bit. With a secret added to the seed, every try gives
+another release.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import stat
 from pathlib import Path
 
 from microveil.core.errors import FileError, ParameterError
-from microveil.storage.atomic import atomic_targets, cannot, shown
+from microveil.storage.atomic import atomic_targets, shown, system_errors
 
 BYTES = 32
 PrivatePath = str | Path | None
@@ -37,16 +38,13 @@ def secret_key(path: PrivatePath, *, made: bool = True) -> bytes:
 
 def private_text(path: Path, what: str, most: int) -> str:
     """The text of a file that nobody else may read or write; nothing of it is in an error."""
-    try:
-        with path.open("rb") as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise FileError(f"{what}: {shown(path)} is no ordinary file", "name another")
-            if os.name == "posix" and mode & 0o077:
-                raise FileError(f"{what}: others may read or write {shown(path)}", "chmod 600 it, if they have not yet")
-            content = stream.read(most + 1)
-    except OSError as error:
-        raise cannot("read", path, error) from None
+    with system_errors("read", path), path.open("rb") as stream:
+        mode = os.fstat(stream.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise FileError(f"{what}: {shown(path)} is no ordinary file", "name another")
+        if os.name == "posix" and mode & 0o077:
+            raise FileError(f"{what}: others may read or write {shown(path)}", "chmod 600 it, if they have not yet")
+        content = stream.read(most + 1)
     return "" if len(content) > most else content.decode("utf-8", errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""A job: a file to protect, where the release goes, and what whoever starts it wants to see."""
+"""A job: a file to protect, where the release goes, and what the caller wants to see."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Reader = Callable[[Place, ReadOptions], tuple[Any, Any]]
 
 @dataclass(frozen=True, repr=False)
 class Face:
-    """What whoever starts a job wants to see of it while it runs."""
+    """What the caller of a job wants to see while it runs."""
 
     progress: Tell = lambda *_: None
     read: Reader = read_table
@@ -89,21 +89,15 @@ class Job:
     @property
     def extras(self) -> list[Path]:
         """The files asked for in addition to the output."""
-        from microveil.report import twin
-
-        reports = [path for path in (self.options.report, self.options.public_report) if path is not None]
-        pages = [file for path in reports for file in (path, twin(path))]
-        return [*pages, *(Path(p) for p in (self.options.recipe, self.options.registry) if p is not None)]
+        options = self.options
+        pages = [*_with_twin(options.report), *_with_twin(options.public_report)]
+        return [*pages, *(Path(p) for p in (options.recipe, options.registry) if p is not None)]
 
     @property
     def private(self) -> list[Path]:
         """Those that hold the seed, or what confirms a guess, and are for their owner only."""
-        from microveil.report import twin
-
-        options = self.options
-        secret = [] if options.report is None else [options.report, twin(options.report)]
-        secret += [] if options.registry is None else [Path(options.registry)]
-        return [*secret, options.recipe] if options.recipe is not None and options.include_seed else secret
+        recipe, registry = self.options.recipe if self.options.include_seed else None, self.options.registry
+        return [*_with_twin(self.options.report), *(Path(p) for p in (registry, recipe) if p is not None)]
 
     @property
     def inputs(self) -> list[Place]:
@@ -113,6 +107,13 @@ class Job:
         own = [self.params.get(name) for name in path_parameters(options.method)]
         named = [self.recipe, rules, options.policy, options.secret, *own]
         return [self.source, *(place_from(place) for place in named if isinstance(place, str | Path))]
+
+
+def _with_twin(report: Path | None) -> list[Path]:
+    """The files of a report: the page, and the JSON file of the same name."""
+    from microveil.report import twin
+
+    return [] if report is None else [report, twin(report)]
 
 
 @dataclass(frozen=True, repr=False)

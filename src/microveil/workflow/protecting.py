@@ -11,10 +11,11 @@ from typing import Any
 from microveil.assess import assess_release, held_rows, quick_risk, read_policy
 from microveil.assessment import measuring
 from microveil.core.errors import DataError, MicroveilError, ParameterError, PolicyNotMet
+from microveil.io.files.formats import FileFormat
 from microveil.io.files.formula_injection import SPREADSHEETS, about_formulas, formula_cells
 from microveil.io.frames.dataframes import open_frame
 from microveil.io.locations import Place, file_of, own_file, place_from
-from microveil.io.tables import FileFormat, check_target, open_blocks, without_looking
+from microveil.io.tables import check_target, open_blocks, without_looking
 from microveil.methods import method_named
 from microveil.options import DEFAULT_METHOD, MEMORY, Protect, ProtectFile, declared_by
 from microveil.protection import checks
@@ -23,7 +24,7 @@ from microveil.protection.in_blocks import protect_blocks
 from microveil.protection.in_memory import READING, protect_table
 from microveil.protection.on_spark import protect_on_spark, write_dataset
 from microveil.protection.privately import check_private_file
-from microveil.release.registry import NewRelease
+from microveil.release.registry import Registry
 from microveil.release.release import Release
 from microveil.report.reporter import pair_of
 from microveil.storage.atomic import atomic_targets
@@ -77,18 +78,18 @@ def protect(job: Job, face: Face) -> ProtectedFile:
     private = job.options.epsilon is not None
     frame, file_format = face.read(job.source, without_looking(job.source, job.reading) if private else job.reading)
     options = job.options
-    check_target(job.output, frame=frame, replacing=options.overwrite)
+    check_target(job.output, frame=frame.head(0) if private else frame, replacing=options.overwrite)
     opened = open_frame(frame)
-    registry = NewRelease.of_table(options.registry, options.method, opened)
+    registry = Registry.of_table(options.registry, options.method, opened)
     alone = Protect(**{**options.only(Protect), "registry": None})
     release = registry.warned(protect_table(opened, alone, job.params, _beginning(face, opened)))
-    if release.ledger is not None:  # how the file was written, and what was found on reading it, is not told
+    if release.ledger is not None:  # how the file was written, and what was found on reading it, stays secret
         measured, file_format = Measured(None, None), FileFormat(file_format.name)
         files = write_all(job, release, file_format, measured, registry, face)
         return ProtectedFile(release, None, None, files, "", frame)
     formulas = _about_formulas(release, job.output, kept=options.keep_formulas)
-    left_out = about_notes(file_format.has_notes, keep_notes=options.keep_notes)
-    read = file_format.source_format.findings
+    left_out = about_notes(bool(file_format.notes), keep_notes=options.keep_notes)
+    read = file_format.findings
     release = replace(release, warnings=[*job.notes, *read, *release.warnings, *formulas, *left_out])
     measured = _measured(job, release, face)
     written: list[Any] = []
@@ -151,12 +152,12 @@ def _about_formulas(release: Release, target: Place, *, kept: bool) -> list[str]
 
 def _engine(job: Job) -> str:
     """The engine that was asked for, or that the size of the file asks for."""
-    file, options = own_file(job.source), job.options
+    file, output, options = own_file(job.source), own_file(job.output), job.options
     if options.engine != "auto":
         return options.engine
-    if options.epsilon is not None:
+    if file is None or not file.is_file() or output is None or output.suffix.lower() != file.suffix.lower():
         return "memory"
-    if file is None or not file.is_file() or own_file(job.output) is None or options.changed(checks.NEED_ALL_ROWS):
+    if options.changed(checks.NEED_ALL_ROWS):
         return "memory"
     try:
         checks.check_streams(method_named(options.method).plan(job.params), options.rules)
@@ -185,7 +186,7 @@ def _protect_elsewhere(job: Job, engine: str, face: Face) -> ProtectedFile:
         if targets:
             writing = atomic_targets(targets, face.committing(), job.private)
             place |= zip(targets, stack.enter_context(writing), strict=True)
-        registry = NewRelease.of_file(options.registry, options.method, source, job.reading)
+        registry = Registry.of_file(options.registry, options.method, source, job.reading)
         if engine == "spark":
             release = protect_on_spark(str(source), Protect(**options.only(Protect)), job.params, face.progress)
         else:
@@ -224,7 +225,7 @@ def _in_blocks(job: Job, engine: str) -> tuple[Path, Path]:
         raise ParameterError(f"engine: '{engine}' reads and writes files", "use engine='memory' for databases")
     if options.changed(checks.NEED_ALL_ROWS):
         raise ParameterError(
-            f"engine: '{engine}' takes no strata, units, kept notes or shuffled rows",
+            f"engine: '{engine}' takes no strata, units, kept notes, shuffled rows or epsilon",
             "use engine='memory'",
         )
     unused = job.reading.words[::2] + ["--keep-formulas"] * options.keep_formulas

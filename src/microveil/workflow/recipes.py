@@ -67,12 +67,12 @@ def run(
         data, file_format = read_table(
             place, without_looking(place, reading) if options.epsilon is not None else reading
         )
-        notes += file_format.source_format.findings
+        notes += file_format.findings
         notes += recipes.differs(asked, place)
     params = recipes.parameters(asked, params)
     notes += recipes.about_draw(asked, options.seed, params)
     release = protect_table(data, options, params, progress)
-    if release.ledger is not None:  # how the file was written, and whether it is that of the recipe, is not told
+    if release.ledger is not None:  # how the file was written, and whether it is that of the recipe, stays secret
         return release
     if policy is not None:
         judged = assess_release(release, measures=(), policy=policy, sanity=False)

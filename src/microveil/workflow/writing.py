@@ -9,11 +9,11 @@ from typing import Any
 
 from microveil.core.errors import ParameterError
 from microveil.io.files.formula_injection import formulas_kept
-from microveil.io.frames.reorder import source_format_with_rows
+from microveil.io.frames.reorder import format_with_rows
 from microveil.io.locations import Database, own_file
 from microveil.io.tables import pending_table, write_table
 from microveil.release import recipe as recipes
-from microveil.release.registry import NewRelease
+from microveil.release.registry import Registry
 from microveil.release.release import Release
 from microveil.report.reporter import file_identity
 from microveil.storage.atomic import atomic_targets
@@ -21,7 +21,7 @@ from microveil.workflow.job import Face, Job, Measured
 
 
 def write_all(
-    job: Job, release: Release, file_format: Any, measured: Measured, registry: NewRelease, face: Face
+    job: Job, release: Release, file_format: Any, measured: Measured, registry: Registry, face: Face
 ) -> list[Any]:
     """Write everything asked for, or nothing: a failure leaves what was there as it was.
 
@@ -30,12 +30,12 @@ def write_all(
         release: the release in memory.
         file_format: how the source was written.
         measured: the figures for the reports.
-        registry: the registry with this release.
+        registry: the registry with this release, if there is one.
         face: entered while the files take their places.
     """
     # The release takes its place last: while it is not there, nothing is.
     options, output, source = job.options, own_file(job.output), own_file(job.source)
-    like = file_format if release.order is None else source_format_with_rows(file_format, release.order)
+    like = file_format if release.order is None else format_with_rows(file_format, release.order)
     targets = [*job.extras, *([] if output is None else [output])]
     with ExitStack() as stack:
         if output is None:
@@ -61,7 +61,7 @@ def write_extras(
     place: Mapping[Path, Path],
     files: Mapping[str, tuple[Path, str]],
     measured: Measured,
-    registry: NewRelease,
+    registry: Registry,
 ) -> None:
     """The reports, the recipe and the registry, into their temporary files.
 

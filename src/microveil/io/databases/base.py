@@ -7,13 +7,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from microveil.core.errors import FileError, did_you_mean
 from microveil.core.late import pa, pl
-from microveil.io.files.formats import SourceFormat, check_no_pattern, needs
+from microveil.io.files.formats import check_no_pattern, needs
 from microveil.io.files.numerals import Original, to_numbers, written_as
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database
@@ -21,7 +21,6 @@ from microveil.storage.atomic import shown
 
 T = TypeVar("T")
 
-EXTRA: Final = "db"
 ROWS: Final = 50_000
 """Rows that are sent at a time."""
 
@@ -40,26 +39,20 @@ class DatabaseColumn:
     text: pl.Series | None = None
 
 
-@dataclass(frozen=True)
-class TableSource(SourceFormat):
-    """The columns of a table by name. Keys, indexes and rights stay behind."""
-
-    columns: Mapping[str, DatabaseColumn] = field(default_factory=dict, repr=False, compare=False)
-
-
 class Engine(ABC):
-    """A kind of database. A new one is a file beside this one, and a line in `tables.DATABASES`.
+    """A kind of database. A new one is a file in this folder, and a line in `tables.DATABASES`.
 
-    What is public here calls the private steps of each, and tells their errors without the words of the driver.
+    What is public here calls the private steps of each, and gives their errors without the words of the driver. Keys,
+    indexes and rights of a table stay behind.
     """
 
     name: ClassVar[str]
     driver: ClassVar[str]  # the package that speaks to it
 
-    def read(self, place: Database, query: str | None) -> tuple[pl.DataFrame, Any]:
-        """The rows of a table, or of a query, in batches; and the source format of its columns. Nothing is changed."""
+    def read(self, place: Database, query: str | None) -> tuple[pl.DataFrame, Mapping[str, Any]]:
+        """The rows of a table, or of a query, in batches; and what is kept of its columns. Nothing is changed."""
 
-        def work(connection: Any) -> tuple[pl.DataFrame, Any]:
+        def work(connection: Any) -> tuple[pl.DataFrame, Mapping[str, Any]]:
             if query is None and not self._has(connection, place):
                 names = self._names(connection)
                 raise FileError(f"there is no table {shown(place)}", did_you_mean(place.table, names) if names else "")
@@ -68,16 +61,18 @@ class Engine(ABC):
         return self._reading(place, work)
 
     @contextmanager
-    def writing(self, frame: pl.DataFrame, place: Database, source_format: Any, *, replacing: bool) -> Iterator[None]:
+    def writing(
+        self, frame: pl.DataFrame, place: Database, known: Mapping[str, Any], *, replacing: bool
+    ) -> Iterator[None]:
         """Write `frame` to the table at `place` when the block begins; others see it when the block ends well.
 
-        `source_format` is that of a table of the same kind of database, or None; `replacing` drops the old table.
+        `known` is what is kept of columns of the same kind of database, by name; `replacing` drops the old table.
         """
         with nullcontext() if place.file is None else new_or_old(place.file):
             connection = self._with_our_errors(place, "written", lambda: self._connect(place, write=True))
             try:
                 self._with_our_errors(
-                    place, "written", lambda: self._insert(connection, frame, place, source_format, replacing)
+                    place, "written", lambda: self._insert(connection, frame, place, known, replacing)
                 )
                 yield
                 self._with_our_errors(place, "written", lambda: self._commit(connection))
@@ -117,7 +112,7 @@ class Engine(ABC):
 
     def _with_our_errors(self, place: Database, verb: str, work: Callable[[], T]) -> T:
         """Do it; an error of the driver becomes ours, and is not even its context: it may quote data or a password."""
-        needs(self.driver, EXTRA, place)
+        needs(self.driver, place)
         try:
             return work()
         except self._errors() as error:
@@ -137,11 +132,11 @@ class Engine(ABC):
         """A connection in which nothing is made good by itself; without `write` one that cannot change anything."""
 
     @abstractmethod
-    def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, Any]: ...
+    def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, Mapping[str, Any]]: ...
 
     @abstractmethod
     def _insert(
-        self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+        self, connection: Any, frame: pl.DataFrame, place: Database, known: Mapping[str, Any], replacing: bool
     ) -> None:
         """Begin a transaction, and write everything in it; the arguments are those of `writing`."""
 
@@ -212,7 +207,9 @@ class ArrowEngine(Engine):
     def _copy(self, connection: Any, cells: pl.DataFrame, insert: str) -> None:
         """Send rows to the database as `STAGED`, from which the statement `insert` takes them."""
 
-    def _read(self, connection: Any, place: Database, query: str | None) -> tuple[pl.DataFrame, TableSource]:
+    def _read(
+        self, connection: Any, place: Database, query: str | None
+    ) -> tuple[pl.DataFrame, Mapping[str, DatabaseColumn]]:
         source = self._table(place) if query is None else f"({query}) AS selected"
         kinds, declared = self._kinds(connection, source, place if query is None else None)
         check_shape(place, len(kinds))
@@ -226,12 +223,11 @@ class ArrowEngine(Engine):
             text = frame[name] if name in as_text else None
             numbers = to_numbers(text) if text is not None and kinds[name].startswith(self.exact) else None
             columns[name] = DatabaseColumn(declared[name], frame[name] if numbers is None else numbers, text)
-        return frame.with_columns(column.seen for column in columns.values()), TableSource(columns)
+        return frame.with_columns(column.seen for column in columns.values()), columns
 
     def _insert(
-        self, connection: Any, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+        self, connection: Any, frame: pl.DataFrame, place: Database, known: Mapping[str, Any], replacing: bool
     ) -> None:
-        known = (source_format or TableSource()).columns
         found = [self._as_written(column, known.get(column.name)) for column in frame.get_columns()]
         cells = pl.DataFrame([column for column, _ in found])
         pairs = [(quoted(name), kind) for name, (_, kind) in zip(cells.columns, found, strict=True)]

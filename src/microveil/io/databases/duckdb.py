@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
-from microveil.core.late import pa, pl
+from microveil.core.late import duckdb, pa, pl
 from microveil.io.databases.base import STAGED, ArrowEngine, arrow_batches
 from microveil.io.locations import Database
 
@@ -34,7 +34,6 @@ _CLOSED: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": "false",
 }
 
-
 _CELL: Final = ("a cell is not of the type that the query or the table says", "leave the cast out, or use TRY_CAST")
 _REASONS: Final = {
     "BinderException": ("the query names a column that is not there, or asks for what it cannot", "check its names"),
@@ -61,17 +60,12 @@ class DuckDb(ArrowEngine):
     exact: ClassVar[tuple[str, ...]] = ("DECIMAL", "HUGEINT", "UHUGEINT")
 
     def _errors(self) -> tuple[type[Exception], ...]:
-        import duckdb
-        from pyarrow.lib import ArrowException
-
-        return duckdb.Error, ArrowException, OSError  # rows come by way of Arrow, whose errors quote theirs
+        return duckdb.Error, pa.ArrowException, OSError  # rows come by way of Arrow, whose errors quote theirs
 
     def _reason(self, error: Exception) -> tuple[str, str]:
         return _REASONS.get(type(error).__name__, super()._reason(error))
 
     def _connect(self, place: Database, *, write: bool) -> Any:
-        import duckdb
-
         return duckdb.connect(str(place.file), read_only=not write, config=_CLOSED)
 
     def _kinds(self, connection: Any, source: str, place: Database | None) -> tuple[dict[str, str], dict[str, str]]:  # noqa: ARG002 - both are one

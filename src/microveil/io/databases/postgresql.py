@@ -102,7 +102,7 @@ class PostgreSql(ArrowEngine):
             return list(cursor.fetchall()) if cursor.description else []
 
     def _kinds(self, connection: Any, source: str, place: Database | None) -> tuple[dict[str, str], dict[str, str]]:
-        """Declared is everything that was said of a column, such as numeric(10,2)."""
+        """The declared type is the full one, such as numeric(10,2)."""
         schema = self._fetch(connection, f"SELECT * FROM {source} LIMIT 0").schema  # noqa: S608 - quoted
         kinds = {field.name: _typname(field) for field in schema}
         if place is None:

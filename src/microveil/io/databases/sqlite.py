@@ -7,13 +7,12 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import quote
 
 from microveil.core.late import pl
 from microveil.io.databases.base import ROWS, Engine, quoted
-from microveil.io.files.formats import SourceFormat, check_no_pattern
+from microveil.io.files.formats import check_no_pattern
 from microveil.io.frames.mixed_types import MixedColumn, to_cells
 from microveil.io.frames.validation import check_shape
 from microveil.io.locations import Database
@@ -48,12 +47,11 @@ _SAID: Final = {
 """How messages begin that have no number of their own. The rest of them may quote cells."""
 
 
-@dataclass(frozen=True)
-class SqliteSource(SourceFormat):
-    """By name, the type a column was declared with (which need not be one), and what is kept of it in batches."""
+class SqliteColumn(NamedTuple):
+    """What is kept of a column: its cells, and the type it was declared with, which need not be one."""
 
-    kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
-    columns: Mapping[str, MixedColumn] = field(default_factory=dict, repr=False, compare=False)
+    cells: MixedColumn
+    declared: str | None
 
 
 class Sqlite(Engine):
@@ -80,7 +78,7 @@ class Sqlite(Engine):
 
     def _read(
         self, connection: sqlite3.Connection, place: Database, query: str | None
-    ) -> tuple[pl.DataFrame, SqliteSource]:
+    ) -> tuple[pl.DataFrame, Mapping[str, SqliteColumn]]:
         """Rows in the order in which they are stored."""
         statement = query or f"SELECT * FROM {self._table(place)}"  # noqa: S608 - names are quoted
         if query is not None:  # a connection that only reads can still copy the database, and make others
@@ -94,20 +92,22 @@ class Sqlite(Engine):
                 for column, batch in zip(cells, zip(*rows, strict=True), strict=True):
                     column.extend(batch)
         declared = connection.execute(f"PRAGMA table_info({self._table(place)})").fetchall() if query is None else []
-        columns = {name: MixedColumn.read(name, column) for name, column in zip(names, cells, strict=True)}
         kinds = {name: kind for _, name, kind, *_ in declared}
-        return pl.DataFrame([column.seen for column in columns.values()]), SqliteSource(kinds, columns)
+        columns = {
+            name: SqliteColumn(MixedColumn.read(name, column), kinds.get(name))
+            for name, column in zip(names, cells, strict=True)
+        }
+        return pl.DataFrame([column.cells.seen for column in columns.values()]), columns
 
     def _insert(
-        self, connection: sqlite3.Connection, frame: pl.DataFrame, place: Database, source_format: Any, replacing: bool
+        self, connection: Any, frame: pl.DataFrame, place: Database, known: Mapping[str, Any], replacing: bool
     ) -> None:
         """One transaction around everything, also around making and dropping tables."""
-        known: SqliteSource = source_format or SqliteSource()
-        columns = [f"{quoted(name)} {_kind(frame[name], known)}".rstrip() for name in frame.columns]
+        columns = [f"{quoted(name)} {_kind(frame[name], known.get(name))}".rstrip() for name in frame.columns]
         connection.execute("BEGIN IMMEDIATE")
         self._create(connection, place, ", ".join(columns), replacing=replacing)
         insert = f"INSERT INTO {self._table(place)} VALUES ({', '.join('?' * frame.width)})"  # noqa: S608 - names are quoted
-        cells = [_cells(column, known.columns.get(column.name)) for column in frame.get_columns()]
+        cells = [_cells(column, known.get(column.name)) for column in frame.get_columns()]
         for start in range(0, frame.height, ROWS):
             batch = (column[start : start + ROWS] for column in cells)
             connection.executemany(insert, zip(*batch, strict=True))
@@ -122,12 +122,15 @@ class Sqlite(Engine):
         return [name for (name,) in found if not name.startswith("sqlite_")]
 
 
-def _kind(column: pl.Series, source_format: SqliteSource) -> str:
+def _kind(column: pl.Series, was: SqliteColumn | None) -> str:
     """The declared type, unless new fractions would not be kept by it."""
-    declared = source_format.kinds.get(column.name)
-    was = source_format.columns.get(column.name)
-    if declared is not None and was is not None and column.dtype == was.seen.dtype and _is_plain(declared):
-        return declared
+    if (
+        was is not None
+        and was.declared is not None
+        and column.dtype == was.cells.seen.dtype
+        and _is_plain(was.declared)
+    ):
+        return was.declared
     if column.dtype.is_integer() or str(column.dtype) == "Boolean":
         return _WHOLE
     return _TYPES.get(column.dtype.base_type().__name__, "TEXT")
@@ -144,9 +147,9 @@ def _reading_only(action: int, _: str | None, function: str | None, *__: str | N
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def _cells(column: pl.Series, was: MixedColumn | None) -> list[Any]:
+def _cells(column: pl.Series, was: SqliteColumn | None) -> list[Any]:
     """Cells that SQLite knows; it has no dates, and keeps them as text."""
-    cells = to_cells(column) if was is None else was.back(column)
+    cells = to_cells(column) if was is None else was.cells.back(column)
     if column.dtype.is_temporal():
         return [None if cell is None else cell if isinstance(cell, str) else _text(cell) for cell in cells]
     return cells

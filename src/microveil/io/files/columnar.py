@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -14,52 +14,38 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
 from microveil.core.late import pa, pl, pq
 from microveil.io.blocks import BlockSink, BlockSource, rebatched
-from microveil.io.files.formats import (
-    Format,
-    ReadOptions,
-    SourceFormat,
-    check_options,
-    check_table,
-    check_unique,
-    needs,
-    same_cells,
-    split_notes,
-)
+from microveil.io.files import formats
 from microveil.io.frames.number_types import arrow_hides_numbers
 from microveil.io.frames.validation import check_shape
-from microveil.storage.atomic import cannot, shown
-
-ARROW: Final = "arrow"
-"""The extra of the package that these need."""
+from microveil.storage.atomic import shown, system_errors
 
 
-@dataclass(frozen=True)
-class ParquetSource(SourceFormat):
+@dataclass(frozen=True, kw_only=True)
+class ParquetFormat(formats.FileFormat):
     """What pandas notes in a file (which column is its index), and the types of the columns it is about."""
 
     pandas: bytes | None = field(default=None, repr=False)
     schema: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    notes: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)  # of whoever made the file
 
 
-class Parquet(Format):
+class Parquet(formats.Format):
     """Columns of any type, nested ones included."""
 
     name: ClassVar[str] = "parquet"
-    default: ClassVar[ParquetSource] = ParquetSource()
+    default: ClassVar[ParquetFormat] = ParquetFormat()
 
-    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ParquetSource]:
+    def read(self, path: Path, read_options: formats.ReadOptions) -> tuple[pl.DataFrame, ParquetFormat]:
         """The table; it knows its types itself."""
-        needs("pyarrow", ARROW, path)
+        formats.needs("pyarrow", path)
         schema = _check_schema(path)
         frame = _read_parquet(path)
-        pandas, notes = (None, {}) if schema is None else split_notes(schema)
-        return frame, ParquetSource(pandas, dict(frame.schema), notes)
+        pandas, notes = (None, {}) if schema is None else formats.split_notes(schema)
+        return frame, ParquetFormat(pandas=pandas, schema=dict(frame.schema), notes=notes)
 
-    def write(self, frame: pl.DataFrame, path: Path, source_format: ParquetSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, like: ParquetFormat, *, shown_as: Path) -> None:
         """Write with zstd, which every reader of today knows and which is far smaller than the older default."""
-        pandas = None if dict(frame.schema) != source_format.schema else source_format.pandas
-        notes = {**({} if pandas is None else {b"pandas": pandas}), **source_format.notes}
+        pandas = None if dict(frame.schema) != like.schema else like.pandas
+        notes = {**({} if pandas is None else {b"pandas": pandas}), **like.notes}
         with path.open("wb") as file:
             if not notes:
                 frame.write_parquet(file, compression="zstd")
@@ -70,12 +56,12 @@ class Parquet(Format):
 
 
 def _check_schema(path: Path) -> pa.Schema | None:
-    """Its schema stands at the end of a file, and how large it is; what is damaged is found by whoever reads it."""
+    """The schema at the end of a file, which says how large it is; None if it is damaged, as its reader will find."""
     with suppress(pa.ArrowException):
         about = pq.read_metadata(path)
         check_shape(path, about.num_columns, about.num_columns * about.num_rows, size=path.stat().st_size)
         schema = about.schema.to_arrow_schema()
-        check_unique(schema.names, path)
+        formats.check_unique(schema.names, path)
         return schema
     return None
 
@@ -101,23 +87,19 @@ BUFFER = 2**20
 class ParquetBlocks(BlockSource):
     """A Parquet file."""
 
-    def __init__(self, path: Path, read_options: ReadOptions) -> None:
-        check_options((), read_options, "Parquet files")
+    def __init__(self, path: Path, read_options: formats.ReadOptions) -> None:
+        formats.check_options((), read_options, "Parquet files")
         found = None
-        try:
+        with system_errors("read", path), suppress(pa.ArrowException):
             found = pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
-        except OSError as error:
-            raise cannot("read", path, error) from None
-        except pa.ArrowException:
-            pass
         if found is None:
             raise FileError(f"{shown(path)} is not a Parquet file, or is damaged", "write it again")
         self.file, self.schema = found, found.schema_arrow
         self.names = list(self.schema.names)
-        self.pandas, notes = split_notes(self.schema)
+        self.pandas, notes = formats.split_notes(self.schema)
         self.has_notes = bool(notes)
         check_shape(path, len(self.names))
-        check_unique(self.names, path)
+        formats.check_unique(self.names, path)
         self.count = found.metadata.num_rows
         if not self.count:
             raise DataError(f"{shown(path)} has no rows", "check that it is the right file")
@@ -125,6 +107,10 @@ class ParquetBlocks(BlockSource):
         tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         self.numeric = {name for name, kind in kinds.items() if any(test(kind) for test in tests)}
         self.hiding = {name for name, kind in kinds.items() if arrow_hides_numbers(kind)} - self.numeric
+
+    def is_integer(self, name: str) -> bool:
+        """Are the cells of a column whole numbers by their type?"""
+        return bool(pa.types.is_integer(self.schema.field(name).type))
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, so many rows at a time."""
@@ -186,44 +172,45 @@ def _stored_as(kind: pa.DataType, *, changed: bool) -> pa.DataType:
     return kind if not changed or pa.types.is_floating(kind) else pa.float64()
 
 
-@dataclass(frozen=True)
-class ArrowSource(SourceFormat):
-    """The columns as they were, by name: as Arrow has them and as the methods see them; and what pandas notes."""
+@dataclass(frozen=True, kw_only=True)
+class ArrowFormat(formats.FileFormat):
+    """What pandas notes. Columns are kept as Arrow has them and as the methods see them.
 
-    columns: Mapping[str, tuple[Any, Any, pl.Series]] = field(default_factory=dict, repr=False, compare=False)
+    Notes are by column; those on the table are under no name.
+    """
+
     pandas: bytes | None = field(default=None, repr=False)
-    notes: Mapping[str | None, Any] = field(default_factory=dict, repr=False)  # by column; under no name, on the table
 
 
-class Arrow(Format):
+class Arrow(formats.Format):
     """The file format of Arrow, which Feather is another name for."""
 
     name: ClassVar[str] = "arrow"
-    default: ClassVar[ArrowSource] = ArrowSource()
+    default: ClassVar[ArrowFormat] = ArrowFormat()
 
-    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, ArrowSource]:
+    def read(self, path: Path, read_options: formats.ReadOptions) -> tuple[pl.DataFrame, ArrowFormat]:
         """Columns of any type, nested ones included."""
-        needs("pyarrow", ARROW, path)
+        formats.needs("pyarrow", path)
         table = _read_arrow(path)
-        check_unique(table.column_names, path)
+        formats.check_unique(table.column_names, path)
         frame = pl.DataFrame(pl.from_arrow(table))
-        check_table(frame, path)
+        formats.check_table(frame, path)
         columns = {name: (table.schema.field(name), table.column(name), frame[name]) for name in table.column_names}
-        pandas, whole = split_notes(table.schema)
+        pandas, whole = formats.split_notes(table.schema)
         notes = {field.name: field.metadata for field in table.schema if field.metadata} | (
             {None: whole} if whole else {}
         )
-        return frame, ArrowSource(columns, pandas, notes)
+        return frame, ArrowFormat(columns=columns, pandas=pandas, notes=notes)
 
-    def write(self, frame: pl.DataFrame, path: Path, source_format: ArrowSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, like: ArrowFormat, *, shown_as: Path) -> None:
         """Write, compressed as Feather files are; in an .arrow file as it is, to be mapped into memory."""
-        needs("pyarrow", ARROW, shown_as)
-        found = [_field_and_cells(column, source_format.columns.get(column.name)) for column in frame.get_columns()]
-        fields = [kind.with_metadata(source_format.notes.get(kind.name)) for kind, _ in found]
-        before = {name: seen.dtype for name, (_, _, seen) in source_format.columns.items()}
+        formats.needs("pyarrow", shown_as)
+        found = [_field_and_cells(column, like.columns.get(column.name)) for column in frame.get_columns()]
+        fields = [kind.with_metadata(like.notes.get(kind.name)) for kind, _ in found]
+        before = {name: seen.dtype for name, (_, _, seen) in like.columns.items()}
         same = dict(frame.schema) == before  # what pandas notes is about the types, too
-        noted = {b"pandas": source_format.pandas} if source_format.pandas is not None and same else {}
-        schema = pa.schema(fields, metadata={**noted, **source_format.notes.get(None, {})})
+        noted = {b"pandas": like.pandas} if like.pandas is not None and same else {}
+        schema = pa.schema(fields, metadata={**noted, **like.notes.get(None, {})})
         table = pa.table([cells for _, cells in found], schema=schema)
         options = pa.ipc.IpcWriteOptions(compression="lz4" if shown_as.suffix.lower() == ".feather" else None)
         with path.open("wb") as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
@@ -250,7 +237,7 @@ def _field_and_cells(column: pl.Series, was: tuple[Any, Any, pl.Series] | None) 
     if was is None:
         return pa.field(column.name, cells.type), cells
     kind, original, seen = was
-    if same_cells(column, seen):
+    if formats.same_cells(column, seen):
         return kind, original
     if column.dtype == seen.dtype:
         with suppress(pa.ArrowException):  # a dictionary of another width

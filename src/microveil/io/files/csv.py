@@ -24,39 +24,15 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError
 from microveil.core.late import has_arrow, pa, pa_csv, pl
 from microveil.io.blocks import FIRST_ROWS, BlockSink, BlockSource, rebatched
-from microveil.io.files.dialect import (
-    SAMPLED_BYTES,
-    SEPARATORS,
-    Dialect,
-    Encoding,
-    as_utf8,
-    find_quoting,
-    quoted_cells,
-)
-from microveil.io.files.formats import (
-    Format,
-    ReadOptions,
-    check_flat,
-    check_names,
-    check_options,
-    sign_of,
-)
+from microveil.io.files import numerals
+from microveil.io.files.dialect import SAMPLED_BYTES, SEPARATORS, Dialect, Encoding, as_utf8, find_quoting, quoted_cells
+from microveil.io.files.formats import Format, ReadOptions, check_flat, check_names, check_options, sign_of
 from microveil.io.files.formula_injection import text_cells
 from microveil.io.files.header import NAMELESS, ROW_NAMES, ROW_NAMES_SAID, Header, find_names, with_every_name
 from microveil.io.files.layout import TOTAL_LEFT_OUT, check_given, said_of_rows, without_total
-from microveil.io.files.numerals import (
-    DECIMALS,
-    Original,
-    find_numbers,
-    least_decimals,
-    pad_decimals,
-    to_numbers,
-    with_decimals,
-    written_as,
-)
 from microveil.io.frames.number_types import check_held, wholes_held
 from microveil.io.frames.validation import check_shape
-from microveil.storage.atomic import cannot, shown
+from microveil.storage.atomic import shown, system_errors
 
 _WORDS: Final = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
 
@@ -78,16 +54,16 @@ class Csv(Format):
         data, encoding = as_utf8(path.read_bytes(), path, read_options.encoding)
         return parse(data, encoding, path, read_options)[:2]
 
-    def write(self, frame: pl.DataFrame, path: Path, source_format: Dialect, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, like: Dialect, *, shown_as: Path) -> None:
         """Write with the separator, line endings, missing cells and unchanged columns of the file it came from."""
         with path.open("wb") as file:
-            write_csv(frame, file, source_format, shown_as)
+            write_csv(frame, file, like, shown_as)
 
-    def adapted(self, source_format: Dialect, extension: str, target: str) -> Dialect:
+    def adapted(self, like: Dialect, extension: str) -> Dialect:
         """Tabs come and go with the extension that means them."""
-        if (extension == ".tsv") == (target == ".tsv"):
-            return source_format
-        return replace(source_format, separator="\t" if target == ".tsv" else ",")
+        if (like.extension == ".tsv") == (extension == ".tsv"):
+            return like
+        return replace(like, separator="\t" if extension == ".tsv" else ",")
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """No lists, no bytes."""
@@ -99,7 +75,7 @@ def parse(
 ) -> tuple[pl.DataFrame, Dialect, Header]:
     """The table in `data`, the UTF-8 text of the file at `path` or of its beginning; it was in an `encoding`."""
     separator = sign_of("delimiter", read_options.delimiter, _WORDS)
-    decimal = sign_of("decimal", read_options.decimal, DECIMALS)
+    decimal = sign_of("decimal", read_options.decimal, numerals.DECIMALS)
     check_given(read_options)
     header = find_names(data, path, separator, read_options)
     check_shape(path, len(header.names))
@@ -122,16 +98,25 @@ def parse(
 
     if read_options.as_text:
         comma = pl.all().str.replace(r"^([+-]?\d*),(\d+)$", "$1.$2")
-        return text.with_columns(comma) if decimal == "," else text, Dialect(header.separator), header
+        return text.with_columns(comma) if decimal == "," else text, Dialect(separator=header.separator), header
 
-    def typed(part: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Original], str]:
-        originals, sign = find_numbers(part.get_columns(), path, separator=header.separator, decimal=decimal)
+    def typed(part: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, numerals.Original], str]:
+        originals, sign = numerals.find_numbers(part.get_columns(), path, separator=header.separator, decimal=decimal)
         return part.with_columns(found.numbers for found in originals.values()), originals, sign
 
     (frame, originals, sign), of_total = without_total(text.row(-1), text, typed)
     said = [*said_of_rows(header.row, 0, len(nameless)), *([ROW_NAMES_SAID] if of_rows else []), *of_total]
     said += [found.finding for found in originals.values() if found.finding]
-    return frame, Dialect(header.separator, header.line_ending, sign, encoding, quoting, originals, said), header
+    dialect = Dialect(
+        columns=originals,
+        findings=said,
+        separator=header.separator,
+        line_ending=header.line_ending,
+        decimal=sign,
+        encoding=encoding,
+        quoting=quoting,
+    )
+    return frame, dialect, header
 
 
 def write_csv(
@@ -151,11 +136,11 @@ def write_csv(
     if numbers is None:
         numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
     cells = frame.with_columns(
-        written_as(frame[name], original, like.decimal)
-        for name, original in like.originals.items()
+        numerals.written_as(frame[name], original, like.decimal)
+        for name, original in like.columns.items()
         if name in frame.columns
     )
-    cells = cells.with_columns(with_decimals(column, like.decimal) for column in cells.get_columns())
+    cells = cells.with_columns(numerals.with_decimals(column, like.decimal) for column in cells.get_columns())
     cells = cells.with_columns(text_cells(column) for column in cells.get_columns() if column.name not in numbers)
     if like.quoting.description:
         cells = quoted_cells(cells, numbers, like.quoting, like.separator)
@@ -278,12 +263,9 @@ class CsvBlocks(BlockSource):
     def __init__(self, path: Path, read_options: ReadOptions) -> None:
         check_options(OPTIONS, read_options, "CSV files")
         self.path = path
-        try:
-            with path.open("rb") as file:
-                start = file.read(BEGINNING)
-                whole = not file.read(1)
-        except OSError as error:
-            raise cannot("read", path, error) from None
+        with system_errors("read", path), path.open("rb") as file:
+            start = file.read(BEGINNING)
+            whole = not file.read(1)
         beginning = start if whole else start[: _last_end(start)]
         data, encoding = as_utf8(beginning, path, read_options.encoding)
         if encoding.name != "utf-8":
@@ -292,15 +274,15 @@ class CsvBlocks(BlockSource):
                 "convert it, or use engine='memory'",
             )
         frame, dialect, self.header = parse(data, encoding, path, read_options)
-        spelled = next((name for name, original in dialect.originals.items() if original.plain is not None), None)
+        spelled = next((name for name, original in dialect.columns.items() if original.plain is not None), None)
         if spelled is not None or (whole and TOTAL_LEFT_OUT in dialect.findings):
             what = "a row of totals" if spelled is None else f"units or thousands separators in column {shown(spelled)}"
             raise FileError(f"{shown(path)} has {what}, which block by block is not read", "use engine='memory'")
         self.findings = dialect.findings
         self.first = len(beginning) - len(data) + self.header.end
-        self.least = {name: least_decimals(original.text) for name, original in dialect.originals.items()}
-        self.dialect: Dialect = replace(dialect, originals={})
-        self.numeric = set(dialect.originals)
+        self.least = {name: numerals.least_decimals(original.text) for name, original in dialect.columns.items()}
+        self.dialect: Dialect = replace(dialect, columns={})
+        self.numeric = set(dialect.columns)
         self.broken = []
         self._whole = {name for name in self.numeric if frame.schema[name].is_integer()}
         self._head = frame.head(FIRST_ROWS)
@@ -311,9 +293,13 @@ class CsvBlocks(BlockSource):
         """The first rows with all columns."""
         return self._head
 
+    def is_integer(self, name: str) -> bool:
+        """Are the cells of a column whole numbers, as far as it has been read?"""
+        return name in self._whole
+
     def typed(self, name: str, column: pa.Array) -> pa.Array | None:
         """Cells as whole numbers, numbers or text, whichever all of the column are as far as it has been read."""
-        found = to_numbers(pl.Series(name, column), self.dialect.decimal) if name in self.numeric else None
+        found = numerals.to_numbers(pl.Series(name, column), self.dialect.decimal) if name in self.numeric else None
         if name in self.numeric and found is None:
             self.numeric.discard(name)
             self._head = self._head.with_columns(pl.col(name).cast(pl.String))
@@ -325,7 +311,7 @@ class CsvBlocks(BlockSource):
         return column if found is None else found.cast(pl.Int64 if name in self._whole else pl.Float64).to_arrow()
 
     def _doubles(self, name: str, column: pa.Array, *, held: bool) -> tuple[Array, int]:
-        found = to_numbers(pl.Series(name, column), self.dialect.decimal)
+        found = numerals.to_numbers(pl.Series(name, column), self.dialect.decimal)
         if found is None:
             raise DataError(
                 f"column '{name}' begins as numbers, but has cells further down that are none",
@@ -333,8 +319,7 @@ class CsvBlocks(BlockSource):
             )
         if held and found.dtype.is_integer():
             check_held(name, wholes_held(found.min(), found.max()))
-        cells = found.cast(pl.Float64).to_numpy()
-        return np.asarray(cells, dtype=np.float64), int(found.null_count())
+        return np.asarray(found.cast(pl.Float64).to_numpy(), dtype=np.float64), int(found.null_count())
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, as text, so many rows at a time."""
@@ -374,7 +359,9 @@ class _CsvSink(BlockSink):
         least, decimal = self.like.least, self.like.dialect.decimal
         columns = {name: pl.Series(name, cells) for name, cells in changed.items()}
         columns |= {
-            name: pad_decimals(column, least[name], decimal) for name, column in columns.items() if name in least
+            name: numerals.pad_decimals(column, least[name], decimal)
+            for name, column in columns.items()
+            if name in least
         }
         if unchanged is not None:
             columns |= {name: pl.Series(name, unchanged.column(name)) for name in unchanged.schema.names}

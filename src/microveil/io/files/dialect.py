@@ -1,4 +1,4 @@
-"""How a CSV file was written: its separator and decimal sign, its encoding, and which cells stand in quotes.
+"""How a CSV file was written: its separator and decimal sign, its encoding, and which cells are in quotes.
 
 The encoding is found where the bytes prove it, said otherwise.
 
@@ -6,8 +6,8 @@ A file that is not UTF-8 and has no mark in front is read as cp1252, of which La
 in another one-byte code page, names may look odd, but every byte comes back as it was. Libraries that guess the code
 page by the letters take a few Western names for cp1250 or worse, and need seconds for a file of some megabytes.
 
-In quotes stand the cells that must, all, or all text, as R writes it: what a file does is judged by its records, and
-done again for the release.
+In quotes are the cells that must be, all cells, or all text, as R writes it: the records show what a file does, and the
+release does the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import Final
 
 from microveil.core.errors import FileError, ParameterError
 from microveil.core.late import pl
-from microveil.io.files.formats import MISSING, SourceFormat
-from microveil.io.files.numerals import Original
+from microveil.io.files.formats import MISSING, FileFormat
 from microveil.storage.atomic import shown
 
 SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
@@ -152,7 +151,7 @@ class Quoting:
         return "all cells quoted" if all(self.columns.values()) else "text quoted"
 
     def wants(self, name: str, *, text: bool) -> bool:
-        """Whether all cells of a column stand in quotes; a column that is new does as the others of its kind."""
+        """Whether all cells of a column are in quotes; a column that is new does as the others of its kind."""
         usual = any(self.columns.values()) and (text or all(self.columns.values()))
         return self.columns.get(name, usual)
 
@@ -207,7 +206,7 @@ def _needless(cell: bytes, separator: str) -> bool:
 
 
 def quoted_cells(cells: pl.DataFrame, numbers: Collection[str], quoting: Quoting, separator: str) -> pl.DataFrame:
-    """The `cells` as text, in quotes where the file has them; `numbers` names the columns of numbers."""
+    """The `cells` as text, in quotes as `quoting` says or a `separator` asks; `numbers` are columns of numbers."""
 
     def quoted(name: str) -> pl.Expr:
         text = pl.selectors.by_name(name).as_expr().cast(pl.String)  # pl.col takes names such as * for patterns
@@ -223,17 +222,15 @@ def quoted_cells(cells: pl.DataFrame, numbers: Collection[str], quoting: Quoting
     return cells.select(quoted(name) for name in cells.columns)
 
 
-@dataclass(frozen=True)
-class Dialect(SourceFormat):
-    """How a CSV file was written. The originals are confidential, so they stay out of its printed form."""
+@dataclass(frozen=True, kw_only=True)
+class Dialect(FileFormat):
+    """How a CSV file was written. Of columns of numbers the text is kept (`Original`)."""
 
     separator: str = ","
     line_ending: str = "\n"
     decimal: str = "."
     encoding: Encoding = field(default_factory=Encoding)
     quoting: Quoting = field(default_factory=Quoting)
-    originals: Mapping[str, Original] = field(default_factory=dict, repr=False, compare=False)
-    findings: Sequence[str] = field(default=(), compare=False)
 
     @property
     def description(self) -> str:
@@ -246,3 +243,7 @@ class Dialect(SourceFormat):
     def is_plain(self) -> bool:
         """Whether it is what everybody expects, so that nothing has to be said."""
         return (self.separator, self.decimal, self.encoding.name) == (",", ".", "utf-8")
+
+    def text_of(self, name: str) -> pl.Series | None:
+        """The cells of a column of numbers as they were written."""
+        return self.columns[name].text if name in self.columns else None

@@ -13,43 +13,23 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 from microveil.core.errors import DataError, FileError, did_you_mean
-from microveil.core.late import pl
-from microveil.io.files.formats import (
-    MISSING,
-    Format,
-    ReadOptions,
-    SourceFormat,
-    check_flat,
-    check_names,
-    check_table,
-    needs,
-    sign_of,
-)
+from microveil.core.late import openpyxl, pl
+from microveil.io.files import formats, layout
 from microveil.io.files.formula_injection import text_cells
 from microveil.io.files.header import ROW_NAMES, ROW_NAMES_SAID
-from microveil.io.files.layout import (
-    LOOKED_AT,
-    check_given,
-    find_header,
-    is_filled,
-    notes_below,
-    said_of_rows,
-    without_total,
-)
 from microveil.io.files.numerals import DECIMALS, Original, find_numbers, least_decimals
 from microveil.io.frames.mixed_types import MixedColumn, as_dates, to_cells
 from microveil.io.frames.validation import MAX_CELLS, check_shape, limit_of
 from microveil.io.locations import Sheet
 from microveil.storage.atomic import shown
 
-EXTRA: Final = "excel"
 DAWN: Final = dt.datetime(1980, 1, 1)
 """When workbooks say that they were made, so that the same table gives the same bytes."""
 
@@ -78,14 +58,12 @@ class SheetColumn(NamedTuple):
     heading: Any
 
 
-@dataclass(frozen=True)
-class SheetSource(SourceFormat):
-    """The sheet a table was on, and what is kept of its columns."""
+@dataclass(frozen=True, kw_only=True)
+class SheetFormat(formats.FileFormat):
+    """The sheet a table was on, and how many others there were; columns are kept as `SheetColumn`."""
 
     sheet: str = "Sheet1"
-    columns: Mapping[str, SheetColumn] = field(default_factory=dict, repr=False, compare=False)
     others: int = 0
-    findings: Sequence[str] = field(default=(), compare=False)
 
     @property
     def description(self) -> str:
@@ -99,55 +77,52 @@ class SheetSource(SourceFormat):
         return not self.others
 
 
-class Excel(Format):
+class Excel(formats.Format):
     """A workbook of Excel or LibreOffice."""
 
     name: ClassVar[str] = "excel"
     options: ClassVar[Sequence[str]] = ("sheet", "decimal", "header_row", "skip_rows")
-    default: ClassVar[SheetSource] = SheetSource()
+    default: ClassVar[SheetFormat] = SheetFormat()
 
-    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, SheetSource]:
+    def read(self, path: Path, read_options: formats.ReadOptions) -> tuple[pl.DataFrame, SheetFormat]:
         """The first sheet, or the one that is named; its names are looked for below titles."""
-        check_given(read_options)
-        decimal = sign_of("decimal", read_options.decimal, DECIMALS)
+        layout.check_given(read_options)
+        decimal = formats.sign_of("decimal", read_options.decimal, DECIMALS)
         sheets, table = _sheet(path, read_options)
         names = ["" if heading is None else str(heading) for heading in table.headings]
-        check_names(names, path)
+        formats.check_names(names, path)
         if not table.records:
-            check_table(pl.DataFrame(schema=names), path)
+            formats.check_table(pl.DataFrame(schema=names), path)
 
         def typed(records: list[Row]) -> tuple[pl.DataFrame, list[MixedColumn], dict[str, Original]]:
             cells = {name: list(column) for name, column in zip(names, zip(*records, strict=True), strict=True)}
             loose, spelled = _columns(cells, path, decimal)
             return pl.DataFrame([column.seen for column in loose]), loose, spelled
 
-        (frame, loose, spelled), of_total = without_total(table.records[-1], table.records, typed)
-        formats = [
+        (frame, loose, spelled), of_total = layout.without_total(table.records[-1], table.records, typed)
+        shown_as = [
             _format_with(spelled[name]) if name in spelled and form == _GENERAL else form
             for name, form in zip(names, table.formats, strict=True)
         ]
-        columns = {name: SheetColumn(*kept) for name, *kept in zip(names, loose, formats, table.headings, strict=True)}
+        columns = {name: SheetColumn(*kept) for name, *kept in zip(names, loose, shown_as, table.headings, strict=True)}
         findings = [*table.findings, *of_total, *(found.finding for found in spelled.values() if found.finding)]
-        return frame, SheetSource(read_options.sheet or sheets[0], columns, len(sheets) - 1, findings)
+        sheet = read_options.sheet or sheets[0]
+        return frame, SheetFormat(columns=columns, findings=findings, sheet=sheet, others=len(sheets) - 1)
 
-    def write(self, frame: pl.DataFrame, path: Path, source_format: SheetSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, like: SheetFormat, *, shown_as: Path) -> None:
         """A new workbook with one sheet."""
-        needs("openpyxl", EXTRA, shown_as)
-        from openpyxl import Workbook
-        from openpyxl.cell import WriteOnlyCell
-        from openpyxl.writer.excel import ExcelWriter
-
-        book = Workbook(write_only=True)
-        sheet = book.create_sheet(source_format.sheet)
-        known = [source_format.columns.get(name, SheetColumn(None, _GENERAL, name)) for name in frame.columns]
+        formats.needs("openpyxl", shown_as)
+        book = openpyxl.Workbook(write_only=True)
+        sheet = book.create_sheet(like.sheet)
+        known = [like.columns.get(name, SheetColumn(None, _GENERAL, name)) for name in frame.columns]
         columns = [_cells(column, kept.column) for column, kept in zip(frame.get_columns(), known, strict=True)]
-        formats = [kept.number_format for kept in known]
+        number_formats = [kept.number_format for kept in known]
 
         def cell(value: Any, form: str) -> Any:
             long = isinstance(value, float) and math.isfinite(value) and float(f"{value:.16g}") != value
             if not long and (form == _GENERAL or value is None or isinstance(value, str)):
                 return _literal(sheet, value)
-            styled = WriteOnlyCell(sheet, value)
+            styled = openpyxl.cell.WriteOnlyCell(sheet, value)
             styled.number_format = form
             if long:
                 styled._value = repr(value)  # openpyxl writes 16 digits, and some numbers have 17
@@ -155,14 +130,14 @@ class Excel(Format):
 
         sheet.append([_literal(sheet, kept.heading) for kept in known])
         for row in zip(*columns, strict=True):
-            sheet.append([cell(value, form) for value, form in zip(row, formats, strict=True)])
+            sheet.append([cell(value, form) for value, form in zip(row, number_formats, strict=True)])
         book.properties.created = book.properties.modified = DAWN
         with _Timeless(path, "w", ZIP_DEFLATED) as archive:
-            ExcelWriter(book, archive).save()  # closes it
+            openpyxl.writer.excel.ExcelWriter(book, archive).save()  # closes it
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """A sheet has room for a million rows."""
-        check_flat(frame, path)
+        formats.check_flat(frame, path)
         if frame.height > ROWS or frame.width > COLUMNS:
             problem = f"{shown(path)} cannot hold {frame.height:,} rows of {frame.width:,} columns"
             raise FileError(problem, f"a sheet has {ROWS:,} rows and {COLUMNS:,} columns; write a .parquet file")
@@ -193,11 +168,9 @@ def check_sheet(place: Sheet) -> None:
 
 def _literal(sheet: Any, value: Any) -> Any:
     """Text as text: what begins with = is no formula of ours."""
-    from openpyxl.cell import WriteOnlyCell
-
     if not isinstance(value, str) or not value.startswith("="):
         return value
-    cell = WriteOnlyCell(sheet, value)
+    cell = openpyxl.cell.WriteOnlyCell(sheet, value)
     cell.data_type = "s"
     return cell
 
@@ -206,7 +179,7 @@ Row = tuple[Any, ...]
 
 
 class SheetTable(NamedTuple):
-    """The table on a sheet: its headings, its records of as many cells, the usual number formats, and what to tell."""
+    """The table on a sheet: its headings, its records of as many cells, the usual number formats, and findings."""
 
     headings: list[Any]
     records: list[Row]
@@ -214,18 +187,15 @@ class SheetTable(NamedTuple):
     findings: list[str]
 
 
-def _sheet(path: Path, read_options: ReadOptions) -> tuple[list[str], SheetTable]:
+def _sheet(path: Path, read_options: formats.ReadOptions) -> tuple[list[str], SheetTable]:
     """The names of the sheets, and the table on one of them."""
     wanted = read_options.sheet
-    needs("openpyxl", EXTRA, path)
-    from openpyxl import load_workbook
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    book = None
+    formats.needs("openpyxl", path)
+    book, refused = None, openpyxl.utils.exceptions.InvalidFileException
     with path.open("rb") as file:
-        with suppress(BadZipFile, InvalidFileException, KeyError, ValueError, TypeError, SyntaxError):
+        with suppress(BadZipFile, refused, KeyError, ValueError, TypeError, SyntaxError):
             _check_packed(file, path)
-            book = load_workbook(file, read_only=True, data_only=True)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         if book is None:  # raised out here: its errors may quote the data
             raise FileError(f"{shown(path)} is not an Excel workbook, or is damaged", "save it again as .xlsx")
         names = [sheet.title for sheet in book.worksheets]
@@ -240,7 +210,7 @@ def _sheet(path: Path, read_options: ReadOptions) -> tuple[list[str], SheetTable
 
 
 def _check_packed(file: IO[bytes], path: Path) -> None:
-    """Refuse a workbook that would fill the memory when it is unpacked; how large it is then stands at its end."""
+    """Refuse a workbook that would fill the memory; the end of the file says how large it is unpacked."""
     with ZipFile(file) as archive:
         size, packed = (
             sum(getattr(part, kind) for part in archive.infolist()) for kind in ("file_size", "compress_size")
@@ -251,21 +221,21 @@ def _check_packed(file: IO[bytes], path: Path) -> None:
         raise FileError(problem, "save it again in a spreadsheet program, or as a .csv file")
 
 
-def _table(rows: Iterable[Row], path: Path, read_options: ReadOptions) -> SheetTable:
+def _table(rows: Iterable[Row], path: Path, read_options: formats.ReadOptions) -> SheetTable:
     """The table among the rows of a sheet. What a far cell has before it is not filled."""
     rows = iter(rows)
-    above, header = _heading(rows, path, read_options)
-    width, formats = len(header), [Counter[str]() for _ in header]
+    header, titled, looked_at = _heading(rows, path, read_options)
+    width, seen = len(header), [Counter[str]() for _ in header]
     records: list[Row] = []
     most, nothing, empty, last_gap = limit_of(MAX_CELLS) // max(width, 1), (None,) * width, 0, None
     blank = 0
-    for row in chain(above.rows, rows):
+    for row in chain(looked_at, rows):
         values = tuple(cell.value for cell in row)
-        if not any(map(is_filled, values)):
+        if not any(map(layout.is_filled, values)):
             blank += 1
             continue
-        if any(map(is_filled, values[width:])):
-            hint = "give every column a name in the row of names (--header-row), and leave nothing beside the table"
+        if any(map(layout.is_filled, values[width:])):
+            hint = "give every column a name in the row of names (--header-row), and leave nothing next to the table"
             raise DataError(f"{shown(path)}: the sheet has cells beyond its last column name", hint)
         count = len(records) + empty + blank + 1
         if count > min(most, ROWS):
@@ -276,15 +246,15 @@ def _table(rows: Iterable[Row], path: Path, read_options: ReadOptions) -> SheetT
             records += [nothing] * blank if width == 1 else []  # in one column, a missing cell
             empty, blank = empty + (blank if width > 1 else 0), 0
         records.append((*values[:width], *nothing[len(values) :]))
-        for cell, known in zip(row, formats, strict=False):
+        for cell, known in zip(row, seen, strict=False):
             if cell.value is not None and not isinstance(cell.value, str):
                 known[cell.number_format] += 1
-    notes = notes_below(records, width, last_gap)
+    notes = layout.notes_below(records, width, last_gap)
     records = records[: len(records) - notes]
-    usual = [known.most_common(1)[0][0] if known else _GENERAL for known in formats]
-    gone = {j for j, name in enumerate(header) if name is None and not any(is_filled(row[j]) for row in records)}
+    usual = [known.most_common(1)[0][0] if known else _GENERAL for known in seen]
+    gone = {j for j, name in enumerate(header) if name is None and not any(layout.is_filled(row[j]) for row in records)}
     kept = [j for j in range(width) if j not in gone]
-    findings = said_of_rows(above.skipped, empty, len(gone), notes)
+    findings = layout.said_of_rows(titled, empty, len(gone), notes)
     if kept and header[kept[0]] is None and ROW_NAMES not in header:
         header = [*header[: kept[0]], ROW_NAMES, *header[kept[0] + 1 :]]
         findings.append(ROW_NAMES_SAID)
@@ -293,29 +263,22 @@ def _table(rows: Iterable[Row], path: Path, read_options: ReadOptions) -> SheetT
     return SheetTable([header[j] for j in kept], records, [usual[j] for j in kept], findings)
 
 
-class _Top(NamedTuple):
-    """Rows below the names that were looked at to find these, and the place of the names if others stand above."""
-
-    rows: list[Row]
-    skipped: int
-
-
-def _heading(rows: Iterator[Row], path: Path, read_options: ReadOptions) -> tuple[_Top, list[Any]]:
-    """The row of names without its empty end, and what was read to find it."""
+def _heading(rows: Iterator[Row], path: Path, read_options: formats.ReadOptions) -> tuple[list[Any], int, list[Row]]:
+    """The row of names without its empty end, its place if others stand above, and rows below that were looked at."""
     first = (read_options.header_row or 1) - 1 + (read_options.skip_rows or 0)
     skipped = sum(1 for _ in islice(rows, first))
-    looked_at = list(islice(rows, LOOKED_AT))
+    looked_at = list(islice(rows, layout.LOOKED_AT))
     values = [tuple(cell.value for cell in row) for row in looked_at]
-    if not looked_at or (read_options.header_row is None and not any(map(is_filled, chain(*values)))):
+    if not looked_at or (read_options.header_row is None and not any(map(layout.is_filled, chain(*values)))):
         hint = "check --header-row or --skip-rows" if skipped else "name another with --sheet"
         raise DataError(f"{shown(path)}: the sheet is empty" + (f" from row {first + 1} on" if first else ""), hint)
-    place = 0 if read_options.header_row is not None else find_header(values)
-    header = [cell if is_filled(cell) else None for cell in values[place]]
+    place = 0 if read_options.header_row is not None else layout.find_header(values)
+    header = [cell if layout.is_filled(cell) else None for cell in values[place]]
     while header and header[-1] is None:
         header.pop()
     check_shape(path, len(header))
-    titled = skipped + place if skipped or any(map(is_filled, chain(*values[:place]))) else 0
-    return _Top(looked_at[place + 1 :], titled), header
+    titled = skipped + place if skipped or any(map(layout.is_filled, chain(*values[:place]))) else 0
+    return header, titled, looked_at[place + 1 :]
 
 
 def _columns(
@@ -329,7 +292,7 @@ def _columns(
     for name, column in cells.items():
         original = found.get(name)
         mixed = [cell for cell in column if isinstance(cell, int | float)]
-        if original is None or (original.unit and mixed):  # 0.45 beside 45 %: who knows what it is
+        if original is None or (original.unit and mixed):  # 0.45 and 45 % in one column: nobody knows what is meant
             loose.append(MixedColumn.read(name, as_dates(column) or column))
             continue
         spelled[name] = original
@@ -340,11 +303,11 @@ def _columns(
 
 def _numerals(column: Sequence[Any]) -> list[str | None] | None:
     """The texts of a column that has nothing but texts and numbers; None if it has other cells, or no text to read."""
-    kinds = {type(cell) for cell in column if is_filled(cell)}
+    kinds = {type(cell) for cell in column if layout.is_filled(cell)}
     if str not in kinds or not kinds <= {str, int, float}:
         return None
     texts = [cell if isinstance(cell, str) else None for cell in column]
-    return None if all(text is None or text.strip() in MISSING for text in texts) else texts
+    return None if all(text is None or text.strip() in formats.MISSING for text in texts) else texts
 
 
 def _format_with(original: Original) -> str:
@@ -357,12 +320,10 @@ def _format_with(original: Original) -> str:
 
 def _check_formulas(file: IO[bytes], sheet: Any, path: Path) -> None:
     """Refuse formulas without a result: programs that do not calculate leave it out, and the cell would seem empty."""
-    from openpyxl import load_workbook
-
     with ZipFile(file) as archive, archive.open(sheet._worksheet_path.lstrip("/")) as stream:
         if not _has_formulas(stream):
             return
-    unevaluated = load_workbook(file, read_only=True)[sheet.title]
+    unevaluated = openpyxl.load_workbook(file, read_only=True)[sheet.title]
     unevaluated.reset_dimensions()
     for formulas, results in zip(unevaluated.iter_rows(), sheet.iter_rows(values_only=True), strict=True):
         for place, (cell, result) in enumerate(zip(formulas, results, strict=True), 1):

@@ -6,16 +6,14 @@ import importlib.util
 import json
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from microveil.core.errors import DataError, FileError, ParameterError, one_of
-from microveil.core.late import pa, pl
+from microveil.core.late import EXTRAS, pa, pl
 from microveil.storage.atomic import shown
 
 RAW = "lists and bytes need a .parquet file"
@@ -42,8 +40,8 @@ class ReadOptions:
 
     @classmethod
     def of(cls, options: Any) -> ReadOptions:
-        """Those among other options, by their names."""
-        return cls(**{field.name: getattr(options, field.name, None) for field in fields(cls)})
+        """The options of reading among others, by name."""
+        return cls(**{own.name: getattr(options, own.name, None) for own in fields(cls)})
 
     @property
     def given(self) -> dict[str, str | int]:
@@ -53,7 +51,7 @@ class ReadOptions:
 
     @property
     def words(self) -> list[str]:
-        """The same as they are typed."""
+        """The options that were given, as they are typed on the command line."""
         return [word for name, value in self.given.items() for word in (_flag(name), str(value))]
 
 
@@ -61,14 +59,23 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-class SourceFormat:
-    """How a table was kept where it came from, of which its writer makes one like it; here, one that needs no words."""
+@dataclass(frozen=True)
+class FileFormat:
+    """How a table was kept where it came from, and so what it takes to write one like it.
 
-    notes: Mapping[Any, Any] = MappingProxyType({})
-    """What whoever made the file has noted in it that is about none of its columns alone."""
+    What is kept of its cells is confidential, and stays out of the printed form.
+    """
 
-    findings: Sequence[str] = ()
-    """What whoever looks at the table must know of how it was read, a sentence each: rows that were left out, units."""
+    name: str = ""  # of the kind of file or database
+    extension: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What is kept of columns, by name."""
+
+    notes: Mapping[Any, Any] = field(default_factory=dict, repr=False)
+    """Notes of the author of the file that are about no single column."""
+
+    findings: Sequence[str] = field(default=(), compare=False)
+    """What a user of the table must know of how it was read, a sentence each: rows that were left out, units."""
 
     @property
     def description(self) -> str:
@@ -80,25 +87,29 @@ class SourceFormat:
         """Whether it is what everybody expects, so that nothing has to be said."""
         return True
 
+    def text_of(self, name: str) -> pl.Series | None:
+        """The cells of a column of numbers as they were written, where they were text."""
+        return None
+
 
 class Format(ABC):
-    """A kind of file. A new one is a file beside this one, and a line in `tables.FORMATS`."""
+    """A kind of file. A new one is a file in this folder, and a line in `tables.FORMATS`."""
 
     name: ClassVar[str]
     options: ClassVar[Sequence[str]] = ()  # the fields of `ReadOptions` that it knows
-    default: ClassVar[Any] = SourceFormat()  # for a table that came from elsewhere
+    default: ClassVar[Any] = FileFormat()  # for a table that came from elsewhere
 
     @abstractmethod
     def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, Any]:
-        """The table in a file, and its source format. Errors of the system may pass; those of libraries quote data."""
+        """The table in a file, and its format. Errors of the system may be raised, but none of a library."""
 
     @abstractmethod
-    def write(self, frame: pl.DataFrame, path: Path, source_format: Any, *, shown_as: Path) -> None:
-        """Write `frame` like its source into `path`, a private temporary file that is going to be `shown_as`."""
+    def write(self, frame: pl.DataFrame, path: Path, like: Any, *, shown_as: Path) -> None:
+        """Write `frame` `like` its source into `path`, a private temporary file that is going to be `shown_as`."""
 
-    def adapted(self, source_format: Any, extension: str, target: str) -> Any:
-        """The source format for a target of another extension than the source had, both of this format."""
-        return source_format
+    def adapted(self, like: Any, extension: str) -> Any:
+        """The format of the source for a target of another extension than the source had, both of this kind."""
+        return like
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:  # noqa: B027 - some hold everything
         """Refuse columns for which the format has no form."""
@@ -137,9 +148,10 @@ def split_notes(schema: pa.Schema) -> tuple[bytes | None, dict[bytes, bytes]]:
     return pandas, {key: note for key, note in noted.items() if key != b"pandas" or note != pandas}
 
 
-def needs(package: str, extra: str, path: object) -> None:
-    """Refuse a format whose library is not installed, and say what to do about it."""
+def needs(package: str, path: object) -> None:
+    """Refuse a format whose library is not installed, and say which extra of ours brings it."""
     if importlib.util.find_spec(package) is None:
+        extra = next(extra for extra, packages in EXTRAS.items() if package.replace("_", "-") in packages)
         raise FileError(f"{shown(path)} needs {package}", f'run: pip install "microveil[{extra}]"')
 
 
@@ -152,9 +164,12 @@ def check_table(frame: pl.DataFrame, what: object) -> None:
 
 def check_unique(names: Sequence[str], what: object) -> None:
     """Refuse names that more than one column has."""
-    repeated = [shown(name) for name, count in Counter(names).items() if count > 1]
+    positions: dict[str, list[int]] = {}
+    for position, name in enumerate(names, 1):
+        positions.setdefault(name, []).append(position)
+    repeated = {name: where for name, where in positions.items() if len(where) > 1}
     if repeated:
-        raise DataError(f"{shown(what)} repeats column names: {', '.join(repeated)}", "rename them apart")
+        raise DataError(f"{shown(what)} repeats column names: {_listed(repeated)}", "rename them apart")
 
 
 def check_flat(frame: pl.DataFrame, path: object, hint: str = RAW, *, binary: bool = False) -> None:
@@ -179,12 +194,7 @@ def check_names(names: list[str], path: Path) -> None:
     if nameless:
         hint = "name it, or leave it out if it only numbers the rows"
         raise DataError(f"{shown(path)} has no name for column {nameless[0]} of {len(names)}", hint)
-    positions: dict[str, list[int]] = {}
-    for position, name in enumerate(names, 1):
-        positions.setdefault(name, []).append(position)
-    repeated = {name: where for name, where in positions.items() if len(where) > 1}
-    if repeated:
-        raise DataError(f"{shown(path)} repeats column names: {_listed(repeated)}", "rename them apart")
+    check_unique(names, path)
     check_no_pattern(names)
 
 
@@ -210,7 +220,7 @@ def looks_like_record(names: list[str]) -> bool:
 
 
 def _listed(repeated: Mapping[str, list[int]], limit: int = 5) -> str:
-    """`'x' (columns 1, 3)`, for each repeated name; what could be a record's value is told by its position alone."""
+    """`'x' (columns 1, 3)`, for each repeated name; what could be a record's value is named by its position alone."""
     parts = []
     for name, where in list(repeated.items())[:limit]:
         columns = f"columns {', '.join(map(str, where))}"

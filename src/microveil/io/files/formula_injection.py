@@ -1,7 +1,7 @@
 """The one place that text passes on its way into CSV and Excel files, which spreadsheet programs open.
 
-A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is a formula to these programs: whoever answers a
-survey with one has it run on the machine of whoever opens the release. An apostrophe in front makes it text.
+A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is a formula to these programs: an
+answer to a survey could run on the machine of anybody who opens the release. An apostrophe in front makes it text.
 """
 
 from __future__ import annotations

@@ -50,13 +50,27 @@ def find_names(data: bytes, path: Path, separator: str | None, given: ReadOption
         data: the text of the file, or of its beginning.
         path: what errors call the file.
         separator: the sign that was said.
-        given: what was said of rows.
+        given: what the user says of rows.
     """
-    return _below_titles(_read_header(data, path, separator, given), data, given)
+    header = _read_header(data, path, separator, given)
+    if given.header_row is not None:
+        return header
+    # What was taken for the names may be a title: then the rows below have more cells.
+    best, skipped = header, given.skip_rows or 0
+    if len(header.names) > 1 and _fits(header, data) and not _title_rows(data, header.separator, skipped):
+        return header
+    for sign in SEPARATORS if given.delimiter is None else [header.separator]:
+        titles = _title_rows(data, sign, skipped)
+        if titles:
+            below = replace(given, header_row=skipped + titles + 1, skip_rows=None)
+            found = _split_header(data, sign, below, strict=True)
+            if found and sum(map(is_filled, found.names)) > sum(map(is_filled, best.names)):
+                best = found
+    return best
 
 
 def with_every_name(header: Header, path: Path) -> Header:
-    """The header with something unique in the place of names that are not there; what is wrong with others is said."""
+    """The header with a unique word in the place of each empty name; other bad names are refused."""
     names = header.names
     if all(name.strip() for name in names) or looks_like_record(names) or not any(name.strip() for name in names):
         check_names(names, path)
@@ -66,7 +80,10 @@ def with_every_name(header: Header, path: Path) -> Header:
 
 
 def _read_header(data: bytes, path: Path, separator: str | None, given: ReadOptions) -> Header:
-    """The column names, split as the user says or by whichever separator gives the most of them."""
+    """The column names in the text `data` of the file at `path`, split by the `separator`, or if None by the best one.
+
+    `given` is what the user says of rows.
+    """
     if not _INK.search(data):
         raise FileError(f"{shown(path)} is empty", "check that it is the right file")
     # Loosely first: strictly, a quote that is not closed would rule out the right separator, and leave a wrong one.
@@ -114,26 +131,6 @@ def _fits(header: Header, data: bytes) -> bool:
     return all(len(row) == len(header.names) for row in whole)
 
 
-def _below_titles(header: Header, data: bytes, given: ReadOptions) -> Header:
-    """The header, or one further down, where what was taken for it is a title: the rows below have more cells."""
-    if given.header_row is not None:
-        return header
-    best, skipped = header, given.skip_rows or 0
-    if len(header.names) > 1 and _fits(header, data) and not _title_rows(data, header.separator, skipped):
-        return header
-    for sign in SEPARATORS if given.delimiter is None else [header.separator]:
-        titles = _title_rows(data, sign, skipped)
-        if titles:
-            below = replace(given, header_row=skipped + titles + 1, skip_rows=None)
-            found = _split_header(data, sign, below, strict=True)
-            best = found if found and _filled(found.names) > _filled(best.names) else best
-    return best
-
-
-def _filled(names: Sequence[str]) -> int:
-    return sum(map(is_filled, names))
-
-
 def _title_rows(data: bytes, separator: str, skipped: int) -> int:
     """How many rows there are above the names, if any of them has something in it; some at the top do not count."""
     rows = [row for row, *_ in islice(_rows(data, separator), skipped, skipped + LOOKED_AT)]
@@ -161,7 +158,10 @@ def _rows(data: bytes, separator: str, *, strict: bool = False) -> Iterator[tupl
 
 
 def _split_header(data: bytes, separator: str, given: ReadOptions, *, strict: bool) -> Header | None:
-    """The row that is said to have the names, or the first that is not empty; nothing when its quotes make no sense."""
+    """The row of `data` that is `given` as that of the names, or the first that is not empty, split by a `separator`.
+
+    None if its quotes make no sense, which `strict` decides more strictly.
+    """
     first = (given.header_row or 1) - 1 + (given.skip_rows or 0)
     for number, (names, start, end, lines) in enumerate(_rows(data, separator, strict=strict)):
         if number >= first and names:

@@ -59,12 +59,10 @@ def find_header(rows: Sequence[Sequence[Any]]) -> int:
         below |= filled[place]
     if first in covering:
         return first
-    for place in reversed(covering):
-        titles = [cells for cells in filled[first:place] if cells]
-        if all(2 * len(cells) <= len(filled[place]) and min(cells) <= min(filled[place]) for cells in titles):
-            return place if _has_names(rows, place, apart=not filled[place - 1]) else first
-        return first
-    return first
+    place = covering[-1] if covering else first
+    titles = [cells for cells in filled[first:place] if cells]
+    fits = all(2 * len(cells) <= len(filled[place]) and min(cells) <= min(filled[place]) for cells in titles)
+    return place if titles and fits and _has_names(rows, place, apart=not filled[place - 1]) else first
 
 
 def _has_names(rows: Sequence[Sequence[Any]], place: int, *, apart: bool) -> bool:
@@ -136,7 +134,7 @@ def is_total(last: Sequence[Any], above: pl.DataFrame, whole: pl.DataFrame) -> b
 
 
 def without_total(last: Sequence[Any], rows: Rows, typed: Callable[[Rows], Typed]) -> tuple[Typed, list[str]]:
-    """The table without a last row that is the total of the others, and what to tell of it.
+    """The table without a last row that is the total of the others, and findings about that row.
 
     Args:
         last: the cells of the last row.
@@ -156,7 +154,10 @@ def without_total(last: Sequence[Any], rows: Rows, typed: Callable[[Rows], Typed
 
 
 def said_of_rows(header: int, empty_rows: int, empty_columns: int, notes: int = 0) -> list[str]:
-    """What to tell of rows and columns that are not of the table; `header` is the place of the names."""
+    """Sentences on rows and columns that are not of the table.
+
+    `header` is the place of the names; `empty_rows`, `empty_columns` and `notes` below the table are counts.
+    """
     said = [f"the names of the columns are in row {header + 1}: what stands above is left out"] if header else []
     parts = {"empty column": empty_columns, "empty row": empty_rows, "row of notes below the table": notes}
     plural = {"empty column": "empty columns", "empty row": "empty rows"}

@@ -1,8 +1,11 @@
 """Which columns of text are numbers, and which sign their decimals have.
 
-A column becomes numbers only when all of it can. The text is kept: '1.50', 'NA' and '007' are decisions of whoever
-wrote the file, and a released file has to show them again. The sign of decimals is one for the whole file; where two
+A column becomes numbers only when all of it can. The text is kept: '1.50', 'NA' and '007' are decisions of the author
+of the file, and a released file has to show them again. The sign of decimals is one for the whole file; where two
 readings are possible, neither is taken: '1,234' is a thousand to one person and a bit more than one to another.
+
+Numbers may have a unit that all cells of a column share, and thousands apart. Only units that are known are taken for
+one: a code such as K50 or 12A is none, however many cells share its letter.
 """
 
 from __future__ import annotations
@@ -13,17 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from microveil.core.arrays import FIRST_ROWS
 from microveil.core.errors import DataError
 from microveil.core.late import pl
-from microveil.core.table import Matrix
-from microveil.io.dictionary import find_codes
+from microveil.io.dictionary import codes_of
 from microveil.io.files.formats import MISSING, same_cells
-from microveil.io.files.quantities import has_thousands, ungrouped, without_unit
 from microveil.io.frames.number_types import LARGEST_WHOLE
 from microveil.storage.atomic import shown
-
-SAMPLE: Final = 1000
-"""Cells that settle the type of most columns of text."""
 
 AGREED, MOST_DECIMALS = 0.95, 6
 """Share of cells with as many decimals from which on a column is one of so many; and the most that are filled up."""
@@ -61,7 +60,7 @@ class Original:
 
     @property
     def finding(self) -> str:
-        """What to tell of a column that is written otherwise than plainly; nothing of another."""
+        """A sentence on a column that has units or thousands separators; empty for any other."""
         if self.plain is None:
             return ""
         name = self.numbers.name
@@ -80,7 +79,7 @@ def find_numbers(
     found = _read_with(decimal or ".", columns)
     others = [column for column in columns if column.name not in found]
     units = {column.name: bare for column in others if (bare := without_unit(column)) is not None}
-    texts = {column.name: units[column.name].text if column.name in units else column for column in columns}
+    texts = {column.name: units[column.name][0] if column.name in units else column for column in columns}
     found |= _read_with(decimal or ".", [texts[name] for name in units])
     rest = [text for name, text in texts.items() if name not in found]
     pointed = [texts[name] for name in found if found[name].dtype.is_float()]
@@ -101,7 +100,7 @@ def find_numbers(
             column,
             numbers[column.name],
             plain.get(column.name),
-            *((units[column.name].before, units[column.name].after) if column.name in units else ()),
+            *(units[column.name][1:] if column.name in units else ()),
         )
         for column in columns
         if column.name in numbers
@@ -123,7 +122,7 @@ def to_numbers(text: pl.Series, decimal: str = ".") -> pl.Series | None:
     A column without a single value counts as numbers too: passing it on as text would hide that it is empty.
     """
     # A sample rules out most columns of text, and whole numbers where there are fractions.
-    sample = _parsed(text.head(SAMPLE), (pl.Int64, pl.Float64), decimal)
+    sample = _parsed(text.head(FIRST_ROWS), (pl.Int64, pl.Float64), decimal)
     if sample is None:
         return None
     kinds = (pl.Int64, pl.Float64) if sample.dtype == pl.Int64 else (pl.Float64,)
@@ -143,7 +142,7 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
     if column.dtype.is_float():
         column = column.fill_nan(None)
     same_rows = len(column) == len(was)
-    codes = _codes_in(was) if same_rows else ()
+    codes = codes_of(was.cast(pl.Float64).to_numpy()) if same_rows else ()  # their cells stay as they are
     written = pad_decimals(column, least_decimals(original.text if original.plain is None else original.plain), decimal)
     if original.unit:
         numbers = written.cast(pl.String)
@@ -159,20 +158,12 @@ def written_as(column: pl.Series, original: Original, decimal: str = ".") -> pl.
     return pl.select(pl.coalesce(cells, missing).alias(column.name)).to_series()
 
 
-def _codes_in(numbers: pl.Series) -> tuple[float, ...]:
-    """Special codes, whose cells stay as they are."""
-    low, high = numbers.min(), numbers.max()
-    if not isinstance(low, int | float) or not isinstance(high, int | float):
-        return ()
-    return find_codes(Matrix([numbers.cast(pl.Float64).to_numpy()]), 0, float(low), float(high))
-
-
 def least_decimals(text: pl.Series) -> int:
     """The decimals that the cells of a column have at least: 2 for 12.50, 0 where whole numbers have no sign.
 
     A few cells with fewer, such as codes, do not count where all others agree.
     """
-    tried = text.drop_nulls().head(SAMPLE).str.strip_chars(SPACES)
+    tried = text.drop_nulls().head(FIRST_ROWS).str.strip_chars(SPACES)
     plain = tried.filter(tried.str.contains(_PLAIN))
     lengths = plain.str.extract(_DECIMALS).fill_null("").str.len_chars()
     if lengths.is_empty():
@@ -245,10 +236,10 @@ def _usual(tokens: pl.Series) -> str | None:
 
 
 def _check_marks(columns: Iterable[pl.Series], mark: str, path: Path) -> None:
-    """Refuse a file in which every such sign could stand before thousands; one cell that cannot be so is enough."""
+    """Refuse a file in which every such sign could separate thousands; one cell that cannot be so is enough."""
     doubtful = None
     for column in columns:
-        for part in (column.head(SAMPLE), column):
+        for part in (column.head(FIRST_ROWS), column):
             marked = part.filter(part.str.contains(_POINT if mark == "." else ","))
             if not marked.str.contains(_EITHER[mark]).all():
                 return
@@ -272,3 +263,92 @@ def _with_thousands(columns: Iterable[pl.Series], signs: Sequence[str], path: Pa
             return {text.name: text for text in plain}, sign
     problem = f"{shown(path)}: column {shown(grouped[0].name)} has thousands separators that contradict other signs"
     raise DataError(problem, "say which sign decimals have with --decimal, or write 1234567.5, not 1,234,567.5")
+
+
+_BLANKS: Final = r" \t\x{a0}\x{202f}"
+_CODES: Final = "EUR Euro euro eur USD usd GBP CHF JPY SEK NOK DKK PLN CZK HUF AUD CAD CNY INR BRL MXN TEUR TDM DM"
+_SIGNS: Final = "€ $ £ ¥"
+_UNITS: Final = (
+    "% ‰ ° °C °F kg mg µg Tonnen km cm mm ml cl dl ha m² m2 km² km2 m³ m3 qm cbm kWh MWh GWh TWh kW MW Wh kJ MJ "
+    "kcal hrs min sec ms km/h mph Std Std. Tage days day years year yrs Jahre Jahr Monate months weeks mmHg mmol/l "
+    "mg/dl g/dl g/l bpm ppm pcs Stk Stk. Stück lbs lb oz ft mi k€ T€ Mio Mio. Mrd Mrd. Tsd Tsd. Mio.€ Pkt points"
+)
+_LETTERS: Final = "g t l h s m d W V A"
+"""Units of one letter, which are only units behind a blank: 12A and 4d are codes."""
+
+
+def _one_of(words: str) -> str:
+    escaped = [word.replace(".", r"\.").replace("$", r"\$") for word in words.split()]
+    return "|".join(sorted(escaped, key=len, reverse=True))
+
+
+_BEFORE: Final = f"(?:{_one_of(f'{_SIGNS} {_CODES}')})"
+_AFTER: Final = (
+    rf"[{_BLANKS}]*(?:(?:Mio\.?|Mrd\.?|Tsd\.?)[{_BLANKS}]*)?(?:{_one_of(f'{_SIGNS} {_CODES} {_UNITS}')})"
+    rf"|[{_BLANKS}]+(?:{_one_of(_LETTERS)})"
+)
+_QUANTITY: Final = rf"^({_BEFORE}[{_BLANKS}]*)?([+-]?[0-9.,](?:[0-9.,'\x{{2019}}{_BLANKS}]*[0-9.,])?)({_AFTER})?$"
+_GROUPS: Final = {sign: rf"[{mark} '\x{{a0}}\x{{202f}}\x{{2019}}]" for sign, mark in ((".", ","), (",", "."))}
+"""What separates thousands where decimals have this sign."""
+
+_GROUPED: Final = (
+    r"^[+-]?[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?:\.[0-9]*)?|(?:\.[0-9]{3})+(?:,[0-9]*)?"
+    r"|(?:[ '\x{a0}\x{202f}\x{2019}][0-9]{3})+(?:[.,][0-9]*)?)$"
+)
+_BOTH_MARKS: Final = r"[0-9],[0-9]{3}\.|[0-9]\.[0-9]{3},"
+_UNGROUPED: Final = r"^[+-]?(?:[0-9]{1,3}(?:[.,][0-9]*)?|[.,][0-9]+)$"
+
+
+def without_unit(text: pl.Series) -> tuple[pl.Series, str, str] | None:
+    """A column of text without the unit that all its cells have, and what is before and after most of its numbers.
+
+    None if the cells share no unit.
+    """
+    for part in (text.head(FIRST_ROWS), text):
+        cells = _cells(part)
+        found = cells.str.extract_groups(_QUANTITY).struct.unnest()
+        if cells.is_empty() or found[:, 1].has_nulls():
+            return None
+        affixes = found[:, [0, 2]].fill_null("")
+        units = affixes.select(pl.all().str.strip_chars(" \t\u00a0\u202f")).unique()
+        if units.height != 1 or not any(units.row(0)) or all(units.row(0)):
+            return None
+    before, after = (str(affixes[:, place].mode().sort()[0]) for place in (0, 1))
+    numbers = text.str.strip_chars(" \t").str.extract(_QUANTITY, 2)
+    return pl.select(pl.coalesce(numbers, text).alias(text.name)).to_series(), before, after
+
+
+def ungrouped(text: pl.Series, decimal: str) -> pl.Series | None:
+    """A column of text without thousands separators; None if they are not where they belong by this decimal sign."""
+    group = _GROUPS[decimal]
+    form = rf"^[+-]?(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]*)(?:[{decimal}][0-9]*)?$"
+    if not _cells(text).str.contains(form).all():
+        return None
+    cells = text.str.strip_chars(" \t")
+    plain = pl.when(cells.is_in(list(MISSING))).then(cells).otherwise(cells.str.replace_all(group, ""))
+    return pl.select(plain.alias(text.name)).to_series()
+
+
+def has_thousands(text: pl.Series) -> bool:
+    """Whether a column is amounts with thousands separators.
+
+    Codes and telephone numbers may look the same, but all alike; amounts differ in length, or have decimals too.
+    """
+    return _grouped_cells(text.head(FIRST_ROWS)) is not False and bool(_grouped_cells(text))
+
+
+def _grouped_cells(text: pl.Series) -> bool | None:
+    """Whether cells are amounts with such separators; None where they do not settle it."""
+    cells = _cells(text)
+    grouped = cells.str.contains(_GROUPED)
+    if not (grouped | cells.str.contains(_UNGROUPED)).all():
+        return False
+    if not grouped.any():
+        return None
+    return True if not grouped.all() or bool(cells.str.contains(_BOTH_MARKS).any()) else None
+
+
+def _cells(text: pl.Series) -> pl.Series:
+    """The cells that are not missing, without blanks around."""
+    cells = text.drop_nulls().str.strip_chars(" \t")
+    return cells.filter(~cells.is_in(list(MISSING)))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from microveil.core.errors import FileError
 from microveil.core.late import pl
-from microveil.io.files.stat_packages import WORDS, Clock, StatFormat, StatSource
+from microveil.io.files.stat_packages import WORDS, Clock, StatFileFormat, StatFormat
 from microveil.storage.atomic import shown
 
 LONG_MISSING: Final = 2147483621
@@ -138,30 +138,13 @@ def _numbers(column: pl.Series, letters: pl.Series | None, storage: _Storage) ->
 
 # SPSS has seconds since the first day of the Gregorian calendar, the others count from 1960 on.
 _GREGORIAN, _SIXTIES = "1582-10-14", "1960-01-01"
-_DAYS, _SECONDS = Clock("date", _SIXTIES, 86_400_000), Clock("datetime", _SIXTIES, 1000)
-_CLOCKS_OF_SPSS: Final = {
-    r"[AEJS]?DATE|QYR|MOYR|WKYR": Clock("date", _GREGORIAN, 1000),
-    r"DATETIME|YMDHMS": Clock("datetime", _GREGORIAN, 1000),
-    r"[DM]?TIME": Clock("duration", _GREGORIAN, 1000),
-}
-_CLOCKS_OF_SAS: Final = {
-    r"DATE|DAY|WEEKDATE|WEEKDATX|WORDDATE|WORDDATX|JULIAN|MONYY|YYMON|(?:DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?"
-    r"|(?:IS|E|B)8601DA": _DAYS,
-    r"DATETIME|DATEAMPM|MDYAMPM|(?:IS|E|B)8601D[TN]": _SECONDS,
-    r"TIME|HHMM|TOD|TIMEAMPM|(?:IS|E|B)8601TM": Clock("duration", _SIXTIES, 1000),
-}
+_DAYS = Clock("date", _SIXTIES, 86_400_000)
 _SAS_NAME: Final = {5: re.compile(r"[A-Za-z_]\w{0,7}", re.ASCII), 8: re.compile(r"[A-Za-z_]\w{0,31}", re.ASCII)}
 _AS_READ: Final = ("variable_value_labels", "missing_ranges", "variable_display_width", "variable_measure")
 _RELEASE: Final = re.compile(rb"<stata_dta><header><release>(\d+)</release>")
 # What pyreadstat calls the versions of Stata that write these releases of the format.
 _VERSIONS: Final = {113: 8, 114: 10, 115: 12, 117: 13, 118: 14, 119: 15}
 _USUAL: Final = 118
-
-
-def _clock(clocks: Mapping[str, Clock], form: str) -> Clock | None:
-    """By the name of the format, whatever its width."""
-    name = re.sub(r"\d*\.?\d*$", "", form.upper())
-    return next((clock for pattern, clock in clocks.items() if re.fullmatch(pattern, name)), None)
 
 
 class Spss(StatFormat):
@@ -174,18 +157,19 @@ class Spss(StatFormat):
         re.compile(r"[^\W\d_][\w.@#$]{0,63}|[@#$][\w.@#$]{0,63}"),
         "names begin with a letter, and have at most 64 letters, digits and . _ @ # $",
     )
-    default: ClassVar[StatSource] = StatSource(title)
+    default: ClassVar[StatFileFormat] = StatFileFormat(title=title)
+    clocks: ClassVar[Mapping[str, Clock]] = {
+        r"[AEJS]?DATE|QYR|MOYR|WKYR": Clock("date", _GREGORIAN, 1000),
+        r"DATETIME|YMDHMS": Clock("datetime", _GREGORIAN, 1000),
+        r"[DM]?TIME": Clock("duration", _GREGORIAN, 1000),
+    }
 
-    def clock(self, form: str) -> Clock | None:
-        """By the name of the format."""
-        return _clock(_CLOCKS_OF_SPSS, form)
-
-    def write_settings(self, source_format: StatSource, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
+    def write_settings(self, like: StatFileFormat, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
         """What pyreadstat's reader found under the same names; and how the file is compressed."""
         zipped = shown_as.suffix.lower() == ".zsav"
         return {
-            **{option: getattr(source_format.meta, option, None) for option in _AS_READ},
-            "note": source_format.notes.get("note", "").splitlines(),
+            **{option: getattr(like.meta, option, None) for option in _AS_READ},
+            "note": like.notes.get("note", "").splitlines(),
             "compress": zipped,
             "row_compress": not zipped,
         }
@@ -199,7 +183,7 @@ class Stata(StatFormat):
     functions: ClassVar[str] = "dta"
     column_name = re.compile(r"[^\W\d][\w]{0,31}"), WORDS
     padded: ClassVar[bool] = False
-    default: ClassVar[StatSource] = StatSource(title, release=_USUAL)
+    default: ClassVar[StatFileFormat] = StatFileFormat(title=title, release=_USUAL)
 
     def clock(self, form: str) -> Clock | None:
         """Days for %td, milliseconds for %tc. Months and quarters are counted in units of no fixed length."""
@@ -214,10 +198,10 @@ class Stata(StatFormat):
         found = _RELEASE.match(start)
         return int(found[1]) if found else start[0]
 
-    def write_settings(self, source_format: StatSource, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
+    def write_settings(self, like: StatFileFormat, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
         """The release of the source, and its labels; `.a` by the number that stands for it in a table of labels."""
-        release = source_format.release if source_format.release in _VERSIONS else _USUAL
-        known = {} if source_format.meta is None else source_format.meta.variable_value_labels
+        release = like.release if like.release in _VERSIONS else _USUAL
+        known = {} if like.meta is None else like.meta.variable_value_labels
 
         def code(value: Any) -> Any:
             return LONG_MISSING + ord(value) - ord("`") if isinstance(value, str) else value
@@ -225,11 +209,9 @@ class Stata(StatFormat):
         labels = {name: {code(value): label for value, label in entry.items()} for name, entry in known.items()}
         return {"version": _VERSIONS[release], "variable_value_labels": labels}
 
-    def finish(
-        self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], source_format: StatSource
-    ) -> None:
+    def finish(self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], like: StatFileFormat) -> None:
         """The columns get the storage types they had."""
-        widths = {} if source_format.meta is None else source_format.meta.variable_storage_width
+        widths = {} if like.meta is None else like.meta.variable_storage_width
         repack(path, cells, letters, {name: width - 1 for name, width in widths.items()})  # less the end of the text
 
 
@@ -241,22 +223,24 @@ class SasTransport(StatFormat):
     functions: ClassVar[str] = "xport"
     column_name = _SAS_NAME[8], WORDS
     read_settings: ClassVar[Mapping[str, Any]] = {}
-    default: ClassVar[StatSource] = StatSource(title, release=8)
-
-    def clock(self, form: str) -> Clock | None:
-        """By the name of the format."""
-        return _clock(_CLOCKS_OF_SAS, form)
+    default: ClassVar[StatFileFormat] = StatFileFormat(title=title, release=8)
+    clocks: ClassVar[Mapping[str, Clock]] = {
+        r"DATE|DAY|WEEKDATE|WEEKDATX|WORDDATE|WORDDATX|JULIAN|MONYY|YYMON|(?:DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?"
+        r"|(?:IS|E|B)8601DA": _DAYS,
+        r"DATETIME|DATEAMPM|MDYAMPM|(?:IS|E|B)8601D[TN]": Clock("datetime", _SIXTIES, 1000),
+        r"TIME|HHMM|TOD|TIMEAMPM|(?:IS|E|B)8601TM": Clock("duration", _SIXTIES, 1000),
+    }
 
     def release(self, path: Path) -> int:
         """As the first record says."""
         with path.open("rb") as file:
             return 8 if b"LIBV8" in file.read(80) else 5
 
-    def write_settings(self, source_format: StatSource, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
+    def write_settings(self, like: StatFileFormat, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
         """The version of the source, which decides how long names are."""
-        version = source_format.release or 8
+        version = like.release or 8
         fit = all(_SAS_NAME[version].fullmatch(name) for name in columns)
-        meta = source_format.meta
+        meta = like.meta
         informats = {} if meta is None else meta.original_variable_informats
         return {
             "file_format_version": version if fit else 8,
@@ -272,10 +256,6 @@ class SasDataSet(SasTransport):
     title: ClassVar[str] = "SAS"
     functions: ClassVar[str] = "sas7bdat"
     read_settings: ClassVar[Mapping[str, Any]] = StatFormat.read_settings
-
-    def release(self, path: Path) -> int:
-        """Of no use."""
-        return 0
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
         """Refuse to begin."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,13 +16,12 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, Final
 
-from microveil.core.errors import FileError
-from microveil.core.late import pl
-from microveil.io.files.formats import Format, ReadOptions, SourceFormat, check_flat, check_table, needs, same_cells
+from microveil.core.errors import FileError, some_of
+from microveil.core.late import pl, pyreadstat
+from microveil.io.files.formats import FileFormat, Format, ReadOptions, check_flat, check_table, needs, same_cells
 from microveil.io.frames.validation import check_shape
 from microveil.storage.atomic import shown
 
-EXTRA: Final = "stat"
 WORDS: Final = "names are letters, digits and _, at most 32, not beginning with a digit"
 _SHOWN: Final = 4  # names of columns in the description of a file
 
@@ -66,11 +64,6 @@ class Variable:
     clock: Clock | None = None
     codes: Mapping[str, float] = field(default_factory=dict)  # by label, where the column is seen as categories
 
-    @property
-    def has_missing_codes(self) -> bool:
-        """Whether some cells hold a code for why they are missing."""
-        return self.letters is not None or self.raw.null_count() < self.seen.null_count()
-
     def stored(self, column: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         """A column as the file stores it, and its letters: unchanged from the raw one, else made of the new values.
 
@@ -91,27 +84,29 @@ class Variable:
         return cells.alias(self.raw.name), letters
 
 
-@dataclass(frozen=True)
-class StatSource(SourceFormat):
-    """Everything about a file but its values; those are confidential, and stay out of its printed form."""
+@dataclass(frozen=True, kw_only=True)
+class StatFileFormat(FileFormat):
+    """Everything about a file but its values. Columns are kept as `Variable`, notes by the name of the option."""
 
-    name: str = ""
+    title: str = ""  # what people call the package
     meta: Any = field(default=None, repr=False)
-    variables: Mapping[str, Variable] = field(default_factory=dict, repr=False, compare=False)
     release: int = 0  # the version of the file's format
-    notes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # about the file, by the name of the option
 
     @property
     def description(self) -> str:
         """`SPSS, with labels; as categories: sex, region; user-missing codes in income`."""
         if self.meta is None:
             return ""
-        categories = [name for name, variable in self.variables.items() if variable.codes]
-        coded = [name for name, variable in self.variables.items() if variable.has_missing_codes]
+        categories = [name for name, variable in self.columns.items() if variable.codes]
+        coded = [
+            name
+            for name, v in self.columns.items()
+            if v.letters is not None or v.raw.null_count() < v.seen.null_count()
+        ]
         parts = [
-            self.name,
-            *([f"labelled, so taken as categories: {_listed(categories)}"] if categories else []),
-            *([f"user-missing codes in {_listed(coded)}"] if coded else []),
+            self.title,
+            *([f"labelled, so taken as categories: {some_of(categories, _SHOWN)}"] if categories else []),
+            *([f"user-missing codes in {some_of(coded, _SHOWN)}"] if coded else []),
         ]
         return "; ".join(parts)
 
@@ -119,10 +114,6 @@ class StatSource(SourceFormat):
     def is_plain(self) -> bool:
         """Files of statistics packages always have something to say."""
         return self.meta is None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 class StatFormat(Format):
@@ -141,24 +132,27 @@ class StatFormat(Format):
     """Does the package fill text up with spaces, so that one filled cell says how wide its column is?"""
 
     read_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({"user_missing": True})
-    default: ClassVar[StatSource] = StatSource()
+    default: ClassVar[StatFileFormat] = StatFileFormat()
 
-    @abstractmethod
+    clocks: ClassVar[Mapping[str, Clock]] = MappingProxyType({})
+    """How columns store dates, by patterns of the names of their formats."""
+
     def clock(self, form: str) -> Clock | None:
-        """How a column of this format of the package stores dates; None if it does not."""
+        """How a column of this format of the package stores dates, whatever its width; None if it does not."""
+        name = re.sub(r"\d*\.?\d*$", "", form.upper())
+        return next((clock for pattern, clock in self.clocks.items() if re.fullmatch(pattern, name)), None)
 
     def release(self, path: Path) -> int:
         """The version of the format that a file is in."""
         return 0
 
-    def write_settings(self, source_format: StatSource, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
-        """What pyreadstat's writer is to know besides names, labels and formats of the columns."""
+    def write_settings(self, like: StatFileFormat, columns: Sequence[str], shown_as: Path) -> dict[str, Any]:
+        """What pyreadstat's writer needs in addition to names, labels and formats of the columns."""
         raise NotImplementedError
 
-    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatSource]:
+    def read(self, path: Path, read_options: ReadOptions) -> tuple[pl.DataFrame, StatFileFormat]:
         """The table as the methods see it: numbers as narrow as in the file, Float64 where there is no other."""
-        needs("pyreadstat", EXTRA, path)
-        import pyreadstat
+        needs("pyreadstat", path)
 
         reader, raw = getattr(pyreadstat, f"read_{self.functions}"), None
         with suppress(pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, ValueError):
@@ -176,17 +170,17 @@ class StatFormat(Format):
         # Sealed, and without lists: those would be taken for cells when rows change places.
         written = {"file_label": meta.file_label, "note": "\n".join(meta.notes or ())}
         notes = {option: text for option, text in written.items() if text}
-        return frame, StatSource(self.title, SimpleNamespace(**vars(meta)), variables, self.release(path), notes)
+        about = {"title": self.title, "meta": SimpleNamespace(**vars(meta)), "release": self.release(path)}
+        return frame, StatFileFormat(columns=variables, notes=notes, **about)
 
-    def write(self, frame: pl.DataFrame, path: Path, source_format: StatSource, *, shown_as: Path) -> None:
+    def write(self, frame: pl.DataFrame, path: Path, like: StatFileFormat, *, shown_as: Path) -> None:
         """Write by pyreadstat, with everything the source said about its columns."""
-        needs("pyreadstat", EXTRA, shown_as)
-        import pyreadstat
+        needs("pyreadstat", shown_as)
 
-        cells, letters = _stored_columns(frame, source_format, padded=self.padded)
-        settings = self.write_settings(source_format, frame.columns, shown_as)
-        settings["file_label"] = source_format.notes.get("file_label")
-        meta = source_format.meta
+        cells, letters = _stored_columns(frame, like, padded=self.padded)
+        settings = self.write_settings(like, frame.columns, shown_as)
+        settings["file_label"] = like.notes.get("file_label")
+        meta = like.meta
         if meta is not None:
             labels = meta.column_names_to_labels.items()
             settings["column_labels"] = {name: label for name, label in labels if label is not None}
@@ -200,11 +194,9 @@ class StatFormat(Format):
         if failed:
             hint = "check names and labels of the columns, and the space on the disk; or write a .parquet file"
             raise FileError(f"{shown(shown_as)} cannot be written: a column has no place in it", hint)
-        self.finish(path, cells, letters, source_format)
+        self.finish(path, cells, letters, like)
 
-    def finish(
-        self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], source_format: StatSource
-    ) -> None:
+    def finish(self, path: Path, cells: pl.DataFrame, letters: Mapping[str, pl.Series], like: StatFileFormat) -> None:
         """Do what pyreadstat cannot: the file at `path` holds `cells`, and is to have the `letters` of missing ones."""
 
     def check_holds(self, frame: pl.DataFrame, path: Path) -> None:
@@ -254,13 +246,13 @@ def _categories(seen: pl.Series, labels: Mapping[Any, str]) -> dict[str, float]:
 
 
 def _stored_columns(
-    frame: pl.DataFrame, source_format: StatSource, *, padded: bool
+    frame: pl.DataFrame, like: StatFileFormat, *, padded: bool
 ) -> tuple[pl.DataFrame, dict[str, pl.Series]]:
     """The table as a file stores it, and the letters of missing cells by column."""
     columns: list[pl.Series] = []
     letters: dict[str, pl.Series] = {}
     for column in frame.get_columns():
-        variable = source_format.variables.get(column.name)
+        variable = like.columns.get(column.name)
         if variable is None:
             columns.append(_plain(column))
             continue
@@ -269,7 +261,7 @@ def _stored_columns(
             letters[column.name] = tags
         stored = _plain(stored)
         if padded and stored.dtype == pl.String:
-            stored = _widened(stored, source_format.meta.variable_storage_width[column.name])
+            stored = _widened(stored, like.meta.variable_storage_width[column.name])
         columns.append(stored)
     return pl.DataFrame(columns), letters
 

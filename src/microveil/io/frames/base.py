@@ -12,14 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import FIRST_ROWS, Array, Index, Mask
 from microveil.core.errors import DataError
 from microveil.io.frames.number_types import LARGEST_WHOLE, wholes_held
 from microveil.io.frames.times import TimeColumn
 
-FIRST_ROWS = 1_000
 ROWS_AT_ONCE = 8_192
 """Rows of an array that are copied column by column: few enough that they stay in the cache from one to the next."""
+
+
+Cells = Mapping[str, Array]
+Changed = Mapping[str, Mask | None]
+Labels = Mapping[str, Index]
+Levels = Mapping[str, Sequence[Any]]
+"""By column: numbers, which cells have changed, the numbers of levels, and what these stand for."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Frame(ABC):
@@ -30,16 +38,12 @@ class Frame(ABC):
     source: Any
     """The table that was opened."""
 
-    times: Mapping[str, TimeColumn] = MappingProxyType({})
+    times: Mapping[str, TimeColumn] = NOTHING
     """Columns of dates and times that count as numbers."""
 
     def time_column(self, name: str) -> TimeColumn | None:
         """The column as steps on the line of time; None if it has no dates or times."""
         return None
-
-    def has_order(self, name: str) -> bool:
-        """Whether the column has a type of labels with an order."""
-        return False
 
     def with_times(self, names: Sequence[str]) -> Frame:
         """The same table, in which these columns of dates and times count as numbers."""
@@ -88,9 +92,9 @@ class Frame(ABC):
     def is_held(self, name: str) -> bool:
         """Whether doubles hold the numbers of the column as they are."""
 
-    @abstractmethod
     def is_unique(self, name: str) -> bool:
         """Whether all cells are present and different, as those of an identifier are."""
+        return 0 < self.count == self.levels(name) and not self.missing(name)
 
     def missing(self, name: str) -> int:
         """How many cells are missing."""
@@ -125,17 +129,17 @@ class Frame(ABC):
         return None
 
     @abstractmethod
-    def labels(self, name: str) -> NDArray[np.intp]:
+    def labels(self, name: str) -> Index:
         """A column as whole numbers that stand for its distinct values, in ascending order of numbers or text.
 
         The missing cells are a group of their own, after all others.
         """
 
-    def groups(self, name: str) -> NDArray[np.intp]:
+    def groups(self, name: str) -> Index:
         """A column without missing cells as whole numbers that stand for its distinct values, in any order."""
         return self.labels(name)
 
-    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+    def words(self, name: str, rows: Index) -> list[str]:
         """Some cells of a column that is released as it is, as text for a message."""
         return [f"{cell:g}" for cell in self.numbers(name)[rows]]
 
@@ -152,13 +156,7 @@ class Frame(ABC):
             return values.astype(kind).astype(np.float64)
 
     @abstractmethod
-    def rebuilt(
-        self,
-        columns: Mapping[str, Array],
-        changed: Mapping[str, Mask | None],
-        labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
-        levels: Mapping[str, Sequence[Any]] = MappingProxyType({}),
-    ) -> Any:
+    def rebuilt(self, columns: Cells, changed: Changed, labels: Labels = NOTHING, levels: Levels = NOTHING) -> Any:
         """A frame of the same kind with new values; cells not `changed` (None: all are) stay as they were.
 
         `labels` gives other columns the numbers of their levels, as `labels(name)` counts them, -1 for a missing cell;
@@ -170,11 +168,9 @@ class Frame(ABC):
         values = self.numbers(name)[np.unique(self.labels(name), return_index=True)[1]]
         return [None if np.isnan(value) else value for value in values.tolist()]
 
-    def rows_with(self, name: str, levels: NDArray[np.intp]) -> NDArray[np.intp]:
+    def rows_with(self, name: str, levels: Index) -> Index:
         """For each number of a level, a row that has this level in the column; -1 for a missing cell."""
-        first = np.unique(self.labels(name), return_index=True)[1]
-        rows: NDArray[np.intp] = np.where(levels < 0, -1, first[levels])
-        return rows
+        return np.where(levels < 0, -1, np.unique(self.labels(name), return_index=True)[1][levels])
 
 
 class NumpyFrame(Frame):
@@ -202,29 +198,19 @@ class NumpyFrame(Frame):
             return not column.size or wholes_held(column.min(), column.max())
         return column.dtype.itemsize <= self.values.dtype.itemsize or same_numbers(column, self.numbers(name))
 
-    def is_unique(self, name: str) -> bool:
-        column = self.data[:, int(name)]  # not the float64 of it, in which large whole numbers run together
-        return 0 < np.unique(column).size == self.count and self.missing(name) == 0
-
     def numbers(self, name: str) -> Array:
         return self.values[:, int(name)]
 
     def block(self) -> Array | None:
         return self.values
 
-    def labels(self, name: str) -> NDArray[np.intp]:
+    def labels(self, name: str) -> Index:
         return np.unique(self.data[:, int(name)], return_inverse=True)[1].ravel()
 
     def short_type(self, name: str) -> np.dtype[Any] | None:
         return None if self.data.dtype.kind != "f" or self.data.dtype == np.float64 else self.data.dtype
 
-    def rebuilt(
-        self,
-        columns: Mapping[str, Array],
-        changed: Mapping[str, Mask | None],
-        labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
-        levels: Mapping[str, Sequence[Any]] = MappingProxyType({}),
-    ) -> Any:
+    def rebuilt(self, columns: Cells, changed: Changed, labels: Labels = NOTHING, levels: Levels = NOTHING) -> Any:
         dtype = self.data.dtype
         relabelled = {
             name: self._relabelled(name, codes, levels.get(name))
@@ -252,14 +238,13 @@ class NumpyFrame(Frame):
                 out[:, j] = self.data[self.rows_with(name, labels[name]), j]
         return out
 
-    def _relabelled(self, name: str, codes: NDArray[np.intp], levels: Sequence[Any] | None) -> Array:
+    def _relabelled(self, name: str, codes: Index, levels: Sequence[Any] | None) -> Array:
         """The numbers of levels, NaN for a missing cell."""
         known = self.level_values(name) if levels is None else levels
         if any(not isinstance(level, int | float | None) for level in known):
             raise DataError(f"column '{name}' would have text, and an array holds numbers only", "use a frame")
         values = np.array([*known, None], dtype=np.float64)
-        column: Array = values[codes]  # the last one, which -1 counts, is missing
-        return column
+        return values[codes]  # the last one, which -1 counts, is missing
 
 
 def fits(values: Array, changed: Mask | None, dtype: np.dtype[Any]) -> bool:

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import FIRST_ROWS, Array, Index, Mask
 from microveil.core.errors import DataError
 from microveil.core.late import has_arrow, is_arrow, pa, pl
 from microveil.io.files.formats import MISSING, check_no_pattern
-from microveil.io.frames.base import Frame, NumpyFrame, fits, same_numbers
-from microveil.io.frames.number_types import (
-    as_decimals,
-    as_doubles,
-    back_as_it_was,
-    decimal_type,
-    decimals_held,
-    hides_numbers,
-    plain_columns,
-    wholes_held,
-)
+from microveil.io.frames import number_types
+from microveil.io.frames.base import NOTHING, Cells, Changed, Frame, Labels, Levels, NumpyFrame, fits, same_numbers
 from microveil.io.frames.relabel import palette, taken
 from microveil.io.frames.times import TimeColumn, as_series, read_times
 
-__all__ = ["SAMPLE", "Frame", "NarwhalsFrame", "NumpyFrame", "as_polars", "open_frame", "table_like"]
+__all__ = ["Frame", "NarwhalsFrame", "NumpyFrame", "as_polars", "fingerprint", "open_frame", "table_like"]
 
 KINDS = "a numpy array, a pandas or polars DataFrame or a pyarrow Table"
-
-SAMPLE: Final = 1000
-"""Cells from all over a column of text that tell whether it is meant as numbers."""
 
 _CODES: Final = 0.05  # share of cells like 007 that makes a column one of codes; fewer are slips of the pen
 _TRIMMINGS: Final = re.compile(r"[\s\u00a0\u202f\u2019'*%€$£()]|EUR|USD|GBP|CHF", re.IGNORECASE)
@@ -66,7 +55,7 @@ def _narwhals_frame(data: Any) -> Frame:
     own: dict[str, Any] = {}
     if nw.dependencies.is_pandas_like_dataframe(data):
         headings = data.columns
-        data, own = plain_columns(_with_text_names(data))
+        data, own = number_types.plain_columns(_with_text_names(data))
     try:
         native = nw.from_native(data, eager_only=True)
     except TypeError:
@@ -77,6 +66,16 @@ def _narwhals_frame(data: Any) -> Frame:
         # narwhals refuses duplicate names while opening the frame
         raise _duplicates(list(getattr(data, "column_names", getattr(data, "columns", [])))) from None
     return NarwhalsFrame(native, headings, own)
+
+
+def fingerprint(data: Any) -> str:
+    """A hash of all cells of a table, none of which can be found from it; `data` is any table that `protect` takes."""
+    frame = open_frame(data)
+    digest = hashlib.blake2b(json.dumps(frame.names).encode(), digest_size=16)
+    for name in frame.names:
+        cells = frame.numbers(name) if frame.is_numeric(name) else frame.labels(name)
+        digest.update(np.ascontiguousarray(cells).tobytes())
+    return digest.hexdigest()
 
 
 def table_like(frame: Frame, columns: Mapping[str, list[Any]]) -> Any:
@@ -132,9 +131,7 @@ class NarwhalsFrame(Frame):
     `own` are those of its columns, as they were, that are of a plainer type in `native`.
     """
 
-    def __init__(
-        self, native: nw.DataFrame[Any], headings: Any = None, own: Mapping[str, Any] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, native: nw.DataFrame[Any], headings: Any = None, own: Mapping[str, Any] = NOTHING) -> None:
         self.native = native
         self.headings = headings
         self.own = own
@@ -167,25 +164,21 @@ class NarwhalsFrame(Frame):
             self._times_read[name] = read_times(self.native[name])
         return self._times_read[name]
 
-    def has_order(self, name: str) -> bool:
-        if self.schema[name] == nw.Enum:
-            return True
-        return bool(getattr(getattr(self.native[name].to_native(), "dtype", None), "ordered", False))
-
     def level_order(self, name: str) -> list[str]:
-        if not self.has_order(name):
-            return []
         kind: Any = self.schema[name]
-        return [str(level) for level in (kind if kind == nw.Enum else self.native[name].to_native().dtype).categories]
+        if kind != nw.Enum:
+            kind = getattr(self.native[name].to_native(), "dtype", None)
+        ordered = self.schema[name] == nw.Enum or getattr(kind, "ordered", False)
+        return [str(level) for level in kind.categories] if ordered else []
 
     def looks_numeric(self, name: str) -> bool:
         if self.schema[name] not in (nw.String, nw.Object, nw.Binary):
             return False
-        cells = self.native[name].gather_every(max(1, -(-self.count // SAMPLE))).drop_nulls().to_list()
+        cells = self.native[name].gather_every(max(1, -(-self.count // FIRST_ROWS))).drop_nulls().to_list()
         return _mostly_numbers(cells)
 
     def hides_numbers(self, name: str) -> bool:
-        return not self.is_numeric(name) and hides_numbers(self.native[name].to_native())
+        return not self.is_numeric(name) and number_types.hides_numbers(self.native[name].to_native())
 
     def is_decimal(self, name: str) -> bool:
         return isinstance(self.schema[name], nw.Decimal)
@@ -199,13 +192,13 @@ class NarwhalsFrame(Frame):
             return True
         column = self.native[name].drop_nulls()
         if self.is_decimal(name):
-            return decimals_held(as_series(column))
-        return not len(column) or wholes_held(column.min(), column.max())
+            return number_types.decimals_held(as_series(column))
+        return not len(column) or number_types.wholes_held(column.min(), column.max())
 
     def is_unique(self, name: str) -> bool:
         column = self.native[name]
         try:
-            start = column.head(SAMPLE)  # settles it for most columns
+            start = column.head(FIRST_ROWS)  # settles it for most columns
             if start.n_unique() < len(start):
                 return False
             distinct = self.levels(name) if self.schema[name] == nw.String else column.n_unique()
@@ -213,7 +206,7 @@ class NarwhalsFrame(Frame):
             distinct = int(self.labels(name).max(initial=-1)) + 1
         return 0 < distinct == self.count and self.missing(name) == 0
 
-    def groups(self, name: str) -> NDArray[np.intp]:
+    def groups(self, name: str) -> Index:
         return _distinct_texts(self.native[name])[1] if self.schema[name] == nw.String else self.labels(name)
 
     def levels(self, name: str) -> int:
@@ -242,12 +235,12 @@ class NarwhalsFrame(Frame):
         # Raised out here: the error of the library quotes the cell, so it must not even be the context of this one.
         raise DataError(f"column '{name}' {why}", "convert it to float64 first")
 
-    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+    def words(self, name: str, rows: Index) -> list[str]:
         if self.is_numeric(name) and name not in self.times:
             return super().words(name, rows)
         return [str(cell) for cell in self.native[name][rows.tolist()].to_list()]
 
-    def labels(self, name: str) -> NDArray[np.intp]:
+    def labels(self, name: str) -> Index:
         if name in self._few_levels and name not in self.times:
             return self._few_levels[name].astype(np.intp)
         found = self._numbered(name)
@@ -255,7 +248,7 @@ class NarwhalsFrame(Frame):
             self._few_levels[name] = found.astype(np.uint8)  # every search asks again, and a byte a row is little
         return found
 
-    def _numbered(self, name: str) -> NDArray[np.intp]:
+    def _numbered(self, name: str) -> Index:
         numeric = self.is_numeric(name)
         if numeric and self.is_held(name):
             values = self.numbers(name)
@@ -274,13 +267,7 @@ class NarwhalsFrame(Frame):
     def as_stored(self, name: str, values: Array) -> Array:
         return np.round(values) if name in self.times else super().as_stored(name, values)
 
-    def rebuilt(
-        self,
-        columns: Mapping[str, Array],
-        changed: Mapping[str, Mask | None],
-        labels: Mapping[str, NDArray[np.intp]] = MappingProxyType({}),
-        levels: Mapping[str, Sequence[Any]] = MappingProxyType({}),
-    ) -> Any:
+    def rebuilt(self, columns: Cells, changed: Changed, labels: Labels = NOTHING, levels: Levels = NOTHING) -> Any:
         new = [self._series(name, values, changed[name]) for name, values in columns.items()]
         rows = {name: self.rows_with(name, codes) for name, codes in labels.items() if name not in levels}
         new += [self._taken(self.native[name].to_native(), places, name) for name, places in rows.items()]
@@ -291,7 +278,10 @@ class NarwhalsFrame(Frame):
             own = {name: was for name, was in self.own.items() if name not in labels}
             own |= {name: self.own[name].iloc[at] for name, at in rows.items() if name in self.own and (at >= 0).all()}
             native = native.assign(
-                **{name: back_as_it_was(native[name], was) if name in columns else was for name, was in own.items()}
+                **{
+                    name: number_types.back_as_it_was(native[name], was) if name in columns else was
+                    for name, was in own.items()
+                }
             )
         if self.headings is not None:
             native.columns = self.headings
@@ -303,7 +293,7 @@ class NarwhalsFrame(Frame):
         cells = zip(found.to_list(), found.is_null().to_list(), strict=True)
         return [None if gone or cell != cell else cell for cell, gone in cells]  # NaN is not itself
 
-    def _taken(self, column: Any, rows: NDArray[np.intp], name: str) -> nw.Series[Any]:
+    def _taken(self, column: Any, rows: Index, name: str) -> nw.Series[Any]:
         """The cells of some rows (-1: a missing one) as a column of this table, with the index that it has."""
         cells = taken(column, rows)
         if self.native.implementation.is_pandas_like():
@@ -335,7 +325,9 @@ class NarwhalsFrame(Frame):
     def _decimals(self, column: nw.Series[Any], values: Array, changed: Mask | None) -> nw.Series[Any] | None:
         """Values as decimals of the column's own type, if they have no more digits than it."""
         template = column.to_native()
-        cells = as_decimals(values if changed is None else np.where(changed, values, 0), decimal_type(template))
+        cells = number_types.as_decimals(
+            values if changed is None else np.where(changed, values, 0), number_types.decimal_type(template)
+        )
         if cells is None:
             return None
         if self.native.implementation.is_pandas_like():
@@ -363,19 +355,20 @@ def _as_float64(column: nw.Series[Any]) -> nw.Series[Any]:
     """The nearest float64 of every cell."""
     native = column.to_native()
     if is_arrow(native):
-        return _wrapped(as_doubles(native)).alias(column.name)
+        return _wrapped(number_types.as_doubles(native)).alias(column.name)
     if hasattr(native.dtype, "pyarrow_dtype"):
         cells: Any = native.array
-        return _wrapped(type(native)(type(cells)(as_doubles(pa.array(cells))), index=native.index, name=native.name))
+        return _wrapped(
+            type(native)(type(cells)(number_types.as_doubles(pa.array(cells))), index=native.index, name=native.name)
+        )
     return column.cast(nw.Float64)
 
 
 def _wrapped(series: Any) -> nw.Series[Any]:
-    wrapped: nw.Series[Any] = nw.from_native(series, series_only=True)
-    return wrapped
+    return nw.from_native(series, series_only=True)
 
 
-def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]]:
+def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], Index]:
     """The values of a column as text, and for each cell the number of its value, -1 if it is missing."""
     if column.implementation.is_polars() and not column.dtype.is_nested() and column.dtype != nw.Object:
         return _distinct_of_polars(column.to_native())
@@ -391,7 +384,7 @@ def _distinct_texts(column: nw.Series[Any]) -> tuple[list[str], NDArray[np.intp]
     return list(numbers), codes
 
 
-def _distinct_of_polars(cells: pl.Series) -> tuple[list[str], NDArray[np.intp]]:
+def _distinct_of_polars(cells: pl.Series) -> tuple[list[str], Index]:
     cells = cells.cast(pl.String) if cells.dtype in (pl.Categorical, pl.Enum) else cells
     distinct = cells.drop_nulls().unique(maintain_order=True)
     if not len(distinct):  # a table of nothing has no type of numbers to look up

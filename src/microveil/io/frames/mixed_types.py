@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from microveil.core.late import pl
 from microveil.io.files.formats import MISSING, same_cells
 from microveil.io.frames.times import read_texts
 
@@ -14,9 +15,6 @@ LARGEST = 2**63
 
 DAY_0, SERIALS = dt.datetime(1899, 12, 30), (367, 80_000)
 """The day from which spreadsheets count, and the numbers that are taken for days: of 1901 to 2119."""
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,8 +27,6 @@ class MixedColumn:
     @classmethod
     def read(cls, name: str, cells: list[Any]) -> MixedColumn:
         """Cells of one kind in the type for it; words for missing are missing among numbers; the rest is text."""
-        import polars as pl
-
         missing = [cell is None or (isinstance(cell, str) and cell.strip() in MISSING) for cell in cells]
         kinds = {type(cell) for cell, hole in zip(cells, missing, strict=True) if not hole}
         words = any(cell is not None for cell, hole in zip(cells, missing, strict=True) if hole)
@@ -55,8 +51,6 @@ class MixedColumn:
     @classmethod
     def of_numbers(cls, name: str, numbers: list[Any], cells: list[Any]) -> MixedColumn:
         """Numbers, and the cells they were in: some of them texts."""
-        import polars as pl
-
         whole = all(number is None or isinstance(number, int) for number in numbers)
         return cls(pl.Series(name, numbers, pl.Int64 if whole else pl.Float64, strict=False), cells)
 
@@ -78,8 +72,6 @@ def as_dates(cells: list[Any]) -> list[Any] | None:
 
     None where there is nothing to do, or where it cannot be done.
     """
-    import polars as pl
-
     known = [cell for cell in cells if cell is not None and not (isinstance(cell, str) and cell.strip() in MISSING)]
     dates = sum(isinstance(cell, dt.datetime) for cell in known)
     others = [cell for cell in known if not isinstance(cell, dt.datetime)]
@@ -103,8 +95,6 @@ def as_dates(cells: list[Any]) -> list[Any] | None:
 
 def to_cells(column: pl.Series) -> list[Any]:
     """A column of any type as cells that Excel and SQLite know: whole numbers, fractions, text, dates."""
-    import polars as pl
-
     if column.dtype.is_float():
         column = column.fill_nan(None)
     elif column.dtype.is_decimal():

@@ -7,14 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microveil.core.arrays import Index
 from microveil.core.late import is_arrow, pa, pl
 
-Rows = NDArray[np.intp]
 
-
-def taken(column: Any, rows: Rows) -> Any:
+def taken(column: Any, rows: Index) -> Any:
     """The cells of some rows of a pandas, polars or Arrow column; missing where the row is -1.
 
     Whole numbers and truth values of pandas, among which none can be missing, become its nullable ones (Int64).
@@ -37,7 +35,7 @@ def palette(column: Any, levels: Sequence[Any]) -> Any:
     if hasattr(column, "iloc"):
         kind = column.dtype
         plain = type(column)(list(levels))
-        if hasattr(kind, "categories"):  # others have an order that nobody has told
+        if hasattr(kind, "categories"):  # of new levels nobody knows the order
             return plain.astype(kind if set(names) <= set(kind.categories) else type(kind)(names))
         with suppress(TypeError, ValueError):
             fitting = plain.astype(kind)

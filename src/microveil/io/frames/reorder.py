@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.errors import ParameterError, did_you_mean
-from microveil.core.late import pa
+from microveil.core.arrays import Index
+from microveil.core.errors import ParameterError, check_column
+from microveil.core.late import pa, pl
 from microveil.core.rng import Stream
 from microveil.io.files.formats import split_notes
 from microveil.io.frames.dataframes import open_frame
@@ -31,13 +32,13 @@ def without_columns(data: Any, names: Sequence[str]) -> Any:
 
 
 class IndexAndNotes(NamedTuple):
-    """What a table has besides its columns, as far as it is to be released; and what there is to say about it."""
+    """The index and the notes of a table, as far as they are released, and warnings about them."""
 
     index: Any = None
     notes: Any = None
     warnings: Sequence[str] = ()
 
-    def put_back(self, data: Any, order: NDArray[np.intp] | None) -> Any:
+    def put_back(self, data: Any, order: Index | None) -> Any:
         """A released table with it, the index with its rows."""
         if self.index is not None:
             data = data.set_axis(self.index if order is None else self.index[order], axis=0)
@@ -45,16 +46,15 @@ class IndexAndNotes(NamedTuple):
 
 
 def set_apart(data: Any, keep: Sequence[str], *, keep_notes: bool, names: Sequence[str]) -> tuple[Any, IndexAndNotes]:
-    """The columns of a table alone, and what else is to be released with them; `names` are those of all columns.
+    """The columns of a table `data` alone, and what else is to be released with them; `names` are those of all columns.
 
-    The index of pandas may name the records, so it stays behind but for the levels that are to be kept. Notes on the
-    table and its columns (`attrs` of pandas, metadata of Arrow) stay behind, too: nobody has looked at what is in them.
+    The index of pandas may name the records, so it stays behind but for the levels to `keep`. Notes on the table and
+    its columns (`attrs` of pandas, metadata of Arrow) stay behind, too, unless `keep_notes`: nobody has looked at them.
     """
     is_pandas = nw.dependencies.is_pandas_like_dataframe(data)
     levels = _levels(data.index) if is_pandas else []
     for name in keep:
-        if name not in levels:
-            raise ParameterError(f"keep: there is no column '{name}'", did_you_mean(str(name), [*levels, *names]))
+        check_column("keep", name, [*levels, *names])
     warnings, index, notes = [], None, _notes(data) or None
     if is_pandas and levels:
         left = [place for place, name in enumerate(levels) if name not in keep]
@@ -102,10 +102,10 @@ def _with_notes(data: Any, notes: Any) -> Any:
     return pa.table(data.columns, schema=pa.schema(fields, whole))
 
 
-def renumbered(data: Any, name: str, labels: NDArray[np.intp], stream: Stream) -> Any:
-    """The table with a column of identifiers numbered from 1 in a random order; `labels` tells which are the same.
+def renumbered(data: Any, name: str, labels: Index, stream: Stream) -> Any:
+    """The table `data` with a column `name` of identifiers numbered from 1, in a random order from the `stream`.
 
-    Missing cells stay missing.
+    `labels` (a number for each row) says which rows have the same one. Missing cells stay missing.
     """
     frame = open_frame(data)
     numbers = stream.generator().permutation(int(labels.max(initial=-1)) + 1)[labels] + 1
@@ -132,7 +132,7 @@ def renumbered(data: Any, name: str, labels: NDArray[np.intp], stream: Stream) -
     return native.with_columns(new).to_native()
 
 
-def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, NDArray[np.intp]]]) -> Any:
+def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, Index]]) -> Any:
     """The table with some columns of other tables of its kind, each with the rows that are named."""
     if isinstance(data, np.ndarray):
         columns = {name: open_frame(table).numbers(name)[rows] for name, (table, rows) in taken.items()}
@@ -156,7 +156,7 @@ def with_column(data: Any, name: str, values: NDArray[Any]) -> Any:
     return native.with_columns(nw.new_series(name, values, backend=native.implementation)).to_native()
 
 
-def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:
+def with_rows(data: Any, rows: Index) -> Any:
     """Some rows of a table, in an order given. The index of pandas is numbered anew: it would tell the old order."""
     if isinstance(data, np.ndarray):
         return data[rows]
@@ -165,25 +165,21 @@ def with_rows(data: Any, rows: NDArray[np.intp]) -> Any:
     return nw.from_native(data, eager_only=True)[rows.tolist()].to_native()
 
 
-def source_format_with_rows(source_format: Any, rows: NDArray[np.intp]) -> Any:
+def format_with_rows(kept: Any, rows: Index) -> Any:
     """How a file was written, for a table with its rows in another order.
 
     What is kept of its cells (the text of a number, the word for a missing one) is looked up by place. It goes with its
     row: left where it was, it would tell which rows were there.
     """
-    import polars as pl
-
-    if isinstance(source_format, pl.Series):
-        return source_format[rows.tolist()] if len(source_format) == rows.size else source_format
-    if isinstance(source_format, list):
-        return [source_format[row] for row in rows] if len(source_format) == rows.size else source_format
-    if isinstance(source_format, Mapping):
-        return {name: source_format_with_rows(kept, rows) for name, kept in source_format.items()}
-    if isinstance(source_format, tuple) and hasattr(source_format, "_make"):
-        return source_format._make(source_format_with_rows(kept, rows) for kept in source_format)
-    if dataclasses.is_dataclass(source_format) and not isinstance(source_format, type):
-        fields = [field.name for field in dataclasses.fields(source_format) if field.init]
-        return dataclasses.replace(
-            source_format, **{name: source_format_with_rows(getattr(source_format, name), rows) for name in fields}
-        )
-    return source_format
+    if isinstance(kept, pl.Series):
+        return kept[rows.tolist()] if len(kept) == rows.size else kept
+    if isinstance(kept, list):
+        return [kept[row] for row in rows] if len(kept) == rows.size else kept
+    if isinstance(kept, Mapping):
+        return {name: format_with_rows(part, rows) for name, part in kept.items()}
+    if isinstance(kept, tuple) and hasattr(kept, "_make"):
+        return kept._make(format_with_rows(part, rows) for part in kept)
+    if is_dataclass(kept) and not isinstance(kept, type):
+        parts = {field.name: getattr(kept, field.name) for field in fields(kept) if field.init}
+        return replace(kept, **format_with_rows(parts, rows))
+    return kept

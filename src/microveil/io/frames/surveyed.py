@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.late import pa, pl
 from microveil.io.frames.dataframes import Frame, NarwhalsFrame, open_frame
 from microveil.io.frames.number_types import as_doubles
@@ -67,11 +65,11 @@ class ColumnFacts:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return dataclasses.asdict(self)
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> ColumnFacts:
-        """Them from plain data."""
+        """Facts from plain data, as `to_dict` gives them."""
         times = found["times"]
         read = None if times is None else {form: TimeSpan(**span) for form, span in times.items()}
         return cls(**{**found, "times": read})
@@ -153,9 +151,8 @@ class SurveyedFrame(NarwhalsFrame):
         least = NUMBER_FORMATS[text][-1] if text in NUMBER_FORMATS else FEWEST
         if text and self.levels(name) < least:
             return None
-        form, shown = span.form(text), self if rows is None else rows
-        cells = as_series(nw.from_native(shown.source, eager_only=True)[name])
-        return TimeColumn(form.kind, form.unit, form.text, form.is_number, numbers=form.steps(cells))
+        shown = self if rows is None else rows
+        return span.form(text).column(as_series(nw.from_native(shown.source, eager_only=True)[name]))
 
     def missing(self, name: str) -> int:
         return self.facts[name].missing if name in self.facts else super().missing(name)
@@ -184,6 +181,6 @@ class SurveyedFrame(NarwhalsFrame):
         """The first rows."""
         return np.full(len(self.native), np.nan) if name not in self.numeric else super().numbers(name)
 
-    def words(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        """Those of the first rows."""
+    def words(self, name: str, rows: Index) -> list[str]:
+        """Cells of the first rows."""
         return super().words(name, rows[rows < len(self.native)])

@@ -5,6 +5,7 @@ The step is the precision of the column: months if all days are the first, days,
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -13,7 +14,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import FIRST_ROWS, Array, Mask
 from microveil.core.late import has_arrow, is_arrow, pa, pl
 
 TimeKind = Literal["date", "datetime", "time", "duration"]
@@ -58,8 +59,8 @@ NUMBER_FORMATS: Final = {DAY_NUMBERS: ("day", 1800_00_00, 2200_00_00, 3), "%Y%m"
 """Whole numbers that are dates, as 20260131 and 202601: the step, between which numbers, and how many different ones
 there are at least. All must be dates: of amounts of so many digits, one in thirty is by chance, or one in eight."""
 
-SAMPLE, FEWEST = 1_000, 3
-"""Cells that mostly tell whether a text is a date, and the fewest that can."""
+FEWEST = 3
+"""Different texts that can tell whether a column has dates."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,11 @@ class TimeForm:
                 text = DAY_NUMBERS
             cells = _parse(cells, self.kind, text)
         micro, missing = _microseconds(cells)
-        if micro is None:
-            raise TypeError("the column has no dates or times")
         return np.where(missing, np.nan, _in_steps(micro, self.unit).astype(np.float64))
+
+    def column(self, cells: Any) -> TimeColumn:
+        """Such cells as a column of numbers."""
+        return TimeColumn(self.kind, self.unit, self.text, self.is_number, numbers=self.steps(cells))
 
     def cells(self, values: Array) -> pl.Series:
         """Numbers of steps as a series: dates, timestamps or times of day; NaN is missing."""
@@ -116,7 +119,7 @@ class TimeForm:
         return texts.cast(pl.Int64) if self.is_number else texts
 
     def stored(self, values: Array) -> pa.Array:
-        """The same for Arrow."""
+        """Numbers of steps as Arrow stores the column."""
         cells = self._stored(values)
         found = cells.to_arrow()
         if cells.dtype == pl.String:
@@ -141,7 +144,7 @@ class TimeColumn(TimeForm):
     numbers: Array = field(kw_only=True)
 
     def in_unit(self, unit: str) -> TimeColumn:
-        """The same in a finer unit, one of `MICROSECONDS`."""
+        """The column in a finer unit, one of `MICROSECONDS`."""
         numbers, size = self.numbers, MICROSECONDS.get(self.unit, MICROSECONDS["day"])
         if self.unit == "month":
             missing = np.isnan(numbers)
@@ -193,19 +196,22 @@ def spans(cells: pa.Array) -> Spans | None:
     """What the cells of a part of a column, of Arrow, are as dates or times; None where none is there."""
     if cells.null_count == len(cells):
         return None
-    if not any(is_one(cells.type) for is_one in _arrow_types()):
-        return {}
-    series = _of_arrow(cells)
-    if series.dtype != pl.String:
-        return {"": _span(series)}
-    texts = _dates_at_first(series)
-    return {} if texts is None else {form: _span(_parse(texts, kind, form)) for kind, form in _fitting(texts)}
-
-
-def _arrow_types() -> tuple[Any, ...]:
-    """The types of Arrow that have dates and times, or texts of these."""
     types = pa.types
-    return types.is_temporal, types.is_string, types.is_large_string
+    if not any(is_one(cells.type) for is_one in (types.is_temporal, types.is_string, types.is_large_string)):
+        return {}
+    return dict(_readings(_of_arrow(cells)))
+
+
+def _readings(cells: pl.Series, fewest: int = 1) -> Iterator[tuple[str, TimeSpan]]:
+    """The span of cells, one of which is there, by every format of which all their texts are; `fewest` are different.
+
+    A type of dates or times has one reading, under no name, and other types have none.
+    """
+    if cells.dtype.is_temporal():
+        yield "", _span(cells)
+    texts = _dates_at_first(cells) if cells.dtype == pl.String else None
+    if texts is not None and len(texts) >= fewest:
+        yield from ((form, _span(_parse(texts, kind, form))) for kind, form in _fitting(texts))
 
 
 def joined_spans(one: Spans | None, other: Spans | None) -> Spans | None:
@@ -218,7 +224,6 @@ def joined_spans(one: Spans | None, other: Spans | None) -> Spans | None:
 def _span(cells: pl.Series) -> TimeSpan:
     """The span of cells of a type of dates or times, of which one is there."""
     micro, missing = _microseconds(cells)
-    assert micro is not None  # noqa: S101 - by the types that are asked for
     return TimeSpan.of(micro[~missing], _kind_of(cells.dtype))
 
 
@@ -277,27 +282,22 @@ def _of_arrow(cells: Any) -> pl.Series:
 
 
 def read_times(column: nw.Series[Any]) -> TimeColumn | None:
-    """A column of dates, times or texts of these as numbers; None if it is something else."""
+    """A column of dates, times, texts of these or numbers such as 20260131 as numbers; None if it is something else."""
     if column.dtype.is_integer() or column.dtype.is_float():
-        return _of_numbers(column)
-    if not _may_be_times(column):
-        return None
-    try:
-        cells = as_series(column)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):  # objects of several kinds
-        return None
-    text = ""
-    if cells.dtype == pl.String:
-        found = _parsed(cells)
-        if found is None:
+        if not can_be_numbered_dates(column.min(), column.max()):  # settles it for most, before they become doubles
             return None
-        cells, text = found
-    micro, missing = _microseconds(cells)
-    if micro is None or missing.all():
+        cells = pl.Series(np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)).fill_nan(None)
+        spans_found = spans_of_numbers(cells.drop_nulls().to_numpy(), in_all=True) or {}
+        found = next(iter(spans_found.items()), None)
+    elif _may_be_times(column):
+        try:
+            cells = as_series(column)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):  # objects of several kinds
+            return None
+        found = next(_readings(cells, FEWEST), None) if cells.null_count() < len(cells) else None
+    else:
         return None
-    form = TimeSpan.of(micro[~missing], _kind_of(cells.dtype)).form(text)
-    steps = _in_steps(micro, form.unit).astype(np.float64)
-    return TimeColumn(form.kind, form.unit, text, numbers=np.where(missing, np.nan, steps))
+    return None if found is None else found[1].form(found[0]).column(cells)
 
 
 def can_be_numbered_dates(low: float | None, high: float | None) -> bool:
@@ -305,22 +305,6 @@ def can_be_numbered_dates(low: float | None, high: float | None) -> bool:
     if low is None or high is None:
         return False
     return any(least < low and high < most for _, least, most, _ in NUMBER_FORMATS.values())
-
-
-def _of_numbers(column: nw.Series[Any]) -> TimeColumn | None:
-    """Whole numbers that are all dates, 20260131 or 202601, as steps."""
-    if not can_be_numbered_dates(column.min(), column.max()):  # settles it for most, before numbers become doubles
-        return None
-    values = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    there = ~np.isnan(values)
-    distinct, place = np.unique(values[there], return_inverse=True)
-    for form, (unit, _, _, least) in NUMBER_FORMATS.items():
-        found = _numbered_dates(distinct, form) if distinct.size >= least else None
-        if found is not None:
-            steps = np.full(values.size, np.nan)
-            steps[there] = found[place.ravel()]
-            return TimeColumn("date", unit, form, is_number=True, numbers=steps)
-    return None
 
 
 def _numbered_dates(numbers: Array, form: str) -> Whole | None:
@@ -336,16 +320,16 @@ def _numbered_dates(numbers: Array, form: str) -> Whole | None:
     return (dates if unit == "day" else months).astype(np.int64) if valid.all() else None
 
 
-def spans_of_numbers(numbers: Array) -> Spans | None:
-    """What numbers, in a part of a column, are as dates; None where none is there."""
+def spans_of_numbers(numbers: Array, *, in_all: bool = False) -> Spans | None:
+    """What numbers, in a part of a column or `in_all` of it, are as dates; None where none is there."""
     if not numbers.size:
         return None
     if not can_be_numbered_dates(float(numbers.min()), float(numbers.max())):
         return {}
     distinct = np.unique(numbers)
     found: dict[str, TimeSpan] = {}
-    for form, (unit, *_) in NUMBER_FORMATS.items():
-        steps = _numbered_dates(distinct, form)
+    for form, (unit, _, _, least) in NUMBER_FORMATS.items():
+        steps = _numbered_dates(distinct, form) if distinct.size >= least or not in_all else None
         found |= {} if steps is None else {form: TimeSpan("date", unit, False, int(steps[0]), int(steps[-1]))}
     return found
 
@@ -356,23 +340,20 @@ def _may_be_times(column: nw.Series[Any]) -> bool:
     if column.dtype == nw.Unknown:  # narwhals does not know every name of a zone, such as America/New_York
         return str(getattr(column.to_native(), "dtype", "")).startswith("datetime64")
     if column.dtype == nw.Object:
-        import datetime as dt
-
-        first = next((cell for cell in column.head(SAMPLE).to_list() if cell is not None and cell == cell), None)
+        first = next((cell for cell in column.head(FIRST_ROWS).to_list() if cell is not None and cell == cell), None)
         return isinstance(first, dt.date | dt.time | dt.timedelta)
     return column.dtype == nw.String
 
 
-def _microseconds(cells: pl.Series) -> tuple[Whole | None, NDArray[np.bool_]]:
-    """Microseconds since 1970, or since midnight, and which cells are missing; nothing for other types."""
+def _microseconds(cells: pl.Series) -> tuple[Whole, Mask]:
+    """Microseconds since 1970, or since midnight, and which cells are missing."""
     missing = cells.is_null().to_numpy()
     kind = cells.dtype
     if not kind.is_temporal():
-        return None, missing
+        raise TypeError("the column has no dates or times")
     if kind in (pl.Datetime, pl.Duration):
         cells = cells.cast(pl.Datetime("us") if kind == pl.Datetime else pl.Duration("us"))
-    whole = cells.to_physical()
-    found = whole.fill_null(0).cast(pl.Int64).to_numpy()
+    found = cells.to_physical().fill_null(0).cast(pl.Int64).to_numpy()
     return (found // 1_000 if kind == pl.Time else found * MICROSECONDS["day"] if kind == pl.Date else found), missing
 
 
@@ -383,23 +364,16 @@ def _in_steps(micro: Whole, unit: str) -> Whole:
     return micro // MICROSECONDS[unit]
 
 
-def _parsed(every: pl.Series) -> tuple[pl.Series, str] | None:
-    """Texts as dates or times, and their format: one from which every text comes back as it was."""
-    texts = _dates_at_first(every)
-    found = None if texts is None or len(texts) < FEWEST else next(_fitting(texts), None)
-    return None if found is None else (_parse(every, *found), found[1])
-
-
 def _dates_at_first(every: pl.Series) -> pl.Series | None:
     """The different texts, if the first ones may be dates, which settles it for most columns."""
-    if not every.head(SAMPLE).drop_nulls().str.contains(r"^\d{1,4}[-./:]").all():
+    if not every.head(FIRST_ROWS).drop_nulls().str.contains(r"^\d{1,4}[-./:]").all():
         return None
     return every.drop_nulls().unique()
 
 
 def _fitting(texts: pl.Series) -> Iterator[tuple[TimeKind, str]]:
     """The kinds and formats from which every text comes back as it was."""
-    first = texts.head(SAMPLE)
+    first = texts.head(FIRST_ROWS)
     zone = first.str.extract(ZONE).to_list()[0] if len(first) else None
     for kind, formats in FORMATS.items():
         for form in formats:

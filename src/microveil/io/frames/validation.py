@@ -54,9 +54,9 @@ def check_shape(what: object, columns: int, cells: int = 0, *, size: int = 0) ->
 
 
 def check_values(role: str, name: str, values: Matrix, column: int, low: float, high: float) -> None:
-    """Refuse a column of `values` without any, or with cells that are infinite (counted) or cannot be squared.
+    """Refuse a `column` of `values` without any, or with cells that are infinite (counted) or cannot be squared.
 
-    `low` and `high` are its extremes.
+    `role` and `name` are for the message, `low` and `high` its extremes.
     """
     if np.isnan(low):
         raise DataError(f"{role}: column '{name}' has no values", f"leave it out of {role}, or drop it")
@@ -67,7 +67,7 @@ def check_values(role: str, name: str, values: Matrix, column: int, low: float, 
     check_unit(role, name, low, high)
 
 
-def _count_infinite(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
+def _count_infinite(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - every row map is given its rows
     return np.array([np.count_nonzero(np.isinf(cells))])
 
 

@@ -1,7 +1,11 @@
-"""Units of a size that hardly any other has: their last rows go to other units, before anything is protected.
+"""Rows of units before anything is protected: their places in the unit, and sizes of units that enough others have.
 
 The ids of units are numbered anew, but how many rows a unit has is for everybody to see: the one patient of eight
-visits is found by it. So each size is one that enough units have.
+visits is found by it. So each size is one that enough units have: the last rows of others go to another unit.
+
+Where a table has a column of places (the number of the person) labels are arranged beside it, and never meet a place
+where they never met one. Where it has none, a label that every unit has once (a household has one head) gives the
+places, and they are left out at the end.
 """
 
 from __future__ import annotations
@@ -11,15 +15,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microveil.core.arrays import Index
 from microveil.core.fewest_records import FEWEST_RECORDS
-from microveil.intake.unit_rules import Units, dates_in_order
-from microveil.io.frames.dataframes import Frame
-from microveil.io.frames.reorder import with_columns_from, with_rows
+from microveil.intake.treatment import Treatment
+from microveil.intake.unit_rules import Units, dates_in_order, once_in_each
+from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.io.frames.reorder import with_column, with_columns_from, with_rows, without_columns
+from microveil.methods import Plan
+from microveil.options import Protect
 from microveil.release.release import Release
 
-MOST_MOVED = 0.05
+MOST_TO_MOVE = 0.05
 """Share of the rows up to which they may change their unit; what needs most of them is left then, and said."""
 
 
@@ -28,13 +35,16 @@ class Resized(NamedTuple):
 
     table: Any
     changed: int = 0
-    order: NDArray[np.intp] | None = None
+    order: Index | None = None
 
     def known_to(self, release: Release, original: Any) -> Release:
         """A release of the table that knows what was done, and is compared with the `original` one."""
         if not self.changed:
             return release
-        said = f"rows that went to another unit, and stand there, as too few had as many rows as theirs: {self.changed}"
+        said = (
+            f"{self.changed} rows went to another unit, as too few units had as many rows as theirs: `assess` of the "
+            "two files alone cannot know which, and its figures of linkage are not these"
+        )
         writer = release.writer.compared_with(original)
         return replace(release, order=self.order, writer=writer, warnings=[*release.warnings, said])
 
@@ -55,7 +65,7 @@ def with_common_sizes(frame: Frame, unit: str, place: str | None, labels: Sequen
     units = Units.of(frame, unit)
     in_file = np.argsort(units.first)
     of_units = [frame.labels(name)[units.first[in_file]] for name in labels if units.is_constant(frame, name)]
-    most = int(MOST_MOVED * frame.count)
+    most = int(MOST_TO_MOVE * frame.count)
     moves = [(in_file[giver], in_file[taker]) for giver, taker in _moves(units.sizes[in_file], of_units, most)]
     if not moves:
         return Resized(frame.source)
@@ -83,7 +93,7 @@ def with_common_sizes(frame: Frame, unit: str, place: str | None, labels: Sequen
     return Resized(table, len(moves), order)
 
 
-def _moves(sizes: NDArray[np.intp], labels: Sequence[NDArray[np.intp]], most: int) -> list[tuple[int, int]]:
+def _moves(sizes: Index, labels: Sequence[Index], most: int) -> list[tuple[int, int]]:
     """At most so many pairs of units, one that gives its last row and one that takes it, so that sizes are common.
 
     `sizes` and `labels` are those of the units as they stand in the file. Units of a rare size give what they have
@@ -117,3 +127,40 @@ def _moves(sizes: NDArray[np.intp], labels: Sequence[NDArray[np.intp]], most: in
         else:
             np.add.at(spare, sizes[taken], 1)
     return moves
+
+
+class OwnPlaces(NamedTuple):
+    """A column for the places of rows in their unit that the table did not have, and the table with it."""
+
+    column: str
+    unit: str
+    label: str
+    table: Any
+
+    def left_out(self, release: Release) -> Release:
+        """A release without the column, which nobody asked for; what it was there for is said."""
+        rules = [rule for rule in release.rules if not rule.startswith(f"{self.column} follows")]
+        said = f"{self.label}: a label that one row of each {self.unit} has"
+        return replace(release, data=without_columns(release.data, [self.column]), rules=[*rules, said])
+
+
+def place_by_label(frame: Frame, options: Protect, treatment: Treatment, plan: Plan) -> OwnPlaces | None:
+    """The places by such a label; None if there is none.
+
+    Args:
+        frame: the table.
+        options: those of the call.
+        treatment: what becomes of its columns.
+        plan: the method.
+    """
+    unit = next(iter(treatment.units_of(frame, options.unit)), None)
+    if unit is None or frame.missing(unit) or options.rules in (None, "none") or not plan.protects_labels:
+        return None
+    units = Units.of(frame, unit)
+    label, first = once_in_each(frame, units, [name for name in treatment.labels if name not in treatment.named])
+    if label is None:
+        return None
+    places = units.places(units.by(np.where(first, -1, np.arange(frame.count)))).astype(np.int64) + 1
+    name = f"place in {unit}"
+    table = with_column(frame.source, name, places)
+    return OwnPlaces(name, unit, label, table) if open_frame(table).names == [*frame.names, name] else None
