@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import microveil as mv
 from microveil.assess import assess_files
 from microveil.assessment import figures, measuring, pairing
-from microveil.assessment.figures import DiskLimits, figure_on_disk
+from microveil.assessment.figures import DiskLimits, figure_of
 from microveil.core import sorted_columns as in_order
 from microveil.core import threads
 from microveil.core.rng import Streams
@@ -252,7 +252,7 @@ def test_columns_in_order_tell_what_numpy_and_scipy_tell(monkeypatch: pytest.Mon
         np.testing.assert_allclose(
             in_order.quantiles(first, shares), np.quantile(first, shares), rtol=1e-14, atol=1e-15
         )
-        assert moments._largest_gap(first, second) == pytest.approx(ks_2samp(first, second).statistic, rel=1e-12)
+        assert moments.ks_distance(first, second) == pytest.approx(ks_2samp(first, second).statistic, rel=1e-12)
         assert moments._moved(first, second) == pytest.approx(wasserstein_distance(first, second), rel=1e-12)
 
 
@@ -279,8 +279,8 @@ def test_columns_that_must_be_held_need_the_memory() -> None:
     before, after = (Matrix.from_array(values) for values in (table(), masked(table())))
     streams = Streams.from_seed(1)
     with pytest.raises(DataError, match="holds whole columns"):
-        figure_on_disk("interval_disclosure", before, after, streams, DiskLimits(3 * 8 * 700 - 1, 100))
-    figure_on_disk("interval_disclosure", before, after, streams, DiskLimits(3 * 8 * 700, 100))
+        figure_of("interval_disclosure", before, after, streams, DiskLimits(3 * 8 * 700 - 1, 100))
+    figure_of("interval_disclosure", before, after, streams, DiskLimits(3 * 8 * 700, 100))
 
 
 def test_measures_of_ranks_are_of_a_sample_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def quick_risk(release: Release, known: Mapping[str, Measure]) -> tuple[Measure,
         before, after = dict(options), dict(options)
         if both.labels is not None and name != NUMBERS:
             labels = both.labels
-            before["labels"], after["labels"] = labels.beside(labels.original, labels.original), labels
+            before["labels"], after["labels"] = labels.of_records(labels.original, labels.original), labels
         released = known.get(name) or GAUGES[name](*columns, **after)
         found.append((GAUGES[name](columns[0], columns[0], **before), released))
     return max(found, key=lambda pair: gain_of(pair[1]))

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from assess_tables import NAMES, frame, masked, shuffled, table
 from hostile import hostile_tables
 from numpy.typing import NDArray
 
@@ -21,38 +22,12 @@ from microveil.errors import DataError, ParameterError
 Array = NDArray[np.float64]
 
 
-NAMES = ["wages", "profit", "export", "import", "stock"]
-
-
-SENTINEL = 86420.97531
-
-
 FEW = ["dbrl", "rank_linkage", "interval_disclosure_own", "extreme_disclosure", "pil", "ks", "correlation_difference"]
 
 
 LUCKY = 7
 """Hits of a shuffle: each record is linked to its own with probability 1/n, so about as a Poisson variable with mean
 one, which is above 7 once in 100,000 times."""
-
-
-def table(rows: int = 250) -> Array:
-    rng = np.random.default_rng(1)
-    values = np.round(rng.lognormal(sigma=0.7, size=(rows, 5)) @ (np.eye(5) + 0.4) * 1000)
-    values[0, 0] = np.round(SENTINEL)
-    return values
-
-
-def masked(data: Array) -> Array:
-    return np.round(data + 0.3 * data.std(axis=0) * np.random.default_rng(2).normal(size=data.shape))
-
-
-def shuffled(data: Array) -> Array:
-    rng = np.random.default_rng(3)
-    return np.column_stack([rng.permutation(column) for column in data.T])
-
-
-def frame(data: Array) -> pl.DataFrame:
-    return pl.DataFrame(data, schema=NAMES)
 
 
 def figures(assessment: mv.Assessment) -> dict[str, float]:
@@ -299,51 +274,6 @@ def test_columns_that_cannot_be_compared_are_named() -> None:
         "not compared (numbers in one file, text in the other): odd",
         "not compared (text that looks like numbers): code",
     ]
-
-
-BAD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
-    "a column is missing": (
-        frame(table()), frame(table()).drop("stock"), {"confidential": ["stock"]}, "file has no column 'stock'",
-    ),
-    "nothing in common": (frame(table()), pl.DataFrame({"x": [1.0]}), {}, "no column in common"),
-    "no numbers in common": (
-        frame(table()), frame(table()).select(pl.all().cast(pl.String)), {}, "no numeric column in common",
-    ),
-    "text": (
-        frame(table()), frame(table()).cast({"stock": pl.String}), {"confidential": "stock"},
-        "'stock' of the released file is not numeric",
-    ),
-    "array and frame": (table(), frame(table()), {}, "one file is an array"),
-    "widths": (table(), table()[:, :3], {}, "5 and 3 columns"),
-    "no rows": (table(), table()[:0], {}, "released file has no rows"),
-    "constant": (np.full((9, 2), SENTINEL), table()[:9, :2], {}, "every column is constant"),
-    "infinite": (table(), np.where(table() == np.round(SENTINEL), np.inf, table()), {}, "'0' of the released file"),
-    "too large": (table() * 1e200, table(), {}, "too large"),
-    "another unit": (table(), table() * 1e30, {}, "differs too much"),
-    "unknown column": (frame(table()), frame(table()), {"confidential": "wage"}, "did you mean 'wages'"),
-    "two roles": (frame(table()), frame(table()), {"confidential": "wages", "public": "wages"}, "named twice"),
-    "no columns": (frame(table()), frame(table()), {"confidential": []}, "no column named"),
-    "sensitive, but not compared": (
-        frame(table()), frame(table()), {"confidential": "wages", "sensitive": "stock"}, "'stock' is not compared",
-    ),
-    "nothing sensitive": (frame(table()), frame(table()), {"sensitive": []}, "sensitive: no column named"),
-    "unknown measure": (table(), table(), {"measures": ["dbrll"]}, "did you mean 'dbrl'"),
-    "no measures": (table(), table(), {"measures": []}, "none is named"),
-    "measures of another kind": (table(), table(), {"measures": 3}, "takes ids"),
-    "seed": (table(), table(), {"seed": -1}, "seed: must be a whole number"),
-    "not a table": ([[SENTINEL]], table(), {}, "cannot work with list"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_refused_with_a_way_out_and_without_a_value(case: str) -> None:
-    original, released, options, expected = BAD[case]
-    with pytest.raises((DataError, ParameterError)) as refusal:
-        mv.assess(original, released, **options)
-    assert expected in str(refusal.value)
-    assert refusal.value.hint
-    assert "86420" not in str(refusal.value)
-    assert "86421" not in str(refusal.value)
 
 
 def test_what_a_second_degree_propensity_cannot_see_is_said() -> None:

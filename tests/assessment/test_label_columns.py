@@ -115,7 +115,7 @@ def test_keys_weights_and_sensitive_labels() -> None:
     data.loc[0, "weight"] = 3.5
     labels = paired(data, shuffled(data), keys=["sex", "income"], weight="weight", sensitive=["size"]).labels
     assert labels is not None
-    assert labels.of_keys.names == ("income", "sex")
+    assert labels.select(labels.keys).names == ("income", "sex")
     assert [labels.names[j] for j in labels.sensitive or ()] == ["size"]
     assert labels.weights is not None
     assert labels.weights[0] == 3.5

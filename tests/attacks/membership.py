@@ -6,7 +6,7 @@ the same columns. Areas are .5 if nothing is told; ties count one half.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Protect = Callable[[Array, int], Array]
 """Makes a release of a table, with a seed."""
+
+
+class Attacked(NamedTuple):
+    """A release, those who are in it, and others of the same population."""
+
+    members: Array
+    nonmembers: Array
+    released: Array
+
 
 SMALLEST = 1e-4
 """Standard deviations added to a gap before its logarithm is taken."""
@@ -41,7 +50,7 @@ def nearest_auc(members: Array, nonmembers: Array, released: Array) -> Told:
     return told(*(-cdist(side / scale, released / scale).min(axis=1) for side in (members, nonmembers)))
 
 
-def trained_gap_auc(protect: Protect, data: Array, *, seed: int = 1, shadows: int = 4) -> Told:
+def trained_gap_auc(target: Attacked, shadows: Sequence[Attacked]) -> Told:
     """The same gaps, weighed by a logistic regression that has learnt from releases of other halves of the data.
 
     The intruder knows the method and the population, and makes shadow releases whose members are known.
@@ -50,18 +59,19 @@ def trained_gap_auc(protect: Protect, data: Array, *, seed: int = 1, shadows: in
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    rng = np.random.default_rng(seed)
-    features, labels = [], []
-    for shadow in range(shadows):
-        inside, outside = halves(data, rng)
-        released = protect(inside, 1_000 + 100 * seed + shadow)
-        features.append(log_gaps(np.vstack([inside, outside]), released, inside.std(axis=0)))
-        labels.append(np.repeat([1, 0], [len(inside), len(outside)]))
+    gaps = [log_gaps(np.vstack([inside, outside]), made, inside.std(axis=0)) for inside, outside, made in shadows]
+    labels = [np.repeat([1, 0], [len(inside), len(outside)]) for inside, outside, _ in shadows]
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1_000))
-    model.fit(np.vstack(features), np.concatenate(labels))
-    members, nonmembers = halves(data, rng)
-    released, scale = protect(members, seed), members.std(axis=0)
+    model.fit(np.vstack(gaps), np.concatenate(labels))
+    members, nonmembers, released = target
+    scale = members.std(axis=0)
     return told(*(model.decision_function(log_gaps(side, released, scale)) for side in (members, nonmembers)))
+
+
+def attacked(protect: Protect, data: Array, seed: int) -> Attacked:
+    """A half of the data is released."""
+    members, strangers = halves(data, np.random.default_rng(seed))
+    return Attacked(members, strangers, protect(members, seed))
 
 
 def halves(data: Array, rng: np.random.Generator) -> tuple[Array, Array]:

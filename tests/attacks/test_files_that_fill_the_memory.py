@@ -114,7 +114,7 @@ def test_empty_rows_above_a_cell_far_below_are_no_records(tmp_path: Path) -> Non
     source = workbook(tmp_path / "far.xlsx", {"A1": "a", "B1": "b", "A2": 1.0, "B2": 2.0, "A30000": 3.0})
     frame, form = read_table(source)
     assert frame.rows() == [(1, 2), (3, None)]
-    assert form.source_format.findings == ["29997 empty rows are left out"]
+    assert form.findings == ["29997 empty rows are left out"]
 
 
 @pytest.mark.slow

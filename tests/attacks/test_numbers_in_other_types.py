@@ -21,6 +21,8 @@ from pyarrow import parquet
 import microveil as mv
 from microveil.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("few_exchanges")
+
 ROWS = 60
 RNG = np.random.default_rng(3)
 WAGES = RNG.lognormal(3, 1, ROWS).round(1)

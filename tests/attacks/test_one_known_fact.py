@@ -61,6 +61,7 @@ FACTS: dict[str, tuple[Callable[[pd.DataFrame, int], pd.DataFrame], Any]] = {
 }
 
 
+@pytest.mark.quick("*-1", "label-*")
 @pytest.mark.parametrize("few", [1, 3, 9])
 @pytest.mark.parametrize("kind", FACTS)
 def test_what_few_have_does_not_lead_to_the_rest_of_them(kind: str, few: int) -> None:

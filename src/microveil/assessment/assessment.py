@@ -1,4 +1,4 @@
-"""What `assess` gives back: figures by their id, beside those of two releases whose worth everybody knows."""
+"""What `assess` gives back: figures by their id, and for the scale those of two releases that everybody can judge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORST = "worst_attack"
 WORST_MEANING = "what the attack that gains most gains over chance, as a share of what was to be gained"
 
 NO_SHARES = (WORST, "max_record_risk")
-"""Figures that are made of others, or are about one record, and so are no attack beside the others."""
+"""Figures that are made of others, or are about one record, and so are no attack of their own."""
 
 MOST_RECORDS = 1_000
 
@@ -66,7 +66,7 @@ class Assessment(Displayed, Mapping[str, Measure]):
     verdict: Verdict | None = None
     in_clear: Measure | None = None
     """Share of the records that are alone with what is released as it is, where something is and a risk was asked for:
-    an attack beside the others, even if nobody named it."""
+    an attack like the others, even if nobody named it."""
 
     find_records: Callable[[int], Table] | None = None
 
@@ -172,21 +172,21 @@ class Assessment(Displayed, Mapping[str, Measure]):
     def to_frame(self) -> Any:
         """One row per figure, as a frame of the kind that was assessed (polars for arrays)."""
         measures = list(self.figures.values())
+        known = [self.known(measure.id) for measure in measures]
+
+        def each(*names: str) -> dict[str, list[Any]]:
+            return {name: [getattr(measure, name) for measure in measures] for name in names}
+
         return self.make_frame(
             {
-                "measure": [m.id for m in measures],
-                "kind": [self.entries[m.id].kind for m in measures],
-                "value": [m.value for m in measures],
-                "low": [m.low for m in measures],
-                "high": [m.high for m in measures],
-                "chance": [m.chance for m in measures],
-                "identity": [self.known(m.id)[0] for m in measures],
-                "shuffle": [self.known(m.id)[1] for m in measures],
+                "measure": list(self.figures),
+                "kind": [self.entries[name].kind for name in self.figures],
+                **each("value", "low", "high", "chance"),
+                "identity": [one for one, _ in known],
+                "shuffle": [other for _, other in known],
                 "lowest": [m.range[0] for m in measures],
                 "highest": [m.range[1] for m in measures],
-                "better": [m.better for m in measures],
-                "meaning": [m.meaning for m in measures],
-                "note": [m.note for m in measures],
+                **each("better", "meaning", "note"),
             }
         )
 

@@ -29,33 +29,39 @@ class DiskLimits:
     sample: int
 
 
-def figure_of(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
-    """One figure (`name`) of tables in memory, with `options` of the measure."""
-    return GAUGES[name](original, released, **GAUGES[name].seeded(seed_of(name, streams)), **options)
-
-
-def figure_on_disk(
-    name: str, original: Matrix, released: Matrix, streams: Streams, limits: DiskLimits, **options: Any
+def figure_of(
+    name: str, original: Matrix, released: Matrix, streams: Streams, limits: DiskLimits | None = None, **options: Any
 ) -> Measure:
-    """One figure (`name`) of tables on a disk, with `options` of the measure; a `DataError` says why there is none."""
+    """One figure of two tables.
+
+    Args:
+        name: the id of the measure.
+        original: the columns as they were, rows x columns.
+        released: the same columns of the release.
+        streams: where its random numbers come from.
+        limits: for tables on a disk, of which a `DataError` may say why there is no figure.
+        **options: of the measure.
+    """
     gauge = GAUGES[name]
-    check_shapes(original, released, paired=gauge.paired)
-    if gauge.on_disk == "no":
-        raise DataError(
-            "it needs all records in memory; measure a random sample of the rows of both files with the engine 'memory'"
-        )
-    if gauge.on_disk == "sample":
-        return _of_sample(name, original, released, streams, **options)
-    held = HELD_COLUMNS * BYTES * max(original.shape[0], released.shape[0])
-    if gauge.on_disk == "columns" and held > limits.memory:
-        raise DataError(f"it holds whole columns, {-(-held // 10**6)} MB of them: allow for so much memory")
-    if gauge.takes("sample"):
-        options["sample"] = limits.sample
-    return gauge.take(original, released, **gauge.seeded(seed_of(name, streams)), **options)
+    if limits is not None:
+        check_shapes(original, released, paired=gauge.paired)
+        if gauge.on_disk == "no":
+            raise DataError(
+                "it needs all records in memory; measure a random sample of the rows of both files with the engine "
+                "'memory'"
+            )
+        if gauge.on_disk == "sample":
+            return _of_sample(name, original, released, streams, **options)
+        held = HELD_COLUMNS * BYTES * max(original.shape[0], released.shape[0])
+        if gauge.on_disk == "columns" and held > limits.memory:
+            raise DataError(f"it holds whole columns, {-(-held // 10**6)} MB of them: allow for so much memory")
+        options |= {"sample": limits.sample} if gauge.takes("sample") else {}
+    take = gauge if limits is None else gauge.take  # on a disk, shapes have been checked
+    return take(original, released, **gauge.seeded(seed_of(name, streams)), **options)
 
 
 def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
-    """A figure (`name`) of some rows: the same of both files, if they have as many."""
+    """A figure (`name`) of rows drawn from the `streams`: the same of both files, if they have as many."""
     stream = streams.stream("sampled rows")
     counts = original.shape[0], released.shape[0]
     rows = [drawn_rows(count, RANK_ROWS, stream) for count in counts]

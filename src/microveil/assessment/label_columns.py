@@ -9,13 +9,14 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import ParameterError
+from microveil.core.keys import MISSING, Codes
 from microveil.intake.intake import dictionary_for
 from microveil.intake.kinds import LABELS, LEFT_OUT, TIMES, ColumnKind, declared_kinds, find_kinds
 from microveil.intake.roles import named
 from microveil.intake.sources import bad_weight
 from microveil.io.frames.dataframes import Frame, NumpyFrame
 from microveil.io.frames.times import TimeColumn, in_one_unit
-from microveil.measures.labels import MISSING, Codes, LabelPair
+from microveil.measures.labels import LabelPair
 from microveil.options import Assess
 
 
@@ -23,8 +24,8 @@ from microveil.options import Assess
 class ColumnKinds:
     """Two (or three) files whose dates count as numbers, and the kinds of the columns of the first."""
 
-    frames: list[Frame]
-    """The original, the release and, if there is one, the holdout."""
+    frames: list[Frame] = field(default_factory=list)
+    """The original, the release and, if there is one, the holdout; nothing of files that are not in memory."""
 
     kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
@@ -38,16 +39,25 @@ class ColumnKinds:
 
     def confidential(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Columns that somebody named: those of numbers, and those of labels; numbers that may be codes are numbers."""
-        numeric = self.frames[0].is_numeric
-        labels = [n for n in names if n in self.labels and not (numeric(n) and self.kinds[n].doubtful)]
+        own = [n for n in names if n in self.labels]
+        labels = [n for n in own if not (self.frames[0].is_numeric(n) and self.kinds[n].doubtful)]
         return tuple(n for n in names if n not in labels), tuple(labels)
 
     def in_clear(self, same: Sequence[str], moved: Sequence[str]) -> list[str]:
-        """Columns that are not constant and the same in both files, beside those known to be the `same` or `moved`."""
+        """Columns that vary and are the same in both files; of some it is known that they are the `same` or `moved`."""
         before, after = self.frames[:2]
         others = [name for name in before.names if name in after.names and name not in {*same, *moved}]
         found = {*same, *(name for name in others if before.count == after.count and self._unchanged(name))}
         return [name for name in before.names if name in found and _varies(before, name)]
+
+    def regrouped(self) -> list[str]:
+        """Columns of units whose rows are not together in the released file as they were: some went to another unit."""
+        before, after = self.frames[:2]
+        units = [n for n, found in self.kinds.items() if found.kind == "unit" and n in after.names]
+        if before.count != after.count:
+            return []
+        pairs = {name: np.stack([before.groups(name), after.groups(name)]) for name in units}
+        return [name for name, both in pairs.items() if np.unique(both, axis=1).shape[1] > np.unique(both[0]).size]
 
     def _unchanged(self, name: str) -> bool:
         before, after = self.frames[:2]

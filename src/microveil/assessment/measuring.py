@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
-from microveil.assessment.figures import GAUGES, DiskLimits, figure_of, figure_on_disk, seed_of
+from microveil.assessment.figures import GAUGES, DiskLimits, figure_of, seed_of
 from microveil.assessment.measure_options import MeasureOptions, noted
 from microveil.assessment.pairing import Pair
 from microveil.assessment.policy import Policy
@@ -107,7 +107,7 @@ def of_labels(measures: str | Sequence[str]) -> list[str]:
 def for_report(both: Pair, *, public_only: bool) -> tuple[list[str], str]:
     """What is measured for a report of two files, and a word on it.
 
-    Beside the default set, what outliers risk; of large files only what is fast, and the linkage everyone asks for. A
+    The default set, and what outliers risk; of large files only what is fast, and the linkage everyone asks for. A
     public report shows utility alone.
     """
     known, small = entries(), both.rows[0] * len(both.compared) <= REPORT_CELLS
@@ -190,7 +190,7 @@ def assess_pair(
     elif any(GAUGES[name].on_disk in ("sorted", "columns") for name in parts_of(ids)):
         tables, columns = (pair.original, pair.released), range(pair.original.shape[1])
         in_threads([partial(table.in_order, j) for table in tables for j in columns])  # all at once
-    # Whoever looks at any risk is told of this one: no small figure stands above rows that are alone in clear.
+    # Every look at a risk shows this one, too: no small figure stands above rows that are alone in clear.
     risky = any(name in RISKS for name in parts_of(ids))
     if "clear" in available(pair) and CLEAR not in found and risky:
         found[CLEAR] = figure_of(CLEAR, pair.original, pair.released, streams, labels=pair.labels)
@@ -243,7 +243,7 @@ def _sanity(both: Pair, request: Request, tell: Tell) -> Sanity:
         mixed = [streams.stream("sanity labels", j).generator().permutation(of) for j, of in enumerate(codes.T)]
         other_codes = np.column_stack(mixed) if mixed else codes
         same, other = (
-            replace(one, labels=replace(known.beside(codes, new), in_clear=(False,) * len(known.names)))
+            replace(one, labels=replace(known.of_records(codes, new), in_clear=(False,) * len(known.names)))
             for one, new in ((same, codes), (other, other_codes))
         )
     identity, _ = take(same, ids, streams, _part_of(tell, " of the originals", start, share), options=options)
@@ -267,8 +267,16 @@ def take(
 ) -> tuple[dict[str, Measure], dict[str, str]]:
     """The figures of some measures, in their order; and those that these files do not allow, with the reason.
 
-    What is `known` is not measured again; `limits` are for tables on a disk; `options` are those of measures. Measures
-    number the columns of which they speak; names take the place of the numbers.
+    Measures number the columns of which they speak; names take the place of the numbers.
+
+    Args:
+        both: the files.
+        ids: the measures and scores.
+        streams: where their random numbers come from.
+        tell: called with the id of a measure and the share done.
+        limits: for tables on a disk.
+        known: figures by id that are not measured again.
+        options: of measures, by id.
     """
     hidden = _sensitive_alone(both)
     whole = [name for name in ids if name in SCORES and SCORES[name].of_whole and hidden is not both]
@@ -295,7 +303,7 @@ def take(
 
 
 def _by_column(name: str) -> bool:
-    """Is the measure told which columns are sensitive, and looks at the others as well?"""
+    """Does the measure take the numbers of the sensitive columns, and look at the others as well?"""
     return GAUGES[name].takes("sensitive")
 
 
@@ -314,12 +322,10 @@ def _figure(
     if about.holdout is not None and gauge.takes("control"):
         options["control"] = about.holdout
     tables = about.original, _known_of(about, name)
-    # Of several releases, labels are those of the first, and cannot stand beside the numbers of all.
+    # Of several releases, labels are those of the first, and do not go with the numbers of all.
     if both.labels is not None and gauge.takes("labels") and tables[1] is not about.union:
         options["labels"] = both.labels
-    if limits is None:
-        return figure_of(name, *tables, streams, **options)
-    return figure_on_disk(name, *tables, streams, limits, **options)
+    return figure_of(name, *tables, streams, limits, **options)
 
 
 def _in_order(both: Pair, ids: Sequence[str], streams: Streams) -> tuple[Pair, dict[str, Measure]]:
@@ -345,10 +351,10 @@ def _sensitive_alone(both: Pair) -> Pair:
     if both.sensitive is None:
         return both
     original, released = (table.select(both.sensitive) for table in (both.original, both.released))
-    beside = None if both.holdout is None else both.holdout.select(both.sensitive)
+    holdout = None if both.holdout is None else both.holdout.select(both.sensitive)
     names = tuple(both.names[j] for j in both.sensitive)
     union, mean = (None if table is None else table.select(both.sensitive) for table in (both.union, both.mean))
-    return Pair(names, original, released, both.notes, holdout=beside, union=union, mean=mean)
+    return Pair(names, original, released, both.notes, holdout=holdout, union=union, mean=mean)
 
 
 def _known_of(both: Pair, name: str) -> Matrix:
@@ -392,12 +398,12 @@ def _with_names(sentence: str, names: Sequence[str]) -> str:
 
 
 def notes(figures: Mapping[str, Measure]) -> list[str]:
-    """What must be said beside some figures."""
+    """What a reader of some figures must know."""
     blind, seeing = figures.get("propensity_2"), figures.get("classifier_auc")
     if blind is None or blind.value >= BLIND:
         return []
-    beside = "measure classifier_auc too" if seeing is None else f"classifier_auc is {seeing.value:.2f} (.5 is best)"
+    better = "measure classifier_auc too" if seeing is None else f"classifier_auc is {seeing.value:.2f} (.5 is best)"
     return [
         "propensity_2 is 0 by construction where means, variances and covariances are kept exactly, however different "
-        f"the files are otherwise: {beside}"
+        f"the files are otherwise: {better}"
     ]

@@ -36,31 +36,6 @@ from microveil.opinion.session import Session, Stimulus, make_session, read_sess
 from microveil.options import Assess
 from microveil.storage.atomic import atomic_target
 
-__all__ = [
-    "Library",
-    "Link",
-    "Opinion",
-    "OpinionScores",
-    "Ratings",
-    "Session",
-    "Stimulus",
-    "fit_link",
-    "library",
-    "make_session",
-    "predict",
-    "predicted_mos",
-    "read_library",
-    "read_link",
-    "read_ratings",
-    "read_session",
-    "read_stimuli",
-    "score",
-    "screen",
-    "shades_or_table",
-    "stimulus",
-    "write",
-]
-
 
 def stimulus(
     id: str,  # noqa: A002 - what it is called everywhere else
@@ -74,8 +49,8 @@ def stimulus(
 ) -> Stimulus:
     """A stimulus for `make_session`, with the ssim and psnr of the original and the processed table.
 
-    The tables and their `confidential` columns are matched as `assess` does. `source` is what the original is called in
-    the session, `removed` how many of its largest components were taken out.
+    The tables and their `confidential` columns are matched as `assess` does, by its `rules`. In the session, the pair
+    is called `id` and the original `source`; `removed` is how many of its largest components were taken out.
     """
     both = _pair(original, processed, confidential, rules)
     found = {measure.id: measure(both.original, both.released).value for measure in (ssim, psnr)}
@@ -88,7 +63,7 @@ def predict(
 ) -> Measure:
     """The mean opinion score of a release as a link (or the file of one) predicts it.
 
-    The tables and their `confidential` columns are matched as `assess` does.
+    The tables `original` and `released` and their `confidential` columns are matched as `assess` does, by its `rules`.
     """
     curve = link if isinstance(link, Link) else read_link(link)
     both = _pair(original, released, confidential, rules)
@@ -129,7 +104,7 @@ def _shades_or_numbers(path: Path) -> Matrix:
 def read_stimuli(path: str | Path) -> list[dict[str, Any]]:
     """Stimuli for `make_session` from a table with the columns id, source, removed, ssim and psnr.
 
-    If it has the columns original and processed, which name files beside it (tables or pictures), the pairs can be
+    If it has the columns original and processed, which name files in its folder (tables or pictures), the pairs can be
     shown, and ssim and psnr are measured where they are not given.
     """
     columns = _columns(Path(path), texts=("id", "source", "original", "processed"))
@@ -173,7 +148,7 @@ def _columns(path: Path, texts: tuple[str, ...]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {name: frame[name].to_list() for name in frame.columns}
     for name in texts:
         if name in found:
-            written = form.dialect.originals.get(name)
-            cells = found[name] if written is None else written.text.to_list()
+            written = form.text_of(name)
+            cells = found[name] if written is None else written.to_list()
             found[name] = [None if cell is None else str(cell).strip() or None for cell in cells]
     return found

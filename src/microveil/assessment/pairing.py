@@ -34,6 +34,11 @@ from microveil.storage.disk_columns import BYTES, DiskColumn, RemoteMatrix, Shel
 REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
 """A table that was only sorted must not pass for one that is hard to link."""
 
+REGROUPED = (
+    "rows are in another unit than they were ({}), and files are compared row by row: figures of linkage are not those "
+    "that `protect` gave, which knew where each went"
+)
+
 BEYOND = 1e15
 """Standard deviations of the original from its mean: a released value further off is in another unit, or broken."""
 
@@ -92,7 +97,7 @@ class Pair:
     """Is it known that rows are in the same order, because the release says where they were?"""
 
     holdout: Matrix | None = None
-    """Records of the same population that did not enter the release, to see what it tells of strangers."""
+    """Records of the same population that did not enter the release, to see what it discloses of strangers."""
 
     union: Matrix | None = None
     """The records of several releases together, where there are several; `released` is then the first."""
@@ -126,7 +131,7 @@ def pair_up(
 ) -> Pair:
     """Match the columns of two files; by default those that are numbers or labels in both and not public.
 
-    In memory, labels of both files stand beside the numbers, dates and times are numbers, there can be a holdout, and
+    In memory, labels of both files are paired as well, dates and times are numbers, there can be a holdout, and
     it is found out whether rows are in another order.
 
     Args:
@@ -140,7 +145,8 @@ def pair_up(
     """
     _check_kinds(original, released)
     columns = _column_kinds(original, released, asked, kinds)
-    if columns is not None:
+    in_memory = bool(columns.frames)
+    if in_memory:
         original, released = columns.frames[:2]
     numeric = {name: original.is_numeric(name) for name in original.names}
     public = regressed(numeric, "public", asked.public).columns
@@ -159,9 +165,9 @@ def pair_up(
     moved = _differing(names, before, after)
     hidden = _places_of(asked.sensitive, numeric, (*names, *labels))
     sensitive = None if hidden is None else tuple(j for j in hidden if j < len(names))
-    strangers = None if columns is None or asked.holdout is None else _held_out(columns, names, labels, codes)
+    strangers = _held_out(columns, names, labels, codes) if len(columns.frames) > 2 else None
     of_labels = None
-    if columns is not None:
+    if in_memory:
         same = [*(name for name in names if name not in moved), *(name for name in kept if name not in changed)]
         found = columns.in_clear([*same, *in_clear], (*moved, *changed))
         hidden_labels = None if hidden is None else [labels[j - len(names)] for j in hidden if j >= len(names)]
@@ -172,20 +178,22 @@ def pair_up(
         *_about_codes(codes),
         *_about("the same in both files, cell by cell: {}", _same(names, moved, public, of_labels)),
     ]
-    if columns is None:
+    if not in_memory:
         others = [name for name in original.names if name in released.names and not numeric[name]]
         notes += _about("in blocks, columns that are no numbers are in no figure: {}", others)
+    elif not order_known:
+        notes += _about(REGROUPED, columns.regrouped())
     if before.shape[0] == after.shape[0]:
         notes += _about("public, but not the same in both files: {}; are the rows in the same order?", changed)
-    reordered = "" if order_known or columns is None else _reordered(before, after, of_labels)
+    reordered = "" if order_known or not in_memory else _reordered(before, after, of_labels)
     found_pair = Pair(names, before, after, notes, sensitive, reordered, order_known, strangers)
     return replace(found_pair, labels=of_labels, compared=(*names, *labels))
 
 
 def _column_kinds(
     original: ColumnSource, released: ColumnSource, asked: Assess, kinds: Mapping[str, str] | None
-) -> ColumnKinds | None:
-    """Kinds of columns in memory; of files that are read in blocks all is numbers, and what needs labels is refused."""
+) -> ColumnKinds:
+    """Kinds of columns in memory, found or `kinds`; files in blocks have numbers, and what needs labels is refused."""
     if isinstance(original, Frame) and isinstance(released, Frame):
         holdout = [] if asked.holdout is None else [open_frame(asked.holdout)]
         for frame in holdout:
@@ -196,11 +204,11 @@ def _column_kinds(
             raise ParameterError(
                 f"{name}: goes with engine='memory' only", "measure a sample of the rows of both files"
             )
-    return None
+    return ColumnKinds()
 
 
 def _compared(
-    original: ColumnSource, released: ColumnSource, asked: Assess, public: Sequence[str], columns: ColumnKinds | None
+    original: ColumnSource, released: ColumnSource, asked: Assess, public: Sequence[str], columns: ColumnKinds
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of numbers and of labels that are compared: those that are asked for, or else all of both files.
 
@@ -209,23 +217,21 @@ def _compared(
         released: the file to judge.
         asked: the columns may be named there.
         public: columns that were to stay.
-        columns: the kinds of columns, where they are known.
+        columns: the kinds of columns.
     """
-    known = dict.fromkeys(original.names, True)
     if asked.confidential is not None:
-        chosen = named(known, "confidential", asked.confidential)
-        return (chosen, ()) if columns is None else columns.confidential(chosen)
-    labels = () if columns is None else columns.labels
-    names = _comparable(original, released, public, set() if columns is None else columns.no_numbers)
-    if not names and not labels:
-        shared = [name for name in original.names if name in released.names and name not in public]
+        return columns.confidential(named(original.names, "confidential", asked.confidential))
+    shared = [name for name in original.names if name in released.names and name not in public]
+    numeric = [name for name in shared if original.is_numeric(name) and released.is_numeric(name)]
+    names = tuple(name for name in numeric if name not in columns.no_numbers)
+    if not names and not columns.labels:
         kind = "numeric column" if shared else "column"
         raise DataError(f"the files have no {kind} in common", "check the names of the columns, and how they were read")
-    return names, labels
+    return names, columns.labels
 
 
 def _same(names: Sequence[str], moved: Sequence[str], public: Sequence[str], labels: LabelPair | None) -> list[str]:
-    """The columns that are the same in both files, those of numbers first; public ones were to be."""
+    """Columns that are the same in both files: `names` that are not `moved`, then others that are not `public`."""
     clear = [] if labels is None else labels.of_clear.names
     others = [name for name in clear if name not in (*names, *public)]
     return [*(name for name in names if name not in moved), *others]
@@ -262,14 +268,6 @@ def _check_kinds(original: ColumnSource, released: ColumnSource) -> None:
         raise DataError(f"the arrays have {widths[0]} and {widths[1]} columns", "give the same columns of both")
 
 
-def _comparable(
-    original: ColumnSource, released: ColumnSource, public: Sequence[str], no_numbers: set[str]
-) -> tuple[str, ...]:
-    """The columns that are numeric in both files, in the order of the original, but for those that are `no_numbers`."""
-    shared = [name for name in original.names if name in released.names and name not in {*public, *no_numbers}]
-    return tuple(name for name in shared if original.is_numeric(name) and released.is_numeric(name))
-
-
 def _check_columns(
     original: ColumnSource,
     released: ColumnSource,
@@ -277,7 +275,7 @@ def _check_columns(
     public: Sequence[str],
     called: str = "released",
 ) -> None:
-    """Both files have these columns, and those to be compared (`names`) are numbers in both.
+    """Both files have the columns `names` and `public`, and those to be compared (`names`) are numbers in both.
 
     `called` is what errors call the second file.
     """
@@ -354,7 +352,7 @@ def _blanked(column: Array, codes: Sequence[float]) -> Array:
 
 
 def _check_values(names: Sequence[str], before: Matrix, after: Matrix, *, needed: bool) -> None:
-    """Infinite cells, columns in different units, and, where numbers are `needed`, tables in which nothing varies."""
+    """Refuse infinite cells, columns (`names`) in other units, and, if numbers are `needed`, that nothing varies."""
     _check_sizes("original", names, before)
     extremes = _check_sizes("released", names, after)
     for number, (mean, sd) in scales(before, needed=needed).items():

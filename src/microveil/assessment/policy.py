@@ -25,15 +25,14 @@ would notice.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, PrivateAttr
 
 from microveil.core.errors import ParameterError, did_you_mean
-from microveil.core.parameters import plain_reason
-from microveil.io.config_files import Strict, read_toml
+from microveil.io.config_files import Strict, checked, read_config
 from microveil.measures.base import Measure, MeasureInfo, plain
 
 POLICY_VERSION = 1
@@ -43,18 +42,19 @@ EXAMPLE = "`microveil assess --help` shows one"
 ABOUT_CLEAR = {"clear_uniques", "worst_attack", "sample_uniques", "k_anonymity"}
 """Measures that see records that are alone with what is released as it is."""
 
-Use = Literal["value", "low", "high"]
-"""What is held against a limit: the figure, or an end of its interval."""
 
-
-@dataclass(frozen=True)
-class Limit:
+class Limit(Strict):
     """What a figure may be."""
 
-    measure: str
-    at_most: float | None = None
-    at_least: float | None = None
-    use: Use = "value"
+    at_most: float | None = Field(None, allow_inf_nan=False)
+    at_least: float | None = Field(None, allow_inf_nan=False)
+    use: Literal["value", "low", "high"] = "value"
+    _measure: str = PrivateAttr("")
+
+    @property
+    def measure(self) -> str:
+        """The id of the measure that it is about: the key of the limit in the file."""
+        return self._measure
 
     def holds(self, figure: float) -> bool:
         """Is the figure within the limit?"""
@@ -75,9 +75,15 @@ class LimitCheck:
     met: bool
     reason: str = ""
 
+    @property
+    def measure(self) -> str:
+        """The id of the measure."""
+        return self.limit.measure
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {**asdict(self.limit), "figure": plain(self.figure), "met": self.met, "reason": self.reason}
+        found = {"figure": plain(self.figure), "met": self.met, "reason": self.reason}
+        return {"measure": self.measure, **self.limit.model_dump(), **found}
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,8 @@ class Policy:
         """That a policy is met says nothing of what it has no limit for."""
         if alone is None or not alone.value or set(self.measures) & ABOUT_CLEAR:
             return ""
-        return f"it has no limit on clear_uniques, and {alone.value:.1%} of the rows are unique on the columns in clear"
+        share = f"{100 * alone.value:.1f} %"
+        return f"it has no limit on clear_uniques, and {share} of the rows are unique on the columns in clear"
 
 
 class _PolicyHeader(Strict):
@@ -151,42 +158,19 @@ class _PolicyHeader(Strict):
     version: int
 
 
-class _Limit(Strict):
-    at_most: float | None = Field(None, allow_inf_nan=False)
-    at_least: float | None = Field(None, allow_inf_nan=False)
-    use: Use = "value"
-
-
 class _PolicyFile(Strict):
     policy: _PolicyHeader
-    limits: dict[str, _Limit] = Field(min_length=1)
+    limits: dict[str, Limit] = Field(min_length=1)
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 def read_policy(source: Mapping[str, Any] | str | Path, known: Mapping[str, MeasureInfo]) -> Policy:
-    """A policy from a TOML file or a dict of the same shape; `known` are the measures there are."""
-    content = source if isinstance(source, Mapping) else read_toml(Path(source), EXAMPLE, what="policy")
-    try:
-        found = _PolicyFile.model_validate(dict(content))
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-    else:
-        return _checked(found, known)
-    # What is wrong with a key, in our words where pydantic has others.
-    where, message = ".".join(str(part) for part in first["loc"]), plain_reason(first)
-    section, _, key = where.rpartition(".")
-    if first["type"] == "extra_forbidden":
-        at: type[Strict] = _PolicyFile if not section else _PolicyHeader if section == "policy" else _Limit
-        raise ParameterError(f"policy: there is no key '{where}'", did_you_mean(key, at.model_fields))
-    if first["type"] == "missing":
-        raise ParameterError(f"policy: '{where}' is missing", EXAMPLE)
-    if where == "limits" and first["type"] == "too_short":
-        raise ParameterError("policy: it has no limits", EXAMPLE)
-    raise ParameterError(f"policy: {where}: {message}", EXAMPLE)
+    """A policy from a TOML file or a dict of the same shape; `known` are the measures there are.
 
-
-def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:
-    """The limits must be about measures that there are, in the direction in which less would be worse."""
+    The limits must be about these, in the direction in which less would be worse.
+    """
+    content = source if isinstance(source, Mapping) else read_config(Path(source), EXAMPLE, what="policy")
+    found = checked(_PolicyFile, "policy", dict(content), EXAMPLE)
     if found.policy.version != POLICY_VERSION:
         raise ParameterError(
             f"policy: policy.version: {found.policy.version} is not known", f"this microveil reads {POLICY_VERSION}"
@@ -195,14 +179,13 @@ def _checked(found: _PolicyFile, known: Mapping[str, MeasureInfo]) -> Policy:
         if name not in known:
             raise ParameterError(f"policy: there is no measure '{name}'", did_you_mean(name, known))
         _check_limit(known[name], limit)
-    limits = (Limit(name, limit.at_most, limit.at_least, limit.use) for name, limit in found.limits.items())
-    return Policy(found.policy.name, tuple(limits), found.options)
+        limit._measure = name
+    return Policy(found.policy.name, tuple(found.limits.values()), found.options)
 
 
-def _check_limit(entry: MeasureInfo, limit: _Limit) -> None:
+def _check_limit(entry: MeasureInfo, limit: Limit) -> None:
     where = f"policy: limits.{entry.id}"
-    given: dict[Literal["at_most", "at_least"], float | None] = {"at_most": limit.at_most, "at_least": limit.at_least}
-    ends = {key: end for key, end in given.items() if end is not None}
+    ends = {key: end for key in ("at_most", "at_least") if (end := getattr(limit, key)) is not None}
     allowed = {"low": ["at_most"], "high": ["at_least"], "neither": ["at_most", "at_least"]}[entry.better]
     if not ends:
         raise ParameterError(f"{where}: says no limit", f"give {' or '.join(allowed)}")

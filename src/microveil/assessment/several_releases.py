@@ -1,4 +1,4 @@
-"""The original beside several releases of it, of which an intruder has all who kept them.
+"""The original and several releases of it: an intruder may have kept all of them.
 
 Attacks that need no pairs search all released records at once; attacks on pairs go by the mean of a record's releases,
 in which independent errors cancel out; and sums that were kept exactly tell, by their difference, the record that is in
@@ -23,7 +23,7 @@ EXACT = 1e-6
 
 
 def combined(pairs: Sequence[Pair]) -> Pair:
-    """The original beside all its releases: the first for itself, all records together, and the mean of each record."""
+    """The original with all its releases: the first by itself, all records together, and the mean of each record."""
     first, original = pairs[0], pairs[0].original
     releases = [pair.released for pair in pairs]
     disclosed = _differences(original, releases)

@@ -9,7 +9,7 @@ an `Estimate`:
 
 and is then called as `moved(original, released)`, which checks the tables and gives back a `Measure`. What is taken of
 labels says so, `needs="labels"`, and has the argument `labels`, a `LabelPair`. The registries
-(`microveil.measures.utility.MEASURES`, `microveil.measures.risk.MEASURES`) are plain lists of such functions.
+(`microveil.measures.utility.MEASURES`, `microveil.measures.risk.MEASURES`) hold what their files declare.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -137,7 +138,7 @@ class MeasureSpec(MeasureInfo):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the function takes beside the two files, with the defaults."""
+        """What the function takes in addition to the two files, with the defaults."""
         known = inspect.signature(self.function).parameters.values()
         return {one.name: one.default for one in known if one.kind is one.KEYWORD_ONLY}
 
@@ -145,14 +146,9 @@ class MeasureSpec(MeasureInfo):
         """Is there such an option?"""
         return option in inspect.signature(self.function).parameters
 
-    @property
-    def needs_seed(self) -> bool:
-        """Does it draw random numbers?"""
-        return self.takes("seed")
-
     def seeded(self, seed: int | None) -> dict[str, int | None]:
         """The seed as an argument, for those that draw random numbers; nothing for the others."""
-        return {"seed": seed} if self.needs_seed else {}
+        return {"seed": seed} if self.takes("seed") else {}
 
     def __call__(self, original: Matrix, released: Matrix, **options: Any) -> Measure:
         """Measure."""
@@ -189,9 +185,11 @@ def gauge(
     on_disk: OnDisk = "no",
     needs: Needs = "numbers",
 ) -> Callable[[Callable[..., Estimate]], MeasureSpec]:
-    """Declare a measure; its id is the name of the function. `MeasureSpec` says what the others mean.
+    """Declare a measure; its id is the name of the function.
 
-    It is one of utility, unless `registry` says otherwise.
+    `summary` says what the figure means, `better` which direction is, `range` its ends, `cost` whether it is fast. A
+    `paired` one compares each record with its own release, a `default` one is taken if nobody names others; `on_disk`
+    and `needs` are explained above. It is one of utility, unless `registry` says otherwise.
     """
 
     def declared(function: Callable[..., Estimate]) -> MeasureSpec:
@@ -206,13 +204,14 @@ distance = partial(gauge, range=(0.0, math.inf), on_disk="passes")
 """Declares a distance: 0 if nothing has changed, and taken in passes over the rows."""
 
 
-def registry(kind: Kind, *gauges: MeasureSpec) -> dict[str, MeasureSpec]:
-    """Measures of one kind by their id."""
-    return {entry.id: replace(entry, kind=kind) for entry in gauges}
+def registry(kind: Kind, *files: ModuleType) -> dict[str, MeasureSpec]:
+    """The measures of one kind that some files declare, by their id, in the order of their declarations."""
+    declared = [one for file in files for one in vars(file).values() if isinstance(one, MeasureSpec)]
+    return {entry.id: replace(entry, kind=kind) for entry in declared}
 
 
 def check_comparable(original: Matrix, released: Matrix, *, paired: bool) -> None:
-    """Two tables that can be held beside each other: same columns, some rows, nothing infinite."""
+    """Refuse two tables that cannot be compared: they need the same columns, some rows, and nothing infinite."""
     check_shapes(original, released, paired=paired)
     for which, table in (("original", original), ("released", released)):
         for number, column in enumerate(table.columns):
@@ -280,19 +279,28 @@ def standardised(
     return first, second
 
 
+def standardised_pieces(reference: Matrix, *tables: Matrix) -> Callable[[slice], list[Array]]:
+    """What gives some rows of tables, each columns x rows, in standard deviations of the reference; NaN where missing.
+
+    Columns that are constant in the reference are left out.
+    """
+    found = scales(reference, needed=True)
+    chosen = [table.select(list(found)) for table in tables]
+    mean, sd = (np.array(values)[:, None] for values in zip(*found.values(), strict=True))
+    return lambda rows: [(table.piece(rows) - mean) / sd for table in chosen]
+
+
 def over_rows(reference: Matrix, other: Matrix, of: Callable[[Array, Array], Answer]) -> list[Answer]:
     """What is made of the rows of two files of one length, piece by piece.
 
     Pieces are columns x rows, in standard deviations of the reference, as `standardised` has the whole.
     """
-    found = scales(reference, needed=True)
-    both = [table.select(list(found)) for table in (reference, other)]
-    mean, sd = (np.array(values)[:, None] for values in zip(*found.values(), strict=True))
+    pieces_of = standardised_pieces(reference, reference, other)
 
     def made(pieces: list[slice]) -> list[Answer]:
-        return [of(*((table.piece(piece) - mean) / sd for table in both)) for piece in pieces]
+        return [of(*pieces_of(piece)) for piece in pieces]
 
-    runs = segments(reference.shape[0], 2 * len(found))
+    runs = segments(reference.shape[0], 2 * len(scales(reference)))
     return [answer for run in in_threads([partial(made, run) for run in runs]) for answer in run]
 
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
-
-Codes = NDArray[np.int64]
-
-MISSING: Final = -1
-"""The number of a cell that is missing."""
+from microveil.core.keys import Codes
 
 LABEL_KINDS: Final = ("category", "ordered")
 
@@ -60,21 +55,16 @@ class LabelPair:
 
     def select(self, columns: Sequence[int]) -> LabelPair:
         """Some of the columns, numbered anew."""
-        places = {column: place for place, column in enumerate(columns)}
-        chosen = list(columns)
-        return replace(
-            self,
-            names=tuple(self.names[j] for j in columns),
-            kinds=tuple(self.kinds[j] for j in columns),
-            sizes=tuple(self.sizes[j] for j in columns),
-            original=self.original[:, chosen],
-            released=self.released[:, chosen],
-            in_clear=tuple(self.in_clear[j] for j in columns),
-            keys=tuple(places[j] for j in self.keys if j in places),
-            sensitive=None if self.sensitive is None else tuple(places[j] for j in self.sensitive if j in places),
-            holdout=None if self.holdout is None else self.holdout[:, chosen],
-            level_names=tuple(self.level_names[j] for j in columns) if self.level_names else (),
-        )
+        chosen, places = list(columns), {column: place for place, column in enumerate(columns)}
+        changed: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name in ("keys", "sensitive"):
+                changed[name] = None if value is None else tuple(places[j] for j in value if j in places)
+            elif name in ("original", "released", "holdout"):
+                changed[name] = None if value is None else value[:, chosen]
+            elif isinstance(value, tuple):
+                changed[name] = tuple(value[j] for j in chosen) if value else ()
+        return replace(self, **changed)
 
     @property
     def of_labels(self) -> LabelPair:
@@ -87,11 +77,11 @@ class LabelPair:
         return self.select([j for j, clear in enumerate(self.in_clear) if clear])
 
     @property
-    def of_keys(self) -> LabelPair:
-        """The columns that an intruder may know."""
-        return self.select(self.keys)
+    def hidden(self) -> LabelPair:
+        """The columns that are to be hidden: all, where none are named."""
+        return self if self.sensitive is None else self.select(self.sensitive)
 
-    def beside(self, original: Codes, released: Codes) -> LabelPair:
+    def of_records(self, original: Codes, released: Codes) -> LabelPair:
         """The same columns of other records."""
         return replace(self, original=original, released=released, weights=None, released_weights=None)
 

@@ -9,8 +9,7 @@ from samples import matrix
 
 import microveil as mv
 from microveil.errors import DataError, ParameterError
-from microveil.measures.risk import attribute_inference, inference
-from microveil.measures.risk.attribute_inference import Ranks, by_regression, by_vote
+from microveil.measures.risk.attribute_inference import Ranks, attribute_inference, by_regression, by_vote, inference
 
 Array = NDArray[np.float64]
 

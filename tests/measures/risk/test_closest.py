@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from samples import matrix
 
-from microveil.measures.risk import dcr_ratio, exact_matches
+from microveil.measures.risk.closest import dcr_ratio, exact_matches
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,11 @@ from scipy.stats import binomtest, norm
 from microveil.core.rng import Streams
 from microveil.errors import DataError
 from microveil.measures.base import MeasureSpec
-from microveil.measures.risk import attribute_inference, inference, linkability, singling_out
+from microveil.measures.risk.attribute_inference import attribute_inference, inference
 from microveil.measures.risk.control import AttackOutcome, Trial, _best_of_errors, best_by_luck
+from microveil.measures.risk.linkability import linkability
 from microveil.measures.risk.proportions import Tally, wilson_interval
+from microveil.measures.risk.singling_out import singling_out
 
 Array = NDArray[np.float64]
 ATTACKS = [singling_out, linkability, inference, attribute_inference]
@@ -99,7 +101,7 @@ def test_luck_alone_in_columns_that_hang_together() -> None:
 def test_an_attack_without_power_says_so() -> None:
     assert "no power" in AttackOutcome(Tally(12, 100), Tally(2, 100), Tally(10, 100)).estimate().note
     assert "nothing to try" in AttackOutcome(Tally(), Tally(2, 100), Tally()).estimate().note
-    assert "told everything too" in AttackOutcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).estimate().note
+    assert "learnt everything too" in AttackOutcome(Tally(9, 10), Tally(10, 10), Tally(0, 10)).estimate().note
 
 
 @pytest.mark.quick("linkability")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from microveil.core.table import Matrix
-from microveil.measures.risk import extreme_disclosure
+from microveil.measures.risk.extremes import extreme_disclosure
 
 
 def column(values: object) -> Matrix:

@@ -9,8 +9,12 @@ from reference import reference_file
 from samples import matrix
 
 from microveil.errors import ParameterError
-from microveil.measures.risk import interval_disclosure, interval_disclosure_own, interval_disclosure_sd
-from microveil.measures.risk.interval import share_inside
+from microveil.measures.risk.interval import (
+    interval_disclosure,
+    interval_disclosure_own,
+    interval_disclosure_sd,
+    share_inside,
+)
 
 Array = NDArray[np.float64]
 

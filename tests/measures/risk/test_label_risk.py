@@ -18,9 +18,18 @@ from microveil.core.keys import KeyCounts, key_counts
 from microveil.core.table import Matrix
 from microveil.measures.base import MeasureSpec
 from microveil.measures.labels import LabelPair
-from microveil.measures.risk.anonymity import k_anonymity, l_diversity, sample_uniques, t_closeness
-from microveil.measures.risk.population import global_risk, individual_risk, individual_risks
-from microveil.measures.risk.special_uniques import dis_scores, suda, suda_scores
+from microveil.measures.risk.label_risk import (
+    dis_scores,
+    global_risk,
+    individual_risk,
+    individual_risks,
+    k_anonymity,
+    l_diversity,
+    sample_uniques,
+    suda,
+    suda_scores,
+    t_closeness,
+)
 
 FILES = {"francdat": "labels_francdat", "testdata": "labels_testdata_5keys"}
 NO_NUMBERS = Matrix([])

@@ -9,8 +9,7 @@ from samples import matrix
 
 from microveil.core.rng import Streams
 from microveil.errors import DataError
-from microveil.measures.risk import linkability
-from microveil.measures.risk.linkability import _put_together
+from microveil.measures.risk.linkability import _put_together, linkability
 
 Array = NDArray[np.float64]
 STREAM = Streams(1).stream("test")

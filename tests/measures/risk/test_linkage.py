@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 import microveil as mv
 from microveil.measures.base import MeasureSpec
-from microveil.measures.risk import (
+from microveil.measures.risk.linkage import (
     dbrl,
     known_columns_linkage,
     mahalanobis_linkage,

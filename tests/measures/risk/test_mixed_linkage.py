@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import microveil as mv
 from microveil.core.table import Matrix
 from microveil.measures.labels import LabelPair
-from microveil.measures.risk.mixed_linkage import clear_uniques, mixed_linkage
+from microveil.measures.risk.linkage import clear_uniques, mixed_linkage
 
 NO_NUMBERS = Matrix([])
 
@@ -97,7 +97,7 @@ def test_no_small_figure_stands_above_rows_that_are_unique_in_clear(
 ) -> None:
     data = patients()
     release = mv.protect(data, "veil", keep=["born", "sex"], seed=1)
-    assert "100.0% of the rows unique on them" in repr(release)
+    assert "100.0 % of the rows unique on them" in repr(release)
     for measures in ("dbrl", "default"):
         found = mv.assess(data, release.data, measures=measures, seed=1, sanity=False)
         assert found.in_clear is not None
@@ -106,7 +106,7 @@ def test_no_small_figure_stands_above_rows_that_are_unique_in_clear(
     policy = {"policy": {"name": "old", "version": 1}, "limits": {"dbrl": {"at_most": 0.5}}}
     judged = mv.assess(data, release, policy=policy, measures="dbrl", sanity=False)
     assert judged.met
-    assert "no limit on clear_uniques, and 100.0% of the rows" in str(judged.verdict)
+    assert "no limit on clear_uniques, and 100.0 % of the rows" in str(judged.verdict)
     strict = {**policy, "limits": {"worst_attack": {"at_most": 0.1}}}
     assert mv.assess(data, release, policy=strict, measures="dbrl", sanity=False).met is False
     data.to_csv(tmp_path / "in.csv", index=False)
@@ -116,7 +116,7 @@ def test_no_small_figure_stands_above_rows_that_are_unique_in_clear(
     )  # fmt: skip
     assert code == 0
     assert "Risk: 100.0 % of the rows are unique" in printed or "100.00 % after" in printed
-    assert "100.0% of the rows are unique on the columns in clear" in (tmp_path / "r.html").read_text()
+    assert "100 % of the rows are unique on the columns in clear" in (tmp_path / "r.html").read_text()
 
 
 def test_a_protected_file_of_all_kinds_is_linked_by_luck_alone() -> None:

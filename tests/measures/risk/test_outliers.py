@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from samples import matrix
 
 from microveil.errors import DataError
-from microveil.measures.risk import dbrl, mahalanobis_linkage, outlier_risk, rank_linkage
-from microveil.measures.risk.extremes import _remoteness, risk_of_rows
+from microveil.measures.risk.extremes import _remoteness, outlier_risk, risk_of_rows
+from microveil.measures.risk.linkage import dbrl, mahalanobis_linkage, rank_linkage
 
 Array = NDArray[np.float64]
 LINKAGES = [dbrl, mahalanobis_linkage, rank_linkage]

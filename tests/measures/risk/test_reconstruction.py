@@ -10,7 +10,7 @@ from samples import matrix
 
 import microveil as mv
 from microveil.errors import DataError
-from microveil.measures.risk import reconstruction
+from microveil.measures.risk.reconstruction import reconstruction
 
 Array = NDArray[np.float64]
 

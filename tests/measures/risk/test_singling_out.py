@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from samples import matrix
 
 from microveil.errors import ParameterError
-from microveil.measures.risk import singling_out
-from microveil.measures.risk.singling_out import Sorted, _by_one_column
+from microveil.measures.risk.singling_out import Sorted, _by_one_column, singling_out
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from samples import matrix
 
 import microveil as mv
 from microveil.errors import ParameterError
-from microveil.measures.risk import spectral_filtering
+from microveil.measures.risk.reconstruction import spectral_filtering
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ from reference import tarragona
 from samples import matrix
 
 import microveil as mv
-from microveil.measures.risk import dbrl, linkage, subspace_linkage
+from microveil.measures.risk import linkage
+from microveil.measures.risk.linkage import dbrl, subspace_linkage
 
 Array = NDArray[np.float64]
 

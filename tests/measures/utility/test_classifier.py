@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from samples import matrix
 
 import microveil as mv
-from microveil.measures.utility import classifier_auc, propensity_2
 from microveil.measures.utility._boosted_trees_kernels import BINS, binned, log_odds
-from microveil.measures.utility.propensity import _apart
+from microveil.measures.utility.propensity import _apart, classifier_auc, propensity_2
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from reference import reference_file
 from samples import matrix
 from scipy.stats import ks_2samp, kurtosis, skew, wasserstein_distance
 
-from microveil.measures.utility import (
+from microveil.measures.utility.moments import (
     il1s,
     ks,
     kurtosis_bias,
@@ -58,6 +58,15 @@ def test_ks_is_scipys() -> None:
     assert found.value == pytest.approx(np.mean(expected))
     assert found.parts["largest"] == pytest.approx(max(expected))
     assert f"in column {int(np.argmax(expected))}" in found.note
+
+
+@pytest.mark.parametrize("sizes", [(300_000, 280_000), (40_000, 1), (2, 70_000)])
+def test_ks_of_long_columns_is_scipys(sizes: tuple[int, int]) -> None:
+    """They are read in pieces, and compared by a compiled loop."""
+    rng = np.random.default_rng(6)
+    old, new = (np.column_stack([rng.normal(size=size), np.round(rng.normal(0.1, 2, size=size))]) for size in sizes)
+    expected = [ks_2samp(a, b, method="asymp").statistic for a, b in zip(old.T, new.T, strict=True)]
+    assert ks(matrix(old), matrix(new)).value == pytest.approx(np.mean(expected), abs=1e-15)
 
 
 def test_chance_of_ks_is_that_of_two_samples() -> None:

@@ -9,7 +9,7 @@ from samples import matrix
 from scipy.stats import kendalltau, spearmanr
 
 from microveil.errors import ParameterError
-from microveil.measures.utility import (
+from microveil.measures.utility.dependence import (
     between_correlation,
     correlation_bias,
     correlation_difference,

@@ -9,10 +9,11 @@ from samples import matrix
 from scipy.stats import gaussian_kde
 
 import microveil as mv
-from microveil.measures.utility import pil, pil7
 from microveil.measures.utility.information_loss import (
     QUANTILES,
     _density,
+    pil,
+    pil7,
     quantile_variances,
     statistics_of,
     variances_of,

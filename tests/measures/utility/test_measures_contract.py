@@ -271,7 +271,7 @@ def test_a_new_measure_is_one_function() -> None:
 
     measure = negative(matrix(table()), matrix(-np.abs(table())))
     assert (measure.id, measure.value, measure.low, measure.high, measure.utility) == ("negative", 1, 1, 1, -1)
-    assert not negative.needs_seed
+    assert not negative.takes("seed")
     assert negative.seeded(5) == {}
     assert UTILITIES["vector_correlation"](matrix(table()), matrix(table())).utility == pytest.approx(1)
 

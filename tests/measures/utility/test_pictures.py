@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from samples import matrix
 
 from microveil.errors import ParameterError
-from microveil.measures.utility import psnr, ssim
+from microveil.measures.utility.image import psnr, ssim
 
 Array = NDArray[np.float64]
 

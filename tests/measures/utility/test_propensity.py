@@ -9,7 +9,8 @@ from samples import matrix
 from sklearn.linear_model import LogisticRegression
 
 import microveil as mv
-from microveil.measures.utility import propensity, propensity_2, propensity_3
+from microveil.measures.utility import propensity
+from microveil.measures.utility.propensity import propensity_2, propensity_3
 
 Array = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ def test_files_that_can_be_told_apart_score_one_and_say_so() -> None:
     found = propensity_2(matrix(data), matrix(data + 30))
     assert found.value == pytest.approx(1, abs=1e-4)
     assert found.parts["converged"] == 0
-    assert "told apart completely" in found.note
+    assert "differ completely" in found.note
 
 
 def test_more_terms_never_tell_less() -> None:

@@ -15,8 +15,11 @@ from reference import census_12, tarragona
 
 import microveil as mv
 from microveil.core.table import Matrix
-from microveil.measures.risk import dbrl, interval_disclosure, interval_disclosure_own
-from microveil.measures.utility import pil, propensity_2, propensity_3, score_2, score_3
+from microveil.measures.risk.interval import interval_disclosure, interval_disclosure_own
+from microveil.measures.risk.linkage import dbrl
+from microveil.measures.utility.information_loss import pil
+from microveil.measures.utility.propensity import propensity_2, propensity_3
+from microveil.measures.utility.score import score_2, score_3
 from microveil.papers import published_items
 from microveil.papers.published import Printed
 from microveil.papers.runs import as_printed

@@ -9,7 +9,7 @@ from samples import matrix
 
 import microveil as mv
 from microveil.errors import DataError
-from microveil.measures.utility import ci_overlap, regression_fit
+from microveil.measures.utility.regression import ci_overlap, regression_fit
 
 Array = NDArray[np.float64]
 

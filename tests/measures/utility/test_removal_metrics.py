@@ -12,20 +12,18 @@ from reference import census
 from samples import matrix
 
 from microveil.errors import DataError, ParameterError
-from microveil.measures.utility import (
-    MEASURES,
-    eigen_decay,
+from microveil.measures.utility import MEASURES
+from microveil.measures.utility.distances import (
     kl_gaussian,
     kl_ridge,
     norm_frobenius,
     norm_max_row,
     norm_sum,
-    psnr,
-    ssim,
     vector_correlation,
     wasserstein_gaussian,
 )
-from microveil.measures.utility.spectrum import fit_decay
+from microveil.measures.utility.image import psnr, ssim
+from microveil.measures.utility.spectrum import eigen_decay, fit_decay
 
 Array = NDArray[np.float64]
 

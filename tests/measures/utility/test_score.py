@@ -8,7 +8,8 @@ from microveil.errors import ParameterError
 from microveil.measures.base import Measure
 from microveil.measures.risk import MEASURES as RISKS
 from microveil.measures.utility import MEASURES as UTILITIES
-from microveil.measures.utility import SCORES, overall, score_2
+from microveil.measures.utility import SCORES
+from microveil.measures.utility.score import overall, score_2
 
 
 def measure(name: str, value: float, note: str = "") -> Measure:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from samples import matrix
 
 from microveil.errors import ParameterError
-from microveil.measures.utility import selectivity
+from microveil.measures.utility.distances import selectivity
 
 Array = NDArray[np.float64]
 

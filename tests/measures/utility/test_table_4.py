@@ -14,8 +14,12 @@ from samples import matrix
 
 import microveil as mv
 from microveil.measures.base import Measure
-from microveil.measures.risk import dbrl, interval_disclosure
-from microveil.measures.utility import kurtosis_bias, pil, propensity_2, propensity_3, score_2, score_3, skewness_bias
+from microveil.measures.risk.interval import interval_disclosure
+from microveil.measures.risk.linkage import dbrl
+from microveil.measures.utility.information_loss import pil
+from microveil.measures.utility.moments import kurtosis_bias, skewness_bias
+from microveil.measures.utility.propensity import propensity_2, propensity_3
+from microveil.measures.utility.score import score_2, score_3
 
 Array = NDArray[np.float64]
 MEASURES = [skewness_bias, kurtosis_bias, propensity_2, propensity_3, pil, dbrl, interval_disclosure]

@@ -28,7 +28,7 @@ QUERIES_PER_BLOCK = 256
 QUERIES_AGAIN = 1_024
 PAIRS_AT_ONCE = 262_144
 
-CENTRE_ROWS = 1_000
+CENTRE_ROWS = 250
 LARGEST_SQUARE = 1e30
 """Squares of larger numbers might be too large for single precision; then everything is done in double."""
 
@@ -132,7 +132,7 @@ class Rivals:
 
 
 class DistanceBounds:
-    """Queries beside a table, after the first look: `least` has a bound for each block of records and each query."""
+    """Queries of a table, after the first look: `least` has a bound for each block of records and each query."""
 
     def __init__(self, table: PreparedRecords, queries: Array, *, threads: bool) -> None:
         self.table, self.queries, self.threads = table, queries, threads
@@ -146,7 +146,7 @@ class DistanceBounds:
     def nearest(self, count: int, within: Array | None = None) -> tuple[Index, Array]:
         """The `count` nearest records of each query, nearest first and of equals the first; there must be so many.
 
-        `within` tells distances that the last of them does not exceed, if that is known.
+        `within` has distances that the last of them does not exceed, if these are known.
         """
         bound = self._bound(count) if within is None else np.minimum(within, self._bound(count))
         which = np.zeros((len(self.queries), count), dtype=np.intp)
@@ -181,7 +181,7 @@ class DistanceBounds:
         return self.factors[rows] @ self.table.factors[block].T
 
     def _limit(self, distance: Array) -> Factors:
-        """Products above this tell that a record is farther than that."""
+        """Products above this belong to records that are farther than that."""
         limit = np.square(reach(distance)) - self.squares
         kind = self.factors.dtype.type
         above: Factors = np.nextafter(limit.astype(kind), kind(np.inf))

@@ -1,10 +1,9 @@
 """The one search behind every linkage: which released record is nearest, and is it the right one?
 
-The search is exact, and goes one of two ways. A tree finds a neighbour that is near in microseconds; where the nearest
-is about as far as all others (strong masking), or long tails crowd most records into one corner, it has to look at
-nearly everything, one by one. Matrix products look at everything, too, but at many at once (`distances`). Which way is
-faster cannot be told from the shape of the data: a few queries are tried both ways. Both find the same, so that nothing
-but the time depends on the choice.
+The search is exact, and goes one of two ways. A tree finds a near neighbour in microseconds; where the nearest is about
+as far as all others (strong masking), or long tails crowd most records into one corner, it looks at nearly everything,
+one by one. Matrix products look at everything, too, but at many at once (`distances`). The shape of the data does not
+show which way is faster: a few queries are tried both ways. Both find the same, so only the time depends on the choice.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ PILOT_PAIRS = 1_000_000_000
 PILOT_RUNS, PILOT_RUN, PILOT_SHARE = 32, 16, 32
 """Queries tried: some runs of neighbours, because neighbours find the tree in the cache, and one of 32 at most."""
 
-GROUPS, FEWEST_IN_GROUP = 32, 64
+GROUPS, FEWEST_IN_GROUP = 32, 256
 """Queries go to the tree in groups with about the same distance to their own record."""
 
 FEWEST_FOR_THREADS = 1_024
@@ -75,6 +74,8 @@ class Links:
 def link(queries: Array, released: Array, own: Index) -> Links:
     """Link each query to its nearest released record; `own` says which one is right."""
     search = _NearestSearch.of(queries, released, own)
+    if not search.own_distance.any() and _lie_apart(search.records):
+        return Links(search.rows[search.own], 1 / search.copies[search.own])
     by_tree = _tree_is_faster(search)
     everyone = np.arange(len(queries))
     nearest, distance, rivals = (search.by_tree if by_tree else search.by_products)(everyone, worker_count())
@@ -165,7 +166,7 @@ class _NearestSearch:
         """The search for some of the queries by the tree.
 
         The own record is near enough to look no farther; the tree takes one such bound for all it is asked at once. It
-        is asked for two records, to see whether the second is as near. Where it is, products tell how many there are.
+        is asked for two records, to see whether the second is as near. Where it is, products count them.
         """
         nearest, gap = self.own[some], np.empty(some.size)
         order = np.argsort(self.own_distance[some], kind="stable")
@@ -198,9 +199,7 @@ def _distinct(records: Array) -> tuple[Index, Index, Index]:
     Equal records have equal keys. Should others have the same key by accident, equal ones may be taken for different
     ones, which costs time and nothing else.
     """
-    keys = np.zeros(len(records))
-    for number, column in enumerate(records.T):
-        keys += np.sqrt(number + 2) * column
+    keys = _keys(records)
     if np.diff(np.sort(keys)).all():
         everyone = np.arange(len(records))
         return everyone, np.ones_like(everyone), everyone
@@ -214,6 +213,22 @@ def _distinct(records: Array) -> tuple[Index, Index, Index]:
     place = np.empty_like(order)
     place[order] = np.argsort(in_file)[group]
     return order[new][in_file], np.bincount(group)[in_file], place
+
+
+def _keys(records: Array) -> Array:
+    """A number for each record: a sum of its cells, each times the root of another whole number."""
+    keys = np.zeros(len(records))
+    for number, column in enumerate(records.T):
+        keys += np.sqrt(number + 2) * column
+    return keys
+
+
+def _lie_apart(records: Array) -> bool:
+    """Is no record as near to another as to itself? Records whose keys differ by much do, too (Cauchy and Schwarz)."""
+    columns, keys = records.shape[1], np.sort(_keys(records))
+    length = np.sqrt(columns * (columns + 3) / 2)  # of the vector (root of 2, root of 3, ...)
+    round_off = (columns + 4) * np.finfo(float).eps * length * np.abs(records).max() * np.sqrt(columns)
+    return bool((np.diff(keys) > length * 2 * LINKAGE_TIE + round_off).all())
 
 
 def _tree_is_faster(search: _NearestSearch) -> bool:
@@ -253,12 +268,6 @@ def nearest(queries: Array, records: Array, count: int) -> tuple[Index, Array]:
         PreparedRecords.of(records, queries), queries, threads=threads
     ).nearest(found)
     return which, distance
-
-
-def nearest_other(queries: Array, records: Array, rows: Index) -> Index:
-    """The nearest record of each query that does not stand in the query's own row; there must be two records."""
-    which, _ = nearest(queries, records, 2)
-    return np.where(which[:, 0] == rows, which[:, 1], which[:, 0])
 
 
 def standing(queries: Array, released: Array, own: Index) -> tuple[Index, Index]:

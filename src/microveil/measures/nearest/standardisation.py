@@ -16,7 +16,7 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix
-from microveil.measures.base import over_rows, scales, standardised
+from microveil.measures.base import over_rows, standardised
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +47,9 @@ def ranked_view(original: Matrix, released: Matrix) -> StandardisedPair:
     return StandardisedPair(relative_ranks(before), relative_ranks(after), known_together(before, after))
 
 
-VIEWS: dict[str, Callable[[Matrix, Matrix], StandardisedPair]] = {
+View = Callable[[Matrix, Matrix], StandardisedPair]
+
+VIEWS: dict[str, View] = {
     "dbrl": plain_view,
     "mahalanobis_linkage": whitened_view,
     "rank_linkage": ranked_view,
@@ -61,24 +63,6 @@ def known_together(before: Array, after: Array) -> Mask:
         return np.zeros(len(before), dtype=bool)
     known: Mask = np.any(~np.isnan(before) & ~np.isnan(after), axis=1)
     return known
-
-
-def standardised_pieces(reference: Matrix, table: Matrix, axes: Array | None = None) -> Callable[[slice], Array]:
-    """What gives some rows of a table (rows x columns), in standard deviations of the reference or on `axes`."""
-    found = scales(reference, needed=True)
-    mean, sd = (np.array(values)[:, None] for values in zip(*found.values(), strict=True))
-    chosen = table.select(list(found))
-
-    def piece_of(rows: slice) -> Array:
-        values = chosen.piece(rows) - mean
-        values /= sd
-        holes = np.isnan(values)
-        if holes.any():
-            values[holes] = 0.0
-        records: Array = values.T
-        return records if axes is None else records @ axes
-
-    return piece_of
 
 
 def on_axes(values: Array, axes: Array | None) -> Array:

@@ -6,7 +6,7 @@ of several, or by a regression on all of them. Nobody expects the very number. A
 within 5 % of the records from the true value. Ranks rise evenly between two values that occur, so that half a child is
 as far from one as from none.
 
-Missing cells of what is known are set to the middle of their column; a missing secret is neither tried nor told.
+Missing cells of what is known are set to the middle of their column; a missing secret is not tried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import axes_of
 from microveil.measures.risk.control import AttackOutcome, Trial, best_by_luck
-from microveil.measures.risk.proportions import PAIRS, Tally, attack, joined
+from microveil.measures.risk.proportions import PAIRS, Tally, attack, note_of
 
 WITHIN = 0.05
 VOTERS = 5
@@ -95,7 +95,7 @@ def attribute_inference(
         for number in asked
     }
     worst = max(found, key=lambda number: found[number].beyond)
-    note = joined(trial.sample, f"the worst is column {worst} (from 0)")
+    note = note_of(trial.sample, f"the worst is column {worst} (from 0)")
     shares = {f"column {number}": max(outcome.beyond, 0.0) for number, outcome in found.items()}
     chance = best_by_luck(list(found.values()), Streams.from_seed(seed).stream("errors by luck"))
     return found[worst].estimate(best_of=len(found), chance=chance, note=note, parts=shares)
@@ -150,7 +150,7 @@ def _secret(trial: Trial, column: int, guess: Guesser) -> Callable[[Array, Array
 
 
 def _guessed(source: Array, targets: Array, own: Index | None, *, column: int, guess: Guesser, ranks: Ranks) -> Tally:
-    """How many targets' secrets (one `column`) are guessed by means of the source.
+    """How many targets' secrets (one `column`) the source gives away by a `guess` that is near in `ranks`.
 
     `source` and `targets` are records x columns, `own` the rows of the source that the targets are, if they are in it.
     """
@@ -189,6 +189,7 @@ def by_vote(voters: int) -> Guesser:
     """The mean of so many nearest records, with weights of the inverse squared distance."""
 
     def vote(known: Array, secret: Array, needed: Array, own: Index | None) -> Array:
+        """The guesses; arguments as in `by_regression`."""
         which, distance = nearest(needed, known, voters if own is None else voters + 1)
         weights = 1 / np.square(np.maximum(distance, TOUCHING))
         if own is not None:

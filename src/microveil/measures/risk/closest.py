@@ -60,9 +60,8 @@ def dcr_ratio(original: Matrix, released: Matrix, *, seed: int | None = None) ->
     other_at = nearest(before[tried], before, 2)[1][:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.sort(np.where(released_at + other_at <= LINKAGE_TIE, 1.0, released_at / other_at))
-    low, high = _ends_of_median(ratios)
     parts = {name: float((ratios < limit).mean()) for name, limit in NEAR.items()}
-    return Estimate(_middle(ratios), low, high, 1.0, sample_note(tried.size, len(before)), parts)
+    return Estimate(*_median(ratios), 1.0, sample_note(tried.size, len(before)), parts)
 
 
 @attack(
@@ -111,18 +110,15 @@ def _runs(values: Array, apart: float) -> Index:
     return codes
 
 
-def _middle(ordered: Array) -> float:
-    """The median; of an even number the lower of the middle two if the upper is infinite."""
-    low, high = ordered[(ordered.size - 1) // 2], ordered[ordered.size // 2]
-    return float(low if np.isinf(high) else (low + high) / 2)
+def _median(ordered: Array) -> tuple[float, float, float]:
+    """The median, and the values whose ranks enclose the population's with 95 % confidence, whatever the distribution.
 
-
-def _ends_of_median(ordered: Array) -> tuple[float, float]:
-    """The values whose ranks enclose the population's median with 95 % confidence, whatever the distribution."""
-    reach = 1.96 * np.sqrt(ordered.size)
-    low = max(int((ordered.size - reach) / 2), 0)
-    high = min(int(np.ceil((ordered.size + reach) / 2)), ordered.size - 1)
-    return float(ordered[low]), float(ordered[high])
+    Of an even number it is the lower of the middle two if the upper is infinite.
+    """
+    size, reach = ordered.size, 1.96 * np.sqrt(ordered.size)
+    low, high = ordered[(size - 1) // 2], ordered[size // 2]
+    ends = ordered[max(int((size - reach) / 2), 0)], ordered[min(int(np.ceil((size + reach) / 2)), size - 1)]
+    return float(low if np.isinf(high) else (low + high) / 2), float(ends[0]), float(ends[1])
 
 
 @dataclass(frozen=True)
@@ -188,7 +184,7 @@ def leakage_distribution(n: int, m: int) -> LeakageDistribution:
 
 
 def expected_near_returns(scores: Array, eps: float) -> Array:
-    """Near leakage: the theorem counts records that come back whole; records that come back nearly tell as much.
+    """Near leakage: the theorem counts records that come back whole; records that come back nearly are as harmful.
 
     With the components swapped independently, a released record lies within ±eps (in standard deviations of each
     component) of original i with probability prod_c p_ic, where p_ic is the share of values of component c within eps
@@ -216,13 +212,13 @@ def expected_near_returns(scores: Array, eps: float) -> Array:
 
 @attack("share of records with a released one within a tenth of a standard deviation in every principal component")
 def near_leakage(original: Matrix, released: Matrix, *, eps: float = BOX, seed: int | None = None) -> Estimate:
-    """Records that come back nearly, beside how many must be near by nature.
+    """Records that come back nearly, compared with how many are near by nature.
 
     The intruder takes a released record that is very near to a known one in *every* respect for its own: within ±`eps`
     in each principal component of the original, in standard deviations of the component. Chance is the share of
     originals that have another *original* as near, which is about what a fresh sample of the population gives that has
     as many records. It is an estimate like the figure itself, and the interval is that of the figure alone: the part
-    "standard error of chance" belongs beside it (as who is near to another has the other near, it may be √2 times that
+    "standard error of chance" belongs to it (as who is near to another has the other near, it may be √2 times that
     of independent tries, and is taken for that). The part "swapped components" is what independent swaps of these
     components give, mean of 1 - exp(-λ_i) by `expected_near_returns`.
     """

@@ -1,16 +1,15 @@
-"""An attack beside its control: what does the release tell of *these* people, beyond what it tells of everybody?
+"""An attack and its control: what does the release say of *these* people, beyond what it says of everybody?
 
-A release that is of any use lets one guess: who knows that turnover and profit go together guesses the profit of a firm
-that was never asked. That is what statistics are for. So the attacks on singling out, linkability and inference (the
-three of the Article 29 Working Party's opinion WP216) are run three times, as in anonymeter (Giomi et al. 2023):
+A useful release lets one guess: who knows that turnover and profit go together guesses the profit of a firm that was
+never asked. That is what statistics are for. So the attacks on singling out, linkability and inference (the three of
+the Article 29 Working Party's opinion WP216) run three times, as in anonymeter (Giomi et al. 2023):
 
 - the attack: on the originals, with the release;
-- the control: on people of whom the release knows nothing. If there is a control file (originals that did not enter the
-  release) it is attacked with the release. Without one, the originals take the place of the release, and each record is
-  attacked by means of all *others*: the best that population knowledge alone could give (for singling out, which looks
-  at whole files, one half of the originals by means of the other half);
-- luck: on the originals, with a release whose columns have been shuffled one by one, so that only they themselves are
-  known, and nothing that relates them.
+- the control: on people of whom the release knows nothing. A control file (originals that did not enter the release) is
+  attacked with the release. Without one, the originals take the place of the release, and each record is attacked by
+  means of all *others*: the best that population knowledge alone could give (for singling out, which looks at whole
+  files, one half of the originals by means of the other half);
+- luck: on the originals, with a release whose columns have been shuffled one by one, so that nothing relates them.
 
 The risk is what the attack gets right that the control does not, (a - c) / (1 - c): 0 if the release is no more use
 against its own people than against others, 1 if it gives everything away.
@@ -28,7 +27,7 @@ from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, check_comparable, standardised
 from microveil.measures.nearest.distances import Index
-from microveil.measures.risk.proportions import CONFIDENCE, Tally, joined, sample_note, sampled_rows
+from microveil.measures.risk.proportions import CONFIDENCE, Tally, note_of, sample_note, sampled_rows
 
 Success = Callable[[Array, Array, Index | None], Tally]
 """An attack by means of a source on targets. The third says which rows of the source the targets are, if they stand in
@@ -57,7 +56,7 @@ class AttackOutcome:
 
     @property
     def gaps(self) -> Array | None:
-        """What the attack got of each target beyond the control, if both had the same targets and told each."""
+        """What the attack got of each target beyond the control, if both had the same targets and say so."""
         if not self.paired or self.attack.each is None or self.control.each is None:
             return None
         return self.attack.each - self.control.each
@@ -70,11 +69,11 @@ class AttackOutcome:
         note: str = "",
         parts: Mapping[str, float] | None = None,
     ) -> Estimate:
-        """The figure; `best_of` is the number of attacks of which this was the best, which widens the interval.
+        """The figure, with a `note` and `parts`; `best_of` attacks this was the best, which widens the interval.
 
-        The ends come from Wilson's of both shares, put together as for errors with the correlation of what attack and
-        control got of the same targets (Donner and Zou 2012). As what is negative counts as 0, luck alone gives a
-        little more than 0: that is the chance level, unless one is given.
+        Wilson's intervals of both shares are put together as for errors with the correlation of what attack and control
+        got of the same targets (Donner and Zou 2012). As what is negative counts as 0, luck alone gives a little more
+        than 0: that is the `chance` level, unless one is given.
         """
         shares = self.attack.share, self.control.share
         confidence = 1 - (1 - CONFIDENCE) / best_of
@@ -87,7 +86,7 @@ class AttackOutcome:
             max(value - down, 0.0),
             min(max(value + up, 0.0), 1.0),
             min(_best_of_errors(best_of) * self.error if chance is None else chance, 1.0),
-            note=joined(note, self._remark()),
+            note=note_of(note, self._remark()),
             parts={"attack": shares[0], "control": shares[1], "luck": self.luck.share, **(parts or {})},
         )
 
@@ -117,7 +116,7 @@ class AttackOutcome:
             return "the attack had no power: there was nothing to try"
         if self.attack.interval()[0] <= self.luck.share:
             return NO_POWER
-        return "the control was told everything too" if self.control.share >= 1 else ""
+        return "the control learnt everything too" if self.control.share >= 1 else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,15 +138,15 @@ class Trial:
     ) -> Trial:
         """`pairs` limits the number of targets, as in `sampled_rows`; without it all are."""
         before, after = (_sorted(side) for side in standardised(original, released))
-        beside = None
+        others = None
         if control is not None:
             check_comparable(original, control, paired=False)
-            beside = _sorted(standardised(original, control)[1])
+            others = _sorted(standardised(original, control)[1])
         stream = Streams.from_seed(seed).stream("shuffled release")
         tried = np.arange(len(before)) if pairs is None else sampled_rows(len(before), seed, pairs=pairs)
-        if beside is not None and pairs is not None:
-            beside = beside[sampled_rows(len(beside), seed, pairs=pairs)]
-        return cls(before, after, shuffled(after, stream), beside, tried)
+        if others is not None and pairs is not None:
+            others = others[sampled_rows(len(others), seed, pairs=pairs)]
+        return cls(before, after, shuffled(after, stream), others, tried)
 
     def run(self, attack: Success) -> AttackOutcome:
         """The attack, its control, and luck."""

@@ -1,8 +1,8 @@
-"""Extremes and outliers: what a release tells about the largest and the smallest, whom everybody looks for first.
+"""Extremes and outliers: what a release says about the largest and the smallest, whom everybody looks for first.
 
-The intruder does not care for the average. The largest bank, the hospital with three times as many beds as the next:
-they are known by name, their figures are in the newspaper, and there is nobody near them to be mistaken for. A release
-in which one record in a thousand can be found is no comfort to them if they are the ones.
+The largest bank, the hospital with three times as many beds as the next: they are known by name, their figures are in
+the newspaper, and nobody near them could be mistaken for them. That one record in a thousand can be found is no comfort
+to them if they are the ones.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ FEWEST = 5
 def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Disclosure by rank, and through sums.
 
-    Everybody knows which firm is the largest, and who comes next. The intruder needs no linkage: the largest released
-    value is taken for the largest firm's, the second largest for the second's, and so on at both ends of each column.
-    Or the intruder knows the first k values but one (k from 2 to 10: the others have told them), and takes the missing
-    one for the sum of the first k released values less those: five values replaced by their mean still tell their sum.
-    It is a disclosure if either is within 5 % of the true value. A value that several records share does not belong to
-    a known one and is not counted, nor are missing cells. A release that keeps the values of a column, in whatever
-    order, scores 1. The parts tell ranks 1 to 5, ranks 6 to 25 and sums apart.
+    Everybody knows who has most of something (the largest firm), and who comes next. So the intruder takes the largest
+    released value for the first, the second largest for the second, and so on at both ends of each column. Or the
+    intruder knows the first k values but one (k from 2 to 10: the others shared theirs), and takes the sum of the first
+    k released values less those for the missing one: five values replaced by their mean still have their sum. It is a
+    disclosure if either is within 5 % of the true value. A value that several records share belongs to nobody and is
+    not counted, nor are missing cells. A release that keeps the values of a column, in whatever order, scores 1. The
+    parts have ranks 1 to 5, ranks 6 to 25 and sums.
 
-    Where tails are dense, any other sample tells as much. So chance is what strangers tell: the values of another
+    Where tails are dense, any other sample says as much. So chance is what strangers give away: the values of another
     sample of the population, put between the true ones at random, 20 times.
     """
     stream = Streams.from_seed(seed).stream("strangers")
@@ -60,8 +60,8 @@ def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None =
     for j in range(original.shape[1]):
         true, guesses = original.in_order(j), released.in_order(j)
         count = min(AT_EACH_END, true.size // 2)  # of a short column no more than half
-        for end, (first, told) in enumerate(_ends(true, guesses, count) if count else ()):
-            total += _given_away(first[: count + 1], told)
+        for end, (first, found) in enumerate(_ends(true, guesses, count) if count else ()):
+            total += _given_away(first[: count + 1], found)
             lucky += _by_strangers(first, count, stream.generator(2 * j + end))
     note = "" if total[1, 0] else "every extreme value is shared by several records"
     shares, chances = (hits / np.maximum(tries, 1.0) for hits, tries in (total, lucky))
@@ -77,9 +77,9 @@ def _ends(true: Array, guesses: Array, count: int) -> Iterator[tuple[Array, Arra
 
 
 def _given_away(true: Array, guesses: Array) -> Array:
-    """Values told (by any way, by rank 1-5, by rank 6-25, by sums), and those that were there to be told.
+    """Values given away (by any way, by rank 1-5, by rank 6-25, by sums), and how many could be.
 
-    Both come in descending order; of the true values there are more, to see whether the last is shared.
+    Both arrays come in descending order; `true` has more values, to see whether the last is shared.
     """
     count = min(AT_EACH_END, true.size - 1)
     apart = true[:count] != true[1 : count + 1]
@@ -99,11 +99,11 @@ def _given_away(true: Array, guesses: Array) -> Array:
 
 
 def _by_strangers(true: Array, count: int, generator: np.random.Generator) -> Array:
-    """The same told by another sample of the population, mean over some samples.
+    """The same by another sample of the population, mean over some samples.
 
-    Of two samples of one population, whatever its distribution, it is even odds whose value comes next. So a stranger's
-    values are put between the true ones as a coin falls, evenly in their gap; above all of them as far as the first gap
-    reaches on average.
+    Of two samples of one population it is even odds whose value comes next. So a stranger's values are put between the
+    true ones as a coin falls, evenly in their gap; above all of them as far as the first gap reaches on average. `true`
+    is in descending order, and the first `count` values are asked for.
     """
     total, reach = np.zeros((2, 4)), true[0] - true[1]
     for _ in range(SAMPLES):
@@ -147,10 +147,10 @@ def outlier_risk(original: Matrix, released: Matrix) -> Estimate:
 
 
 def risk_of_rows(original: Matrix, released: Matrix, rows: Index) -> tuple[dict[str, Array], Array]:
-    """For some rows: by each linkage the chance that it finds their own release, 1/k if k are equally near; and the
-    risk, which is 1 over the number of released records at least as near as their own, by the linkage that tells most.
+    """For some rows: by each linkage the chance that it finds their own release, and the risk.
 
-    A record without a cell that is there in both files is found by none.
+    The chance is 1/k if k are equally near. The risk is 1 over the number of released records at least as near as their
+    own, by the linkage where it is largest. A record without a cell that is there in both files is found by none.
     """
     linked, risk = {}, np.zeros(rows.size)
     for name, view_of in VIEWS.items():

@@ -1,4 +1,4 @@
-"""Interval disclosure: does the release tell a value nearly, even if the intruder does not have the right record?
+"""Interval disclosure: does the release give a value away nearly, even without the right record?
 
 Columns that are constant in the original hold no secret, and are left out.
 """
@@ -18,7 +18,7 @@ from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.measures.base import Estimate, scale_of, scales, standardised
 from microveil.measures.nearest.distances import Index
-from microveil.measures.nearest.neighbours import nearest_other
+from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.linkage import links_in_pieces, links_of
 from microveil.measures.risk.proportions import attack, paired_attack, sampled_rows, share_of
 from microveil.storage.disk_columns import RemoteMatrix
@@ -43,26 +43,28 @@ def interval_disclosure(
     """Rank interval disclosure around the closest record (Calviño 2017, §4.1).
 
     The intruder links a record to the nearest released one, as in `dbrl`, and believes that each value of the record
-    lies near the released value: between the two released values whose ranks are p % of the records above and below.
-    The figure is the share of values for which that is so, over p = 1 ... 10 %, the columns and the records.
+    lies between the two released values whose ranks are p % of the records above and below the linked one's. The figure
+    is the share of values for which that is so, over p = 1 ... 10 %, the columns and the records.
 
-    The nearest stranger resembles a record, too, and the more so the more records there are. So chance is what an
-    unrelated release of the same population gives to the same search: the other originals take the place of the
-    release, and each record is told by the nearest of them. They lack the cells that the release lacks, and have its
-    cells where they lack their own. Where records are not in memory, a `sample` of so many originals is tried.
+    The nearest stranger resembles a record, too, the more so the more records there are. So chance is what an unrelated
+    release of the same population gives to the same search: the other originals take the place of the release, without
+    the cells that the release lacks, and with its cells where they lack their own. Where records are not in memory, a
+    `sample` of so many originals is tried.
     """
     count = original.shape[0]
     tried = sampled_rows(count, seed, sample=sample)
-    some, others = evenly(tried), strangers(original, released)
+    some = tried[np.linspace(0, tried.size - 1, min(tried.size, MOST_STRANGERS)).astype(np.intp)]
+    others = strangers(original, released)
     if sample is None:
-        nearest = links_of(*standardised(original, released), tried).nearest
+        linked = links_of(*standardised(original, released), tried).nearest
         queries, records = standardised(original, others, some, np.arange(count))
-        links = nearest_other(np.nan_to_num(queries), np.nan_to_num(records), some)
+        which, _ = nearest(np.nan_to_num(queries), np.nan_to_num(records), 2)
+        links = np.where(which[:, 0] == some, which[:, 1], which[:, 0])  # not to itself
     else:
-        nearest = links_in_pieces(original, released, tried).nearest
+        linked = links_in_pieces(original, released, tried).nearest
         links = links_in_pieces(original, others, some, own_barred=True).nearest
     chance = share_inside(original, others, some, links, among=True)
-    share = share_inside(original, released, tried, nearest)
+    share = share_inside(original, released, tried, linked)
     # A record counts as one try: its values are not independent of each other.
     return share_of(share * tried.size, tried.size, chance=chance, of=count)
 
@@ -146,11 +148,6 @@ def share_inside(original: Matrix, released: Matrix, tried: Index, linked: Index
     return hits / max(known, 1)
 
 
-def evenly(tried: Index) -> Index:
-    """Those that are tried on strangers."""
-    return tried[np.linspace(0, tried.size - 1, min(tried.size, MOST_STRANGERS)).astype(np.intp)]
-
-
 def strangers(original: Matrix, released: Matrix) -> Matrix:
     """The originals as an unrelated release of their population, with cells where the release has some."""
     pairs = list(zip(original.columns, released.columns, strict=True))
@@ -226,9 +223,9 @@ def _bounds(ordered: Array, rank: Index, percent: int, left_out: Index | None = 
 
 
 def _inside(values: Array, ordered: Array, rank: Index, left_out: Index | None = None) -> float:
-    """The number of `values` (m) in their intervals, mean over the half-widths; the others as in `_bounds`.
+    """The number of `values` (m) in their intervals, mean over the half-widths; a missing cell is in none.
 
-    A missing cell is in none.
+    `ordered`, `rank` and `left_out` are those of `_bounds`.
     """
     there, hits = rank >= 0, 0
     for percent in PERCENTS:
@@ -238,7 +235,7 @@ def _inside(values: Array, ordered: Array, rank: Index, left_out: Index | None =
 
 
 def _share_by_luck(original: Matrix, released: Matrix) -> float:
-    """The share of values told by a released record picked at random; what is missing there tells nothing."""
+    """The share of values in the interval of a released record picked at random; a missing one gives nothing away."""
     hits, known = 0.0, 0
     for j in scales(original, needed=True):
         values, ordered = original.in_order(j)[:], released.in_order(j)[:]

@@ -1,9 +1,9 @@
 """Linkability: two halves of one person, put together by means of the release.
 
 The intruder holds two files without names: one has some columns of people, the other has other columns of the same
-people (what a shop knows, and what an insurance knows). Which row of the one belongs to which row of the other cannot
-be told from them. So the intruder looks up each row in the release: if a row of the first file and a row of the second
-have the *same* released record as their nearest, they are taken for one person.
+people (what a shop knows, and what an insurance knows), and nothing says which rows belong together. So the intruder
+looks up each row in the release: if a row of either file has the *same* released record as its nearest, they are taken
+for one person.
 """
 
 from __future__ import annotations

@@ -1,39 +1,41 @@
 """Record linkage: can an intruder who knows a record find it in the release?
 
-All attacks here have one story. The intruder holds some records with their original values (from a register, a
-newspaper, a rival's books), and looks for each of them in the release, taking the nearest record. They differ in what
-the intruder means by "near". All originals are tried, up to 200,000 of them, and a random sample if there are more (an
-attack that searches often takes one sooner); all released records compete. What becomes of missing cells is told in
-`nearest/standardisation.py`.
-The last looks from another angle, in the directions that a method left alone.
+The intruder holds some records with their original values (from a register, a newspaper, a rival's books) and takes the
+nearest released record for each. The attacks differ in what "near" means. All originals are tried up to 200,000, then a
+random sample (an attack that searches often takes one sooner); all released records compete.
+`nearest/standardisation.py` says what becomes of missing cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.keys import MISSING, grouped
 from microveil.core.linalg import fast_ica, sorted_eigen
 from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
-from microveil.measures.base import Estimate, scales, standardised
+from microveil.core.threads import in_threads, worker_count
+from microveil.core.tolerances import LINKAGE_TIE
+from microveil.measures.base import Estimate, scales, standardised, standardised_pieces
+from microveil.measures.labels import LabelPair
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import Links, link, link_pieces
 from microveil.measures.nearest.standardisation import (
-    StandardisedPair,
+    View,
     known_together,
     on_axes,
     plain_view,
     ranked_view,
-    standardised_pieces,
     whitened_view,
     whitening_axes,
     whitening_axes_of,
 )
-from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, paired_attack, sampled_rows, share_of
+from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, attack, paired_attack, sampled_rows, share_of
 
 MOST_ASSIGNED = 2_000
 """Records matched one to one at most: the work grows with the cube."""
@@ -73,16 +75,13 @@ def dbrl(
 ) -> Estimate:
     """Distance-based record linkage (Pagliuca and Seri 1999; Calviño 2017, §4.1).
 
-    The intruder has the original values of a record in every column, and takes the nearest released record for
-    it (Euclidean, columns in units of the original's standard deviation). A hit is an original record to which
-    no released record is nearer than its own; of k records at the same distance each counts 1/k, as the intruder
-    has to guess. With more pairs of records than `pairs` a sample of the originals is tried; where released records
-    are not in memory, a `sample` of so many.
+    The intruder knows every column of a record, and takes the nearest released record for it (Euclidean, columns in
+    standard deviations of the original). It is a hit if no released record is nearer than its own; of k records at the
+    same distance each counts 1/k, as the intruder has to guess. With more pairs of records than `pairs` a sample of the
+    originals is tried; where released records are not in memory, a `sample` of so many.
     """
     tried = sampled_rows(original.shape[0], seed, pairs=pairs, sample=sample)
-    if sample is not None:
-        return _share_linked(links_in_pieces(original, released, tried), original)
-    return _share_linked(_links_in(plain_view(original, released), tried), original)
+    return _linkage(plain_view, original, released, tried, in_pieces=sample is not None)
 
 
 @paired_attack(
@@ -94,26 +93,24 @@ def mahalanobis_linkage(
 ) -> Estimate:
     """Linkage in coordinates without correlation (Mahalanobis distance; Torra, Abowd and Domingo-Ferrer 2006).
 
-    The intruder knows that turnover and profit go together, so that a difference in both counts once, and that a
-    small difference against the run of the data tells more than a large one along it. So the columns are turned into
-    principal components of the original, each brought to unit variance; components that are round-off are left out.
-    Where released records are not in memory, a `sample` of so many originals is tried.
+    Turnover and profit go together: a difference in both counts once, and a small difference against the run of the
+    data counts more than a large one along it. So the columns become principal components of the original, each of unit
+    variance, without those that are round-off. Where released records are not in memory, a `sample` of so many
+    originals is tried.
     """
     tried = sampled_rows(original.shape[0], seed, sample=sample)
-    if sample is not None:
-        return _share_linked(links_in_pieces(original, released, tried, whitening_axes_of(original)), original)
-    return _share_linked(_links_in(whitened_view(original, released), tried), original)
+    return _linkage(whitened_view, original, released, tried, in_pieces=sample is not None)
 
 
 @paired_attack("share of records whose nearest released record is their own, by the ranks of their values")
 def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by ranks (Muralidhar and Domingo-Ferrer 2016).
 
-    The intruder does not trust the released values, but the order: the third largest firm is probably still among
-    the largest. Each value is replaced by its rank in its own file (equal values share their mean rank), so that any
-    monotone transformation and the long tails of a column are of no avail.
+    The intruder trusts the order, not the values: the third largest firm is probably still among the largest. Each
+    value becomes its rank in its own file (equal values share their mean rank), so no monotone transformation helps,
+    nor do long tails.
     """
-    return _share_linked(_links_in(ranked_view(original, released), sampled_rows(original.shape[0], seed)), original)
+    return _linkage(ranked_view, original, released, sampled_rows(original.shape[0], seed))
 
 
 @paired_attack(
@@ -123,10 +120,9 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
 def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """One-to-one linkage (Domingo-Ferrer, Muralidhar and Bras-Amorós 2020: the permutation paradigm's intruder).
 
-    The intruder holds the whole original file and knows that each of its records is in the release exactly once. So a
-    released record that fits one original perfectly is not offered to another, and the assignment with the least sum
-    of squared distances is taken. Above 2,000 records a random sample of originals is matched with *their* releases;
-    with fewer rivals the intruder does better, so the figure is then rather too high.
+    The intruder holds the whole original file and knows that each record is in the release exactly once. So the records
+    are assigned with the least sum of squared distances. Above 2,000 records a random sample of originals is matched
+    with *their* releases; fewer rivals help the intruder, so the figure is then rather too high.
     """
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
@@ -145,15 +141,15 @@ def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = No
 
 
 @paired_attack(
-    "share of records linked by an intruder who knows some of the columns, at the number of columns that tells most"
+    "share of records linked by an intruder who knows some of the columns, at the number of columns that links most"
 )
 def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage by some of the columns.
 
-    No intruder knows everything. Here one knows 1, 2, 3 ... columns of a record, and takes the released record that is
-    nearest in those. For each number of columns the share linked is the mean over five random choices of columns; the
-    parts hold the whole curve, the value its highest point. That is above a guess even if nothing is there to be found;
-    so chance is measured, as in `subspace_linkage`: the highest point in releases whose rows are permuted.
+    The intruder knows 1, 2, 3 ... columns of a record, and takes the released record that is nearest in those. The
+    share for each number is the mean over five random choices of columns; the parts hold the curve, the value its
+    highest point. Even where nothing can be found that is above a guess; so chance is measured, as in
+    `subspace_linkage`: the highest point in releases whose rows are permuted.
     """
     before, after = standardised(original, released)
     count, width = before.shape
@@ -186,7 +182,8 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
 def links_of(before: Array, after: Array, tried: Index, known: Mask | None = None) -> Links:
     """Link the originals tried to the released records; those nothing is known of are no hits.
 
-    Both files are n x k in common units, NaN where a cell is missing; `known` (n) is found out if it is not given.
+    Both files, `before` and `after`, are n x k in common units, NaN where a cell is missing; `tried` are rows of the
+    original, and `known` (n) is found out if it is not given.
     """
     known = known_together(before, after) if known is None else known
     found = link(np.nan_to_num(before[tried]), np.nan_to_num(after), tried)
@@ -194,19 +191,20 @@ def links_of(before: Array, after: Array, tried: Index, known: Mask | None = Non
 
 
 def shares_by_luck(found: list[Links], known: Mask, count: int, stream: Stream) -> Array:
-    """The share linked by each search in each of many releases with permuted rows, shuffles x searches.
+    """The share that each search links in each of many releases with permuted rows, shuffles x searches.
 
-    Neighbours stay what they are under a permutation; so no search is repeated, and it is only counted how often the
-    neighbour found happens to be the record's own (of equally near ones the first, which spreads a little more than
-    the guess among them). One stream gives the same permutations again. `known` is searches x records tried, and
-    `count` the number of released records.
+    A permutation does not change who is near whom. So no search is repeated: it is only counted how often the neighbour
+    found is the record's own (of equally near ones the first, which spreads a little more than a guess among them). One
+    stream gives the same permutations again. `known` is searches x records tried, `count` the number of released
+    records.
     """
     nearest = np.stack([links.nearest for links in found])
     generator = stream.generator()
     shares = np.empty((SHUFFLES, len(found)))
     for shuffle in range(SHUFFLES):
         own = generator.choice(count, nearest.shape[1], replace=False)
-        shares[shuffle] = ((nearest == own) & known).mean(axis=1)
+        right = np.flatnonzero((nearest == own) & known) // nearest.shape[1]  # which is fast, as there are few
+        shares[shuffle] = np.bincount(right, minlength=len(found)) / nearest.shape[1]
     return shares
 
 
@@ -219,21 +217,29 @@ def links_in_pieces(
     original is linked to the record of its own row: that is itself.
     """
     before, own = standardised(original, released, tried)
-    queries, count = on_axes(before, axes), released.shape[0]
-    piece_of = standardised_pieces(original, released, axes)
+    queries, count, pieces_of = on_axes(before, axes), released.shape[0], standardised_pieces(original, released)
+
+    def piece_of(rows: slice) -> Array:
+        return on_axes(pieces_of(rows)[0].T, axes)
+
     if own_barred:
         return link_pieces(queries, None, count, piece_of, barred=tried)
     found = link_pieces(queries, on_axes(own, axes), count, piece_of)
     return Links(found.nearest, np.where(known_together(before, own), found.credit, 0.0))
 
 
-def _links_in(view: StandardisedPair, tried: Index) -> Links:
-    return links_of(view.before, view.after, tried, view.known)
+def _linkage(view_of: View, original: Matrix, released: Matrix, tried: Index, *, in_pieces: bool = False) -> Estimate:
+    """The share of the originals `tried` (rows) that are linked to their own release, in one view of both files.
 
-
-def _share_linked(links: Links, original: Matrix) -> Estimate:
-    count = original.shape[0]
-    return share_of(links.hits, links.credit.size, chance=1 / count, of=count)
+    Released records that are not in memory are read `in_pieces`.
+    """
+    if in_pieces:
+        axes = whitening_axes_of(original) if view_of is whitened_view else None
+        found = links_in_pieces(original, released, tried, axes)
+    else:
+        view = view_of(original, released)
+        found = links_of(view.before, view.after, tried, view.known)
+    return share_of(found.hits, tried.size, chance=1 / original.shape[0], of=original.shape[0])
 
 
 @paired_attack(
@@ -243,18 +249,17 @@ def _share_linked(links: Links, original: Matrix) -> Estimate:
 def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Linkage in the best of many subspaces.
 
-    The intruder knows how such releases are made: some components of the data are perturbed, others hardly or not at
-    all. The components can be read off the release itself, as its correlations are (nearly) those of the original. So
-    the intruder computes the principal components of the *release*, and its independent components by FastICA,
-    projects the known originals and the released records on them, and tries: the leading k, the trailing k and each
-    single component, of both kinds, each component in units of its own spread, beside the plain linkage of `dbrl`. If
-    the best of these is better than luck, the intruder learns from its links in which directions linked pairs differ
-    least, and links again by those, a few times over. The share linked in the best of all is reported, as if the
-    intruder had a few known pairs to find out which is best.
+    The intruder knows how such releases are made: some components are perturbed, others hardly or not at all. The
+    release shows the components, as its correlations are (nearly) those of the original. So the intruder projects the
+    originals and the release on the principal components of the *release*, and on its independent ones (FastICA), and
+    tries the leading k, the trailing k and each single component of both kinds, each in units of its own spread, and
+    the plain linkage of `dbrl`. If the best is better than luck, the intruder learns from its links in which directions
+    linked pairs differ least, and links again by those, a few times over. The figure is the share in the best of all,
+    as if a few known pairs showed which that is.
 
-    The best of many tries is higher than one try even if nothing is there to be found. So chance is measured: the same
-    search in releases whose rows are permuted (which changes neither axes nor neighbours, only whose record is whose),
-    mean over 200 of them. The interval is that of the best subspace taken by itself.
+    The best of many tries is high even where nothing can be found. So chance is measured: the mean of the same search
+    in 200 releases whose rows are permuted, which changes neither axes nor neighbours. The interval is that of the best
+    subspace taken by itself.
     """
     if not scales(released):
         guesses = 0.0 if all(np.isnan(column).all() for column in released.columns) else 1.0
@@ -268,11 +273,17 @@ def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = N
     found = {ALL_COLUMNS: links_of(*standardised(original, released), tried)}
     for name, both in _subspaces(before, after, streams.stream("axes")):
         found[name] = links_of(*both, tried, known)
-    luck = _best_by_luck(found, known[tried], len(after), streams)
+
+    def best_by_luck() -> Array:
+        """The best share over the ways so far in each of many releases with permuted rows."""
+        shares = shares_by_luck(list(found.values()), known[tried], len(after), streams.stream("shuffles"))
+        return np.asarray(shares.max(axis=1))
+
+    luck = best_by_luck()
     start = max(found.values(), key=lambda links: links.hits)
     if start.hits / tried.size > np.quantile(luck, 0.95):  # else there is nothing to learn from
         found |= _learnt(before, after, known, tried, start)
-        luck = _best_by_luck(found, known[tried], len(after), streams)
+        luck = best_by_luck()
     best = max(found, key=lambda name: found[name].hits)
     return share_of(
         found[best].hits,
@@ -303,9 +314,9 @@ def _subspaces(before: Array, after: Array, stream: Stream) -> Iterator[tuple[st
 def _learnt(before: Array, after: Array, known: Mask, tried: Index, links: Links) -> Iterator[tuple[str, Links]]:
     """Links in directions learnt from the links before, right or wrong as they are.
 
-    Pairs that are linked rightly agree in what was left alone, and wrong ones do not agree in what was not. So each
-    direction is weighed by how little the linked pairs differ in it, and the search is repeated with these weights.
-    Both files are n x k, `known` (n) says of whom anything is known, and `links` are of the rows `tried`.
+    Right links agree in what was left alone, and wrong ones do not agree in what was changed. So each direction is
+    weighed by how little linked pairs differ in it, and the search is repeated. Both files are n x k, `known` (n) says
+    of whom anything is known, and `links` are of the rows `tried`.
     """
     axes = whitening_axes(after)
     for round_ in range(1, ROUNDS + 1):
@@ -342,7 +353,79 @@ def _rotation(white: Array, stream: Stream) -> Array:
     return rotation[:, np.argsort(-strangeness, kind="stable")]
 
 
-def _best_by_luck(found: dict[str, Links], known: Mask, count: int, streams: Streams) -> Array:
-    """The best share over the subspaces in each of many releases with permuted rows."""
-    best: Array = shares_by_luck(list(found.values()), known, count, streams.stream("shuffles")).max(axis=1)
-    return best
+@attack(
+    "share of records that no other record is equal to in the columns that are released as they are",
+    needs="clear",
+    default=True,
+)
+def clear_uniques(original: Matrix, released: Matrix, *, labels: LabelPair) -> Estimate:  # noqa: ARG001 - of any kind
+    """Uniqueness on what is in clear.
+
+    Columns that are kept, public, strata or weights, or that came out as they were, are true. An intruder who knows
+    somebody's values in them needs no distance: a record that is alone with its values is that person's, with all
+    else that the release says of it. The part "smallest group" is k of k-anonymity in these columns. Luck finds nobody.
+    """
+    sizes = np.bincount(grouped(labels.of_clear.released)[1])
+    alone = float((sizes == 1).sum()) / sizes.sum()
+    note = f"in clear: {', '.join(labels.of_clear.names)}"
+    return Estimate(alone, chance=0.0, note=note, parts={"smallest group": float(sizes.min())})
+
+
+@paired_attack(
+    "share of records whose nearest released record is their own, for an intruder who knows all columns, labels too",
+    needs="others",
+)
+def mixed_linkage(
+    original: Matrix, released: Matrix, *, labels: LabelPair, seed: int | None = None, pairs: int = PAIRS
+) -> Estimate:
+    """Distance-based linkage on columns of all kinds (Gower 1971, with ranks as Podani 1999 has it).
+
+    The intruder has a record with its labels, dates and numbers, and takes the released record that differs least: by
+    the mean over the columns of 0 or 1 for a label that is the same or another, and of the difference of ranks, as a
+    share of all, for numbers, dates and ordered labels. Missing is a label. Columns in clear the intruder trusts:
+    records that differ in these come after all that do not, and the part "in clear" is what these alone give, by luck
+    among equal records. Of k records at the same distance each counts 1/k. With more pairs of records than `pairs` a
+    sample of the originals is tried.
+    """
+    from microveil.measures.nearest._mixed_kernels import linked
+
+    hidden, count = labels.hidden, len(labels.original)
+    tried = sampled_rows(count, seed, pairs=pairs)
+    columns = [
+        *(_by_label(hidden, j) for j in range(len(hidden.names))),
+        *(_by_rank(*both) for both in zip(original.columns, released.columns, strict=True)),
+    ]
+    # More than all others together: whoever differs in clear is somebody else. And first, as it settles most pairs.
+    clear = np.zeros(len(columns), dtype=bool)
+    clear[: len(hidden.names)] = hidden.in_clear
+    first = np.argsort(~clear, kind="stable")
+    weights = np.where(clear, len(columns) + 1.0, 1.0)[first]
+    before, after = (np.column_stack([columns[j][side] for j in first]) for side in (0, 1))
+    by_gap = np.array([columns[j][2] for j in first], dtype=np.uint8)
+    order = Streams.from_seed(seed).stream("rivals").generator().permutation(count)
+    parts = np.array_split(tried, min(worker_count(), tried.size))
+    tasks = [partial(linked, before, after, by_gap, weights, part, order, LINKAGE_TIE) for part in parts]
+    hits = float(np.concatenate(in_threads(tasks)).sum())
+    alone = grouped(hidden.of_clear.released)[0].size / count
+    hits = max(hits, alone * tried.size)  # an intruder may leave it at these
+    note = f"by the columns in clear alone {alone:.4g}" if clear.any() else ""
+    return share_of(hits, tried.size, chance=1 / count, of=count, note=note, parts={"in clear": alone})
+
+
+def _by_rank(before: Array, after: Array) -> tuple[Array, Array, bool]:
+    """A column of numbers by the place of each value among those of the original, from 0 to 1."""
+    present = np.sort(before[~np.isnan(before)])
+    sides = [(np.searchsorted(present, v, "left") + np.searchsorted(present, v, "right")) / 2 for v in (before, after)]
+    old, new = (
+        np.where(np.isnan(v), np.nan, side / max(present.size, 1))
+        for v, side in zip((before, after), sides, strict=True)
+    )
+    return old, new, True
+
+
+def _by_label(labels: LabelPair, j: int) -> tuple[Array, Array, bool]:
+    """A column of labels by their numbers, or by their ranks, if they have an order."""
+    old, new = (side[:, j].astype(np.float64) for side in (labels.original, labels.released))
+    if labels.kinds[j] == "ordered" and not labels.in_clear[j]:
+        return _by_rank(*(np.where(side == MISSING, np.nan, side) for side in (old, new)))
+    return old, new, False

@@ -1,8 +1,8 @@
 """Matches in any row: who is found without knowing which released record is whose?
 
-A release may come in any order, and an intruder never knows the order of the original. So what decides is how near
-*any* released record comes to somebody, beside what is usual among strangers: the other originals.
-Averages hide persons: so the same is asked of each single record, for the owner's eyes only.
+A release may come in any order. So what counts is how near *any* released record comes to somebody, compared with the
+other originals, who are strangers. As averages hide persons, the same is asked of each single record, for the owner's
+eyes only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from microveil.measures.labels import LabelPair, indicator_columns
 from microveil.measures.nearest.distances import Index, distances, reach
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
-from microveil.measures.risk.proportions import PAIRS, attack, joined, sample_note, sampled_rows
+from microveil.measures.risk.proportions import PAIRS, attack, note_of, sample_note, sampled_rows
 from microveil.rules.domain import step_of
 
 SHARES = np.concatenate([[0.0], np.geomspace(0.002, 0.8, 30)])
@@ -47,13 +47,13 @@ FEWEST, FEWEST_COLUMNS = 4, 2
 OWN_ROW = "of them, in their own row"
 
 TAIL = 0.1
-"""Share of the strangers that stand out most, from which it is told how rare it is to stand out still more."""
+"""Share of the strangers that stand out most, who show how rare it is to stand out still more."""
 
 MOST_TERMS = 50
-"""Labels that stand beside the numbers, the most frequent."""
+"""Labels that count as columns, the most frequent."""
 
 CROWD = 50
-"""Strangers without which it cannot be told what is usual."""
+"""Strangers without whom nobody knows what is usual."""
 
 REASONS = {
     "margin": "a released record stands out as the nearest to it{own}, {by}",
@@ -71,104 +71,86 @@ BY = {"dbrl": "by values", "mahalanobis_linkage": "allowing for correlations", B
 def near_matches(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """Near matches, whatever the order of rows.
 
-    The intruder looks for each known record among all released ones, in three kinds of distance (as `dbrl`,
-    `mahalanobis_linkage` and `rank_linkage`). If the nearest stands out from the second nearest it is probably a match.
-    So the ratio of the two distances (`margin`) is compared with that of strangers: the same ratio among the *other
-    originals*. A record that is the nearest of several is the match of the nearest of them only. The figure is how many
-    more records than strangers have a ratio below a limit, at the limit that tells most, among all records and among
-    the tenth that is farthest from everybody. It also counts records that are `nearly copied`: the nearest released
-    record is nearer than a fifth (or less) of the distance to the nearest other original, beyond those of which the
-    opposite is true.
+    The intruder looks for each known record among all released ones, by three kinds of distance (those of `dbrl`,
+    `mahalanobis_linkage` and `rank_linkage`). A nearest record that stands out from the second nearest is probably a
+    match. So the ratio of the two distances (`margin`) is compared with the same ratio among the *other originals*. A
+    record that is the nearest of several is the match of the nearest of them only. The figure is how many more records
+    than strangers have a ratio below a limit, at the limit that finds most, among all records and among the tenth that
+    is farthest from everybody. It also counts records that are `nearly copied`: the nearest released record is nearer
+    than a fifth (or less) of the distance to the nearest other original, beyond those of which the opposite is true.
 
     Another sample of the population gives 0 but for luck: chance is the mean of the best of all limits if a coin
     decides for each record which of the two ratios is the stranger's. The interval is for the best of several. Noise
-    that hides most records among others is seen in those that stay remote, so the figure is rather too low. Where files
-    have as many rows, a part tells how many of the matches beyond those of strangers stand in their own row: about 1 if
-    rows are in the same order, and about 0 if they are not. Of many records a sample is tried.
+    that hides most records among others is seen in those that stay remote, so the figure is rather too low. Where both
+    files have as many rows, a part says how many of the matches beyond those of strangers stand in their own row: about
+    1 if rows are in the same order, else about 0. Of many records a sample is tried.
     """
-    found = search_matches(original, released, seed)
-    if found is None:
+    tried, evidence = search_matches(original, released, seed)
+    if not evidence:
         return Estimate(0.0, chance=0.0, note="there are too few records or columns to compare")
-    tried = found.rows.size
-    parts = {name: float(one.gains.mean(axis=0).max()) for name, one in found.evidence.items()}
-    best = found.best
-    each = best.gains[:, best.limit]
-    value, margin = float(each.mean()), LIMIT * float(each.std()) / np.sqrt(tried)
+    parts = {name: float(one.gains.mean(axis=0).max()) for name, one in evidence.items()}
+    way = max(parts, key=lambda name: parts[name])
+    best = evidence[way]
+    limit = int(best.gains.mean(axis=0).argmax())
+    each = best.gains[:, limit]
+    value, margin = float(each.mean()), LIMIT * float(each.std()) / np.sqrt(tried.size)
+    # Luck: the most that any limit finds, at least 0, if record and stranger are exchanged at random.
+    signs = Streams.from_seed(seed).stream("flips").generator().choice([-1.0, 1.0], (FLIPS, tried.size))
+    luck = np.max([(signs @ one.gains).max(axis=1) for one in evidence.values()], axis=0).clip(0.0)
     if original.shape[0] == released.shape[0]:  # of the matches beyond strangers' the share in their own row
-        at_home = float(((best.ratio < best.limits[best.limit]) & best.own).mean())
+        at_home = float(((best.ratio < best.limits[limit]) & best.own).mean())
         parts[OWN_ROW] = min(at_home / value, 1.0) if value > 0 else 0.0
     return Estimate(
         max(value, 0.0),
         max(value - margin, 0.0),
         min(max(value + margin, 0.0), 1.0),
-        found.luck(seed),
-        note=joined(sample_note(tried, original.shape[0]), f"best by {best.name}" if value > 0 else ""),
+        float(luck.mean() / tried.size),
+        note=note_of(sample_note(tried.size, original.shape[0]), f"best by {way}" if value > 0 else ""),
         parts=parts,
     )
 
 
 @dataclass(frozen=True, repr=False)
 class MatchEvidence:
-    """One way to tell matches.
+    """What one kind of distance says of matches.
 
     `ratio` has a number per record, small for a match, and `usual` the same of its stranger; `gains` what each limit
     (a column) finds of it beyond its stranger; `own` says whether the nearest released record is that of its row.
     """
 
-    name: str
     ratio: Array
     usual: Array
     gains: Array
     limits: Array
     own: Mask
 
-    @property
-    def limit(self) -> int:
-        """The number of the limit that finds most."""
-        return int(self.gains.mean(axis=0).argmax())
-
-
-@dataclass(frozen=True, repr=False)
-class MatchSearch:
-    """The records tried, and the evidence by each kind of distance."""
-
-    rows: Index
-    evidence: dict[str, MatchEvidence]
-
-    @property
-    def best(self) -> MatchEvidence:
-        """The way that finds most."""
-        return max(self.evidence.values(), key=lambda one: float(one.gains.mean(axis=0).max()))
-
-    def luck(self, seed: int | None) -> float:
-        """E max(0, the most that any limit finds) if record and stranger are exchanged at random."""
-        signs = Streams.from_seed(seed).stream("flips").generator().choice([-1.0, 1.0], (FLIPS, self.rows.size))
-        best = np.max([(signs @ one.gains).max(axis=1) for one in self.evidence.values()], axis=0)
-        return float(best.clip(0.0).mean() / self.rows.size)
-
 
 def search_matches(
     original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = LINKAGE_TIE
-) -> MatchSearch | None:
-    """Every record tried beside its nearest released records and its nearest other originals; None of too few.
+) -> tuple[Index, dict[str, MatchEvidence]]:
+    """The rows tried, and by each kind of distance what their nearest released records and other originals say.
 
-    The `floor` is added to distances: what is nearer than the data are precise is as near as can be.
+    There is no evidence where records or columns are too few. With more `pairs` of records than these a sample is
+    tried. The `floor` is added to distances: what is nearer than the data are precise is as near as can be.
     """
     tried = sampled_rows(original.shape[0], seed, pairs=pairs)
     empty = np.all([np.isnan(column[tried]) for column in original.columns], axis=0)
     tried = tried[~empty]
     if tried.size < FEWEST or released.shape[0] < FEWEST or original.shape[0] < FEWEST:
-        return None
+        return tried, {}
     if all(np.isnan(column).all() for column in released.columns) or len(scales(original)) < FEWEST_COLUMNS:
-        return None
+        return tried, {}
     evidence: dict[str, MatchEvidence] = {}
     for name, view_of in VIEWS.items():
         evidence |= _evidence(name, view_of(original, released), tried, floor)
-    return MatchSearch(tried, evidence)
+    return tried, evidence
 
 
 def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, MatchEvidence]:
-    """The ratios of the records `tried` and of their strangers, by one kind of distance (`name`)."""
+    """The ratios of the records `tried` (rows) and of their strangers, in one `view` of both files.
+
+    `name` is that of the view; the `floor` is added to distances.
+    """
     records = view.before[tried]
     which, near = nearest(records, view.after, 2)
     those, others = nearest(records, view.before, 3)
@@ -183,8 +165,8 @@ def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> 
         # a rank away each; released ones never are so even.
         even = (others[:, 0] > LINKAGE_TIE) & (others[:, 1] <= reach(others[:, 0]))
         margins = np.where(even, 1.0, margins[0]), margins[1]
-    beside = near[:, 0], others[:, 0]
-    copies = np.where(first, _ratio(beside, floor), 1.0), np.where(second, _ratio(beside[::-1], floor), 1.0)
+    both = near[:, 0], others[:, 0]
+    copies = np.where(first, _ratio(both, floor), 1.0), np.where(second, _ratio(both[::-1], floor), 1.0)
     # Who is far from everybody in both files: chosen alike for record and stranger, so that neither has an advantage.
     apart = np.minimum(near[:, 1], others[:, 1])
     alone = apart >= np.quantile(apart, 1 - REMOTE)
@@ -197,7 +179,7 @@ def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> 
     found = {}
     for way, (ratio, usual, limits) in ratios.items():
         gains = (ratio[:, None] < limits).astype(float) - (usual[:, None] < limits)
-        found[way] = MatchEvidence(way, ratio, usual, gains, limits, own)
+        found[way] = MatchEvidence(ratio, usual, gains, limits, own)
     return found
 
 
@@ -227,20 +209,20 @@ def max_record_risk(
 ) -> Estimate:
     """The record at highest risk, as `assessment.records` has them.
 
-    Averages hide persons: a release in which one of a thousand is given away has a linkage of .001, which is luck. So
-    each record is looked at for itself, in any row and by three kinds of distance: how much does its nearest released
-    record stand out from the second nearest, or from the nearest other original? How often strangers stand out as much
-    is told by the other originals (an exponential tail is fitted to the tenth that stands out most); if that record is
-    in its own row, luck would have had to find the row as well. The risk is the probability that of as many strangers,
-    looked at in as many ways, nobody stands out so: near 1 if this can hardly be luck.
+    Averages hide persons: if one of a thousand is given away, linkage is .001, which is luck. So each record is looked
+    at for itself, in any row and by three kinds of distance: how far does its nearest released record stand out from
+    the second nearest, or from the nearest other original? The other originals show how often strangers stand out as
+    much (an exponential tail is fitted to the tenth that stands out most); if the record is in its own row, luck would
+    have had to find the row as well. The risk is the probability that of as many strangers, looked at in as many ways,
+    nobody stands out so: near 1 if this can hardly be luck.
 
-    If nobody can be found the largest risk is anywhere between 0 and 1, so that chance is one half, and a limit of .95
-    is exceeded by luck in about one release of twenty, .99 in one of a hundred. It is no share, and so no part of
-    `worst_attack`. In few columns of few whole numbers it is rather too high. Labels count as columns of 0 and 1.
+    If nobody can be found the largest risk is anywhere between 0 and 1, so chance is one half, and luck exceeds a limit
+    of .95 in about one release of twenty, .99 in one of a hundred. It is no share, and so no part of `worst_attack`. In
+    few columns of few whole numbers it is rather too high. Labels count as columns of 0 and 1.
     """
     found = records_at_risk(original, released, seed, labels)
     if not found["row"]:
-        return Estimate(0.0, chance=0.0, note="there are too few records to tell what is usual")
+        return Estimate(0.0, chance=0.0, note="there are too few records to know what is usual")
     sample, risks = sample_note(len(found["row"]), original.shape[0]), found["risk"]
     parts = {f"records above {limit}": float(sum(risk > limit for risk in risks)) for limit in (0.95, 0.99)}
     return Estimate(max(risks), chance=0.5, note=sample, parts=parts)
@@ -251,21 +233,20 @@ def records_at_risk(
 ) -> dict[str, list[Any]]:
     """Every record (of many a sample), the one at highest risk first; see `max_record_risk`.
 
-    Columns by name: `row`, a number from 0, the `risk`, and the `reason` in words, without a value. The `labels` of the
-    same records, if there are any, stand beside the numbers.
+    Gives columns by name: `row`, a number from 0, the `risk`, and the `reason` in words, without a value. The `labels`
+    of the same records, if there are any, count as further columns.
     """
     steps = [(step_of(original.columns[j]) or 0.0) / sd for j, (_, sd) in scales(original, needed=True).items()]
     floor = max(float(np.sqrt(np.square(steps).sum())), LINKAGE_TIE)  # rounded data agree by luck
     if labels is not None:
-        hidden = labels if labels.sensitive is None else labels.select(labels.sensitive)
-        terms = indicator_columns(hidden.of_labels, MOST_TERMS, fewest=FEWEST)[:2]
+        terms = indicator_columns(labels.hidden.of_labels, MOST_TERMS, fewest=FEWEST)[:2]
         original, released = (
             Matrix([*table.columns, *of.T]) for table, of in zip((original, released), terms, strict=True)
         )
-    found = search_matches(original, released, seed, PAIRS, floor)
-    if found is None or found.rows.size < CROWD:
+    tried, found = search_matches(original, released, seed, PAIRS, floor)
+    if not found or tried.size < CROWD:
         return {"row": [], "risk": [], "reason": []}
-    evidence = {way: one for way, one in found.evidence.items() if REMOTE_ALONE not in way}  # of every record
+    evidence = {way: one for way, one in found.items() if REMOTE_ALONE not in way}  # of every record
     rare = [rarity(one.ratio, one.usual) for one in evidence.values()]
     owned = [
         np.where(one.own, probability / released.shape[0], 1.0)
@@ -273,8 +254,8 @@ def records_at_risk(
     ]
     probabilities = np.stack([*rare, *owned])
     best = probabilities.argmin(axis=0)
-    least = probabilities[best, np.arange(found.rows.size)]
-    risk = np.exp(-least * len(probabilities) * found.rows.size)
+    least = probabilities[best, np.arange(tried.size)]
+    risk = np.exp(-least * len(probabilities) * tried.size)
     order = np.argsort(-risk, kind="stable")
     ways = list(evidence)
     reasons = []
@@ -282,7 +263,7 @@ def records_at_risk(
         kind, _, view = ways[way % len(ways)].partition(" by ")
         own = ", in its own row" if way >= len(ways) else ""
         reasons.append(REASONS["nearly copied" if kind == "nearly copied" else "margin"].format(own=own, by=BY[view]))
-    return {"row": found.rows[order].tolist(), "risk": risk[order].tolist(), "reason": reasons}
+    return {"row": tried[order].tolist(), "risk": risk[order].tolist(), "reason": reasons}
 
 
 def rarity(ratio: Array, usual: Array) -> Array:
@@ -291,7 +272,7 @@ def rarity(ratio: Array, usual: Array) -> Array:
     start = float(np.quantile(known, 1 - TAIL))
     beyond = known[known > start] - start
     share = max(beyond.size, 1) / known.size
-    if np.unique(beyond).size < TAIL * known.size / 2:  # so coarse that it cannot be told what is rare
+    if np.unique(beyond).size < TAIL * known.size / 2:  # too coarse to show what is rare
         return np.full(ratio.size, share)
     tail = share * np.exp(-np.maximum(depth - start, 0.0) / float(beyond.mean()))
     inside = (known.size - np.searchsorted(known, depth, "left")) / known.size

@@ -1,13 +1,12 @@
 """Membership: was this person in the file at all?
 
-To be in a file may be the secret itself: the patients of a clinic, the clients of a bank. And who was not in it cannot
-be found in it. No pairing is needed for this attack, nor the order of rows.
+To be in a file may be the secret itself: the patients of a clinic, the clients of a bank. The attack needs no pairing,
+nor the order of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,7 +27,7 @@ SMALLEST_GAP = 1e-4
 """Standard deviations that are added to a gap, so that one copied value does not outweigh all other columns."""
 
 RIDGE = 1e-3
-"""Added to variances in standard deviations: a sum that holds in every row tells nothing."""
+"""Added to variances in standard deviations: a sum that holds in every row says nothing of a record."""
 
 FALSE_ALARMS = 0.01
 
@@ -60,27 +59,27 @@ def membership(
 ) -> Estimate:
     """Membership inference without training (Shokri et al. 2017; Hilprecht et al. 2019; van Breugel et al. 2023).
 
-    The intruder has somebody's record, and the release, and asks whether that person was in the file. Some scores tell:
+    The intruder has somebody's record and the release, and asks whether that person was in the file. The scores are:
 
     - `nearest`: the distance to the nearest released record (columns in standard deviations of the original; labels
       that differ count as much as numbers do on average);
-    - `density`: that distance over the distance to the fifth nearest record of the control file (without one: over the
-      distance to the nearest other original);
+    - `density`: that distance over the distance to the fifth nearest record of the control file (without one: to the
+      nearest other original);
     - `margin`: that distance over the distance to the second nearest released record;
-    - `gaps`: column by column the distance to the nearest released *value*, mean of the logarithms. It finds what the
-      others cannot: values that were moved a little, or not at all, and dealt out to other records;
+    - `gaps`: column by column the distance to the nearest released *value*, mean of the logarithms. It finds values
+      that were moved a little, or not at all, and given to other records;
     - `moments`, if there is a control file: how much more likely the record is by the means and covariances of the
       release than by those of the control file (Homer et al. 2008; Sankararaman et al. 2009). Where columns are many
-      and records few, sums that are kept tell members even though no released record resembles anybody.
+      and records few, exact sums give members away though no released record resembles anybody.
 
-    The figure is the area under the curve of the best, members against strangers, ties counting one half; the parts
-    have all areas, and the share of members found where one stranger of a hundred is taken for a member.
+    The figure is the area under the curve of the best score, members against strangers, ties counting one half; the
+    parts have all areas, and the share of members found where one stranger of a hundred is taken for a member.
 
     Strangers are the records of a control file of the same population, if there is one. Without one, each original is
-    its own stranger: its score against the release is compared with its score against the *other originals*, which is
-    what a stranger gets from a file that was released as it is. That is right if the release is as dense as the
-    original. It is too low if the release is spread more widely, as with added noise or normal draws (`margin`, which
-    does not depend on the spread, then sees most of it), and a little too high if it is more concentrated.
+    its own stranger: its score against the release is compared with its score against the *other originals*. That is
+    right if the release is as dense as the original. It is too low if the release is spread more widely, as with added
+    noise or normal draws (`margin`, which does not depend on the spread, then sees most of it), and a little too high
+    if it is more concentrated.
 
     Chance is the mean of the best of the areas, raised to one half, if members and strangers do not differ, with the
     covariances of the areas as measured (DeLong et al. 1988); the interval is that of one of so many. Of many records a
@@ -90,65 +89,49 @@ def membership(
 
     codes: Sequence[Array] = ()
     if labels is not None:
-        hidden = labels if labels.sensitive is None else labels.select(labels.sensitive)
-        codes = indicator_columns(hidden.of_labels, MOST_TERMS)
+        codes = indicator_columns(labels.hidden.of_labels, MOST_TERMS)
     found = _scores_of_both(original, released, control, seed, codes)
     if found is None:
         return Estimate(0.5, chance=0.5, note="there are too few records to tell members from strangers")
-    members, strangers = found
-    areas = {name: Area.of(members[name], strangers[name], paired=control is None) for name in members}
-    best = max(areas, key=lambda name: areas[name].value)
-    luck = expected_best(_covariance(list(areas.values())), Streams.from_seed(seed).stream("luck"))
-    tail = 1 - (1 - CONFIDENCE) / 2 / len(areas)
-    value, margin = max(areas[best].value, 0.5), float(ndtri(tail)) * areas[best].error
-    tried = {"": len(members[best]), "control ": 0 if control is None else len(strangers[best])}
+    names = list(found[0])
+    members, strangers = (np.stack([side[name] for name in names]) for side in found)
+    areas, covariance = _areas(members, strangers, paired=control is None)
+    best = int(areas.argmax())
+    luck = expected_best(covariance, Streams.from_seed(seed).stream("luck"))
+    tail = 1 - (1 - CONFIDENCE) / 2 / len(names)
+    value, margin = max(float(areas[best]), 0.5), float(ndtri(tail) * np.sqrt(covariance[best, best]))
+    alarm = np.sort(strangers, axis=1)[:, int(FALSE_ALARMS * strangers.shape[1])]
+    caught = (members < alarm[:, None]).mean(axis=1)
+    tried = {"": members.shape[1], "control ": 0 if control is None else strangers.shape[1]}
     rows = [side.shape[0] for side in (original, control) if side is not None] if original.shape[1] else [0, 0]
     rows = [len(codes[0]), len(codes[-1])] if codes else rows
     counts = {"": rows[0], "control ": 0 if control is None else rows[-1]}
     sampled = [f"{tried[of]} of {counts[of]} {of}records" for of in tried if tried[of] < counts[of]]
     notes = [f"an estimate from {' and '.join(sampled)}, drawn at random"] if sampled else []
-    notes += [f"best by {best}"] if areas[best].value > 0.5 else []
+    notes += [f"best by {names[best]}"] if areas[best] > 0.5 else []
+    words = [*names, *(f"{name}, found at 1 % false alarms" for name in names)]
     return Estimate(
         value,
         max(value - margin, 0.5),
         min(value + margin, 1.0),
         min(0.5 + luck, 1.0),
         note="; ".join(notes),
-        parts={name: area.value for name, area in areas.items()}
-        | {f"{name}, found at 1 % false alarms": area.found for name, area in areas.items()},
+        parts=dict(zip(words, map(float, [*areas, *caught]), strict=True)),
     )
 
 
-@dataclass(frozen=True, repr=False)
-class Area:
-    """The area under the curve of one attack, with what every record adds to it.
+def _areas(members: Array, strangers: Array, *, paired: bool) -> tuple[Array, Array]:
+    """The areas under the curves of some attacks, and their covariance (DeLong, DeLong and Clarke-Pearson 1988).
 
-    `members` has for each member the share of strangers that look less like one; `strangers` for each stranger the
-    share of members that look more like one; `found` is the share of members told at few false alarms.
+    `members` and `strangers` are scores, attacks x records, less for those who look like members. Where each original
+    is its own stranger (`paired`), what it adds as the one hangs together with what it adds as the other.
     """
-
-    members: Array
-    strangers: Array
-    found: float
-    paired: bool
-
-    @classmethod
-    def of(cls, members: Array, strangers: Array, *, paired: bool) -> Area:
-        """From scores, which are less for those who look like members; paired if the strangers are the same records."""
-        inside, outside = np.sort(members), np.sort(strangers)
-        limit = outside[int(FALSE_ALARMS * outside.size)]
-        found = float((inside < limit).mean())
-        return cls(1 - _below(outside, members), _below(inside, strangers), found, paired)
-
-    @property
-    def value(self) -> float:
-        """The area itself."""
-        return float(self.members.mean())
-
-    @property
-    def error(self) -> float:
-        """Its standard error."""
-        return float(np.sqrt(_covariance([self])[0, 0]))
+    scores = list(zip(members, strangers, strict=True))
+    below = np.stack([1 - _below(np.sort(outside), inside) for inside, outside in scores])
+    above = np.stack([_below(np.sort(inside), outside) for inside, outside in scores])
+    centred = [side - side.mean(axis=1, keepdims=True) for side in (below, above)]
+    sides = [centred[0] + centred[1]] if paired else centred
+    return below.mean(axis=1), np.sum([side @ side.T / side.shape[1] ** 2 for side in sides], axis=0)
 
 
 def _below(ordered: Array, values: Array) -> Array:
@@ -157,27 +140,13 @@ def _below(ordered: Array, values: Array) -> Array:
     return share / ordered.size
 
 
-def _covariance(areas: Sequence[Area]) -> Array:
-    """Of the areas of several attacks on the same records (DeLong, DeLong and Clarke-Pearson 1988).
-
-    Where each original is its own stranger, what it adds as the one hangs together with what it adds as the other.
-    """
-    members, strangers = (
-        np.stack([side - side.mean() for side in sides])
-        for sides in ([area.members for area in areas], [area.strangers for area in areas])
-    )
-    sides = [members + strangers] if areas[0].paired else [members, strangers]
-    total: Array = np.sum([side @ side.T / side.shape[1] ** 2 for side in sides], axis=0)
-    return total
-
-
 def _scores_of_both(
     original: Matrix, released: Matrix, control: Matrix | None, seed: int | None, codes: Sequence[Array]
 ) -> tuple[Scores, Scores] | None:
-    """Scores of members and of strangers; of many records, those tried are drawn by the `seed`; None if too few.
+    """Scores of members and of strangers; None if records are too few.
 
-    Columns are in standard deviations of the original, and records without cells are left out. `codes` are columns of
-    labels as 0 and 1, of each file, if there are any.
+    Columns are in standard deviations of the original, and records without cells are left out. The `seed` draws those
+    that are tried, if there are many. `codes` are columns of labels as 0 and 1 of each file, if there are any.
     """
     sides = [*standardised(original, released)] if original.shape[1] else []
     if control is not None and original.shape[1]:
@@ -197,24 +166,24 @@ def _scores_of_both(
         own = _log_gaps(members[:, :numbers], before[:, :numbers], among=True)
         # Each file is the reference of the other, so that neither has an advantage if they are alike.
         return _scores(to_released, to_others[:, 0], gaps), _scores(to_others, to_released[:, 0], own)
-    beside = rest[0]
-    strangers = beside[sampled_rows(len(beside), seed, pairs=PAIRS)]
-    dense = _distances(members, beside, NEIGHBOURS)[:, -1]
-    others = _distances(strangers, beside, NEIGHBOURS + 1)[:, -1]
+    (others,) = rest
+    strangers = others[sampled_rows(len(others), seed, pairs=PAIRS)]
+    dense = _distances(members, others, NEIGHBOURS)[:, -1]
+    sparse = _distances(strangers, others, NEIGHBOURS + 1)[:, -1]
     outside_gaps = _log_gaps(strangers[:, :numbers], after[:, :numbers])
     inside = _scores(to_released, dense, gaps)
-    outside = _scores(_distances(strangers, after, 2), others, outside_gaps)
+    outside = _scores(_distances(strangers, after, 2), sparse, outside_gaps)
     if numbers > 1:
         known = [_distance_by_moments(side[:, :numbers], after[:, :numbers]) for side in (members, strangers)]
         # By the half of the control file that a stranger is not in; members are asked in either half as well.
-        half = Streams.from_seed(seed).stream("halves").generator().permutation(len(beside)) % 2
-        of_strangers = half[sampled_rows(len(beside), seed, pairs=PAIRS)]
+        half = Streams.from_seed(seed).stream("halves").generator().permutation(len(others)) % 2
+        of_strangers = half[sampled_rows(len(others), seed, pairs=PAIRS)]
         for scores, side, own, part in (
             (inside, members, known[0], np.arange(len(members)) % 2),
             (outside, strangers, known[1], of_strangers),
         ):
-            beside_halves = [_distance_by_moments(side[:, :numbers], beside[half != h, :numbers]) for h in (0, 1)]
-            scores["moments"] = own - np.where(part == 0, *beside_halves)
+            by_halves = [_distance_by_moments(side[:, :numbers], others[half != h, :numbers]) for h in (0, 1)]
+            scores["moments"] = own - np.where(part == 0, *by_halves)
     return inside, outside
 
 
@@ -247,7 +216,7 @@ def _scores(near: Array, dense: Array, gaps: Array) -> Scores:
 
 
 def _log_gaps(records: Array, others: Array, *, among: bool = False) -> Array:
-    """The mean over the columns of the logarithm of the distance to the nearest value; missing cells tell nothing.
+    """The mean over the columns of the logarithm of the distance to the nearest value; missing cells do not count.
 
     Where the records are `among` the others, each is left out for itself.
     """

@@ -41,9 +41,12 @@ def sampled_rows(
 def share_of(
     hits: float, tried: int, *, chance: float | None, of: int = 0, note: str = "", parts: dict[str, float] | None = None
 ) -> Estimate:
-    """The share of right guesses; `of` is the number of records the sample was drawn from."""
+    """The share of right guesses, `hits` of those `tried`, with its interval and what luck gives (`chance`).
+
+    `of` is the number of records that a sample was drawn from; the `note` says more, `parts` are further figures.
+    """
     low, high = binomial_interval(hits, tried)
-    return Estimate(hits / max(tried, 1), low, high, chance, joined(sample_note(tried, of), note), parts or {})
+    return Estimate(hits / max(tried, 1), low, high, chance, note_of(sample_note(tried, of), note), parts or {})
 
 
 def sample_note(tried: int, of: int) -> str:
@@ -51,7 +54,7 @@ def sample_note(tried: int, of: int) -> str:
     return f"an estimate from {tried} of {of} records, drawn at random" if of > tried else ""
 
 
-def joined(*sentences: str) -> str:
+def note_of(*sentences: str) -> str:
     """A note of some sentences, without those that are empty."""
     return "; ".join(filter(None, sentences))
 
@@ -86,7 +89,7 @@ def wilson_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> 
 class Tally:
     """How often an attack was right. Hits may be fractions, where it had to guess.
 
-    `each` has what every target earned, on a scale on which their mean is the share, if that is told target by target.
+    `each` has what every target earned, on a scale on which their mean is the share, if that is known.
     """
 
     hits: float = 0.0

@@ -14,9 +14,6 @@ components by their share of signal (Huang, Du and Chen 2005), and is left with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
 from microveil.core.arrays import Array
@@ -40,9 +37,12 @@ NO_MORE = 0.01
 """A gain in the share of values that is not worth another known column."""
 
 VAGUE = 1e-6
-"""Known values that tell less than this of a direction tell nothing of it."""
+"""Known values that say less than this of a direction say nothing of it."""
 
 SHUFFLES = 10
+
+Curve = dict[int, float]
+"""The share of values that are computed, by the number of columns known."""
 
 EXACT = 1e-12
 """Unexplained variance (in units of the original's) below which the release is the original, up to its units."""
@@ -63,7 +63,7 @@ def reconstruction(original: Matrix, released: Matrix, *, seed: int | None = Non
     its parts the total).
 
     The same with a *stranger's* released record is the chance level: what the known values and rules between columns
-    tell by themselves (a total whose parts are known is no disclosure of the release). The figure is that of the fewest
+    give by themselves (a total whose parts are known is no disclosure of the release). The figure is that of the fewest
     known columns with which the attack gains most over it; the parts have the whole curve.
     """
     whole, chosen = list(scales(original, needed=True)), _independent(original)
@@ -71,41 +71,29 @@ def reconstruction(original: Matrix, released: Matrix, *, seed: int | None = Non
         raise DataError("reconstruction: needs two columns that vary", "there must be one to know and one to compute")
     rows = sampled_rows(original.shape[0], seed, sample=MOST_TRIED)
     sets = [whole] if len(chosen) in (0, 1, len(whole)) else [whole, chosen]
-    curve = max(
-        (_curve(original.select(s), released.select(s), rows, seed) for s in sets), key=lambda curve: curve.gain
-    )
-    power = "" if curve.gain > NO_MORE else "; the attack had no power: a stranger's record tells as much"
+    curves = (_curves(original.select(some), released.select(some), rows, seed) for some in sets)
+    own, luck = max(curves, key=_gain)
+    gain = _gain((own, luck))
+    fewest = next(size for size in own if own[size] - luck[size] >= gain - NO_MORE)
+    power = "" if gain > NO_MORE else "; the attack had no power: a stranger's record gives as much"
     return share_of(
-        curve.own[curve.fewest] * rows.size,
+        own[fewest] * rows.size,
         rows.size,
-        chance=curve.luck[curve.fewest],
+        chance=luck[fewest],
         of=original.shape[0],
-        note=f"with {curve.fewest} of {curve.width} columns known{power}",
-        parts={f"{size} known": share for size, share in curve.own.items()},
+        note=f"with {fewest} of {max(own) + 1} columns known{power}",
+        parts={f"{size} known": share for size, share in own.items()},
     )
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Shares of values computed, by the number of columns known: from the own released record, and from another."""
-
-    width: int
-    own: Mapping[int, float]
-    luck: Mapping[int, float]
-
-    @property
-    def gain(self) -> float:
-        """The most that the own record tells beyond another one."""
-        return max(self.own[size] - self.luck[size] for size in self.own)
-
-    @property
-    def fewest(self) -> int:
-        """The fewest known columns with which (nearly) as much is gained."""
-        return next(size for size in self.own if self.own[size] - self.luck[size] >= self.gain - NO_MORE)
+def _gain(curves: tuple[Curve, Curve]) -> float:
+    """The most that the own record gives away beyond another one."""
+    own, luck = curves
+    return max(own[size] - luck[size] for size in own)
 
 
-def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) -> Curve:
-    """The shares of values of some `rows` that are computed, by the number of known columns."""
+def _curves(original: Matrix, released: Matrix, rows: Index, seed: int | None) -> tuple[Curve, Curve]:
+    """Of some `rows`, what is computed from the own released record, and from a stranger's."""
     before, after = standardised(original, released)
     width, streams = before.shape[1], Streams.from_seed(seed)
     order = streams.stream("strangers").generator().permutation(rows.size)
@@ -114,8 +102,7 @@ def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) ->
     axes = sorted_eigen(filled.T @ filled / len(filled))[1]
     directions = [axes[:, chosen] for _, chosen in selections(width, "principal") if chosen != slice(0, width)]
     truth = before[own]
-    found: dict[int, float] = {}
-    luck: dict[int, float] = {}
+    found, luck = Curve(), Curve()
     for size in sorted({round(step) for step in np.linspace(1, width - 1, min(width - 1, MOST_SIZES))}):
         generator = streams.stream("known columns").generator(size)
         draws = [generator.permutation(width)[:size] for _ in range(DRAWS_PER_SIZE)]
@@ -124,7 +111,7 @@ def _curve(original: Matrix, released: Matrix, rows: Index, seed: int | None) ->
             shares[size] = max(
                 float(np.mean([_computed(truth, release, changed, known) for known in draws])) for changed in directions
             )
-    return Curve(width, found, luck)
+    return found, luck
 
 
 def _independent(original: Matrix) -> list[int]:

@@ -88,7 +88,7 @@ def _best_cut(sums: Numbers) -> tuple[float, int, int]:
             left_slope += sums[column, place, 0]
             left_curvature += sums[column, place, 1]
             left += sums[column, place, 2]
-            if left < FEWEST:
+            if left < FEWEST or sums[column, place, 2] == 0.0:  # an empty bin: the cut before it was the same
                 continue
             if count - left < FEWEST:
                 break
@@ -170,7 +170,7 @@ def _grow(bins: NDArray[np.uint8], terms: Numbers, rows: Places, leaves: Places,
     )
 )
 def _boosted(bins: NDArray[np.uint8], label: Marks, learnt: Marks, start: float) -> Numbers:
-    """The log odds of each record (n), beginning with `start` for all."""
+    """The log odds of each record (n), from `start` on; the others are those of `log_odds`."""
     odds = np.zeros(label.size) + start
     terms = np.zeros((label.size, 3))
     sums = np.empty((LEAVES, bins.shape[1], BINS, 3))

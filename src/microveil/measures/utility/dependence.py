@@ -65,11 +65,6 @@ def _rank_correlation(columns: Sequence[Array]) -> Array:
     return ColumnMoments.of(with_holes).correlation()
 
 
-def kendall(original: Matrix, released: Matrix) -> tuple[Array, Array]:
-    """Kendall's tau-b of all pairs of columns, which allows for ties; in O(n log n)."""
-    return _of_pairs(original, released, _tau_b)
-
-
 def _of_pairs(original: Matrix, released: Matrix, of: Callable[[Array, Array], float]) -> tuple[Array, Array]:
     """A coefficient of all pairs of columns of both files, over the records that have both; 0 where it is none."""
     matrices = []
@@ -86,28 +81,24 @@ def _of_pairs(original: Matrix, released: Matrix, of: Callable[[Array, Array], f
 
 
 def _tau_b(x: Array, y: Array) -> float:
+    """Kendall's tau-b, which allows for ties; in O(n log n)."""
     from scipy.stats import kendalltau
 
     return float(kendalltau(x, y).statistic)
 
 
-def _kendall_as_printed(x: Array, y: Array) -> float:
-    """Eq. 8: concordant less discordant pairs, and the sign of 0 is 1, so that tied pairs count as concordant."""
+def _eq_8(x: Array, y: Array) -> float:
+    """Kendall's as printed: concordant less discordant pairs, tied ones counting as concordant (the sign of 0 is 1)."""
     pairs = x.size * (x.size - 1) / 2
-    tied_x, tied_y, tied = (_tied_pairs(of) for of in (x, y, np.column_stack([x, y])))
+    alike = (np.unique(of, axis=0, return_counts=True)[1] for of in (x, y, np.column_stack([x, y])))
+    tied_x, tied_y, tied = (float((counts * (counts - 1)).sum() / 2) for counts in alike)
     tau = _tau_b(x, y)
     apart = 0.0 if np.isnan(tau) else tau * np.sqrt((pairs - tied_x) * (pairs - tied_y))
     return float((apart + tied_x + tied_y - tied) / pairs)
 
 
-def _tied_pairs(values: Array) -> float:
-    """Pairs of records with equal values."""
-    counts = np.unique(values, axis=0, return_counts=True)[1]
-    return float((counts * (counts - 1)).sum() / 2)
-
-
-def _spearman_as_printed(x: Array, y: Array) -> float:
-    """Eq. 7, with mean ranks for equal values."""
+def _eq_7(x: Array, y: Array) -> float:
+    """Spearman's as printed, with mean ranks for equal values."""
     return float(1 - 6 * np.square(mid_ranks(x) - mid_ranks(y)).sum() / (x.size * (x.size**2 - 1)))
 
 
@@ -134,9 +125,8 @@ def rank_correlation_bias(original: Matrix, released: Matrix, *, ties: Ties = "s
     With `ties="as_printed"` by the paper's eq. 7, 1 - 6 Σ d² / (n (n² - 1)), which is not a correlation where values
     are equal.
     """
-    if ties == "as_printed":
-        return _matrix_bias(*_of_pairs(original, released, _spearman_as_printed))
-    return _matrix_bias(*spearman(original, released))
+    printed = ties == "as_printed"
+    return _matrix_bias(*(_of_pairs(original, released, _eq_7) if printed else spearman(original, released)))
 
 
 @distance("relative change of Kendall's tau, mean over the pairs of columns", cost="slow", on_disk="sample")
@@ -146,9 +136,7 @@ def kendall_bias(original: Matrix, released: Matrix, *, ties: Ties = "shared") -
     With `ties="as_printed"` by the paper's eq. 8, in which a pair that is tied counts like one in the same order, so
     that two columns with many ties look alike.
     """
-    if ties == "as_printed":
-        return _matrix_bias(*_of_pairs(original, released, _kendall_as_printed))
-    return _matrix_bias(*kendall(original, released))
+    return _matrix_bias(*_of_pairs(original, released, _eq_8 if ties == "as_printed" else _tau_b))
 
 
 def _largest(before: Array, after: Array) -> Estimate:

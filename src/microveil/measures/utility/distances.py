@@ -89,11 +89,6 @@ def vector_correlation(original: Matrix, released: Matrix) -> Estimate:
     return Estimate(_correlation(partial(over_rows, original, released)), parts=parts)
 
 
-def cell_correlation(before: Array, after: Array) -> float:
-    """Pearson's over the cells that are there in both columns; 0 if one of them is constant."""
-    return _correlation(lambda of: [of(old, new) for old, new in zip(pieces_of(before), pieces_of(after), strict=True)])
-
-
 def _correlation(over: Over) -> float:
     """Pearson's over the cells that are there in both, in two passes; 0 if one of the vectors is constant."""
     looks = np.array([look for look in over(_look) if look[0, 0]])
@@ -117,7 +112,10 @@ def _look(before: Array, after: Array) -> Array:
 
 
 def _products(before: Array, after: Array, *, mean: Array, unit: Array) -> Array:
-    """Sums of squares and products about the `mean` of each file, in a `unit` of each: raw values may be too large."""
+    """Sums of squares and products of both files (`before`, `after`) about the `mean` of each, in a `unit` of each.
+
+    Raw values may be too large to be squared.
+    """
     old, new = (before - mean[0]) / unit[0], (after - mean[1]) / unit[1]
     known = ~np.isnan(old) & ~np.isnan(new)
     old, new = old[known], new[known]
@@ -233,6 +231,11 @@ def _kept(
     width = original.shape[1]
     check_sensitive(sensitive, width)
     chosen = set(range(width)) if sensitive is None else set(sensitive)
-    kept = {j: abs(cell_correlation(original.columns[j], released.columns[j])) for j in scales(original, needed=True)}
+
+    def kept_of(j: int) -> float:
+        pieces = list(zip(pieces_of(original.columns[j]), pieces_of(released.columns[j]), strict=True))
+        return abs(_correlation(lambda of: [of(old, new) for old, new in pieces]))
+
+    kept = {j: kept_of(j) for j in scales(original, needed=True)}
     first, second = ({j: value for j, value in kept.items() if (j in chosen) == of} for of in (True, False))
     return first, second

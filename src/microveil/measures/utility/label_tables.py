@@ -5,21 +5,21 @@ Missing is a label of its own. Functions of codes take them rows x columns, -1 w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.core.keys import Codes
 from microveil.core.linalg import independent_columns
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, gauge, scales
-from microveil.measures.labels import Codes, LabelPair, indicator_columns
-from microveil.measures.utility.regression import MEAN_GAP, inverse_of
+from microveil.measures.labels import LabelPair, indicator_columns
+from microveil.measures.utility.regression import MEAN_GAP, regression_on
 
 MOST_CELLS = 50
 """Cells of a two-way table whose shares are compared: larger ones have too few records in each."""
@@ -50,11 +50,6 @@ class TwoWay:
         spread = np.sqrt(self.before * (1 - self.before) * (1 / rows + 1 / new_rows))
         return float(MEAN_GAP * spread.sum() / 2)
 
-    @property
-    def change_of_v(self) -> float:
-        """The change of Cramér's V."""
-        return abs(_cramers_v(self.after) - _cramers_v(self.before))
-
 
 def two_way_shares(codes: Codes, sizes: tuple[int, int], weights: Array | None = None) -> Array:
     """Shares of the records (rows x 2) in the cells of a table, the first row and column for missing cells."""
@@ -82,7 +77,7 @@ def weights_of(labels: LabelPair) -> tuple[Array | None, Array | None]:
 
 
 def _sizes_of(labels: LabelPair) -> tuple[float, float]:
-    """The numbers of records of both files; with weights, of those of equal weights that tell as much."""
+    """The numbers of records of both files; with weights, of as good a sample of equal weights."""
     old, new = weights_of(labels)
     if old is None or new is None:
         return float(len(labels.original)), float(len(labels.released))
@@ -98,12 +93,20 @@ def _cramers_v(shares: Array) -> float:
     return float(np.sqrt((np.square(there - expected) / expected).sum() / (min(there.shape) - 1)))
 
 
-def _tables(labels: LabelPair) -> tuple[list[TwoWay], LabelPair]:
+def _worst_table(labels: LabelPair, size_of: Callable[[TwoWay], float], chance: float | None = None) -> Estimate:
+    """The table of two columns of labels for which `size_of` is largest; chance is that of distances by default."""
     chosen = labels.of_labels
     found = list(two_way_tables_of(chosen))
     if not found:
         raise DataError("no two columns of labels make a table that has some records in each cell", "pool levels first")
-    return found, chosen
+    sizes = [size_of(table) for table in found]
+    worst = found[int(np.argmax(sizes))]
+    return Estimate(
+        max(sizes),
+        chance=max(table.by_luck(*_sizes_of(labels)) for table in found) if chance is None else chance,
+        note=f"largest for {chosen.names[worst.first]} and {chosen.names[worst.second]}",
+        parts={"mean": float(np.mean(sizes))},
+    )
 
 
 @gauge(
@@ -118,15 +121,7 @@ def two_way_tables(original: Matrix, released: Matrix, *, labels: LabelPair) -> 
     that over all pairs; weights count, where they are known. No sampling is involved; chance is the mean for two
     independent samples of one population, of the pair for which it is largest.
     """
-    found, chosen = _tables(labels)
-    rows = _sizes_of(labels)
-    worst = max(found, key=lambda table: table.distance)
-    return Estimate(
-        worst.distance,
-        chance=max(table.by_luck(*rows) for table in found),
-        note=f"largest for {chosen.names[worst.first]} and {chosen.names[worst.second]}",
-        parts={"mean": float(np.mean([table.distance for table in found]))},
-    )
+    return _worst_table(labels, lambda table: table.distance)
 
 
 @gauge("largest change of Cramér's V, the strength of an association of two columns of labels", needs="labels")
@@ -137,15 +132,9 @@ def cramers_v_change(original: Matrix, released: Matrix, *, labels: LabelPair) -
     if one follows from the other. The part "mean" is that over all pairs. Chance is about the mean for two independent
     samples where associations are weak; the note names the pair.
     """
-    found, chosen = _tables(labels)
-    rows = _sizes_of(labels)
-    worst = max(found, key=lambda table: table.change_of_v)
-    return Estimate(
-        worst.change_of_v,
-        chance=min(float(MEAN_GAP * np.sqrt(1 / rows[0] + 1 / rows[1])), 1.0),
-        note=f"largest for {chosen.names[worst.first]} and {chosen.names[worst.second]}",
-        parts={"mean": float(np.mean([table.change_of_v for table in found]))},
-    )
+    rows, new_rows = _sizes_of(labels)
+    luck = min(float(MEAN_GAP * np.sqrt(1 / rows + 1 / new_rows)), 1.0)
+    return _worst_table(labels, lambda table: abs(_cramers_v(table.after) - _cramers_v(table.before)), luck)
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,7 +182,10 @@ def group_means_of(original: Matrix, released: Matrix, labels: LabelPair) -> Ite
 
 
 def group_means_in(by: Codes, values: Array, weights: Array | None, levels: int) -> tuple[Array, Array, Array]:
-    """The means and standard deviations of groups 0 ... `levels` - 1, and 1 / the records of equal weights in each."""
+    """The means and standard deviations of groups 0 ... `levels` - 1, and 1 / the records of equal weights in each.
+
+    `by` (n) has the group of each record, -1 for none, `values` and `weights` (n) its number and weight.
+    """
     sizes, sums = group_sums(by, values, levels, weights)
     squares = group_sums(by, np.square(values), levels, weights)[1]
     of_weights = group_sums(by, values, levels, None if weights is None else np.square(weights))[0]
@@ -265,24 +257,12 @@ def label_regressions(original: Matrix, released: Matrix, *, labels: LabelPair) 
     gaps, own = [], []
     for place in targets:
         others = np.delete(chosen, place)
-        moved, error = _slopes(moments, others, int(chosen[place]), freedom)
-        gap = np.divide(moved, error, out=np.zeros_like(moved), where=moved > 0)
+        (before, error, _), (after, _, _) = (regression_on(of, int(chosen[place]), others, freedom) for of in moments)
+        moved = np.abs(after - before)
+        gap = np.divide(moved, np.maximum(error, 1e-300), out=np.zeros_like(moved), where=moved > 1e-12)
         gaps.append(gap)
         own.append(gap[others >= len(found)])
     every = np.concatenate(gaps)
     of_labels = np.concatenate(own)
     parts = {"largest": float(every.max()), "of labels": float(of_labels.mean()) if of_labels.size else 0.0}
     return Estimate(float(every.mean()), chance=float(MEAN_GAP * np.sqrt(1 + counts[0] / counts[1])), parts=parts)
-
-
-def _slopes(moments: list[Array], others: NDArray[np.intp], target: int, freedom: float) -> tuple[Array, Array]:
-    """How far the slopes of a column on others moved, and their standard errors in the original."""
-    slopes = []
-    for covariance in moments:
-        inverse = inverse_of(covariance[np.ix_(others, others)])
-        slopes.append(inverse @ covariance[others, target])
-        if len(slopes) == 1:
-            rest = max(float(covariance[target, target] - covariance[others, target] @ slopes[0]), 0.0)
-            error = np.sqrt(rest * np.diagonal(inverse) / freedom)
-    moved = np.abs(slopes[1] - slopes[0])
-    return np.where(moved > 1e-12, moved, 0.0), np.maximum(error, 1e-300)

@@ -13,7 +13,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.sorted_columns import pieces_of, side_by_side
+from microveil.core.sorted_columns import FEW, pieces_of, side_by_side
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.core.tolerances import STATISTIC_ROUND_OFF
@@ -49,7 +49,7 @@ class ColumnMoments:
         """From a table with NaN where cells are missing: each moment is found when it is needed."""
         there = ~np.isnan(values)
         mean = np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-        return cls(mean, CentredRows.about(mean, values).sums)
+        return cls(mean, _sums_about(mean, values))
 
     @classmethod
     def in_passes(cls, table: Matrix, units: Units) -> ColumnMoments:
@@ -68,8 +68,8 @@ class ColumnMoments:
         def sums(pieces: list[slice]) -> list[Array]:
             totals = [np.zeros((width,) * len(powers)) for powers in MOMENTS]
             for piece in pieces:
-                cells = CentredRows.about(mean, ((chosen.piece(piece) - off) / unit).T)
-                totals = [total + cells.sums(*powers) for total, powers in zip(totals, MOMENTS, strict=True)]
+                of_piece = _sums_about(mean, ((chosen.piece(piece) - off) / unit).T)
+                totals = [total + of_piece(*powers) for total, powers in zip(totals, MOMENTS, strict=True)]
             return totals
 
         runs = segments(table.shape[0], width)
@@ -114,25 +114,22 @@ class ColumnMoments:
         return np.divide(self.power(r), spread, out=np.zeros_like(spread), where=spread > 0)
 
 
-@dataclass(frozen=True, repr=False)
-class CentredRows:
-    """Rows of columns about their means, missing cells at zero; `present` is 1 where a cell is there."""
+def _sums_about(mean: Array, values: Array) -> Callable[..., Array]:
+    """What adds up powers of columns about their means, or products of powers of all pairs of columns (`sums` above).
 
-    centred: Array
-    present: Array
+    `values` are rows x columns with NaN where cells are missing, `mean` has a number for each column.
+    """
+    there = ~np.isnan(values)
+    centred, present = np.where(there, values - mean, 0.0), there.astype(float)
 
-    @classmethod
-    def about(cls, mean: Array, values: Array) -> CentredRows:
-        """From rows x columns with NaN where cells are missing."""
-        there = ~np.isnan(values)
-        return cls(np.where(there, values - mean, 0.0), there.astype(float))
+    def raised(power: int) -> Array:
+        return _raised(centred, power) if power else present
 
-    def sums(self, r: int, s: int | None = None) -> Array:
-        """Sums of powers of each column, or of products of powers of all pairs of columns."""
-        return self._raised(r).sum(axis=0) if s is None else self._raised(r).T @ self._raised(s)
+    def sums(r: int, s: int | None = None) -> Array:
+        total: Array = raised(r).sum(axis=0) if s is None else raised(r).T @ raised(s)
+        return total
 
-    def _raised(self, power: int) -> Array:
-        return _raised(self.centred, power) if power else self.present
+    return sums
 
 
 def _raised(values: Array, power: int) -> Array:
@@ -227,7 +224,12 @@ def ks(original: Matrix, released: Matrix) -> Estimate:
     No sampling is involved; chance is the mean for two large independent samples of a continuous population,
     sqrt(π/2) ln 2 sqrt(1/n + 1/m) of n and m cells that are there.
     """
-    return _mean_over_columns(original, released, lambda old, new, _: (_largest_gap(old, new), _gap_by_luck(old, new)))
+
+    def compare(old: Array, new: Array, _: float) -> tuple[float, float]:
+        luck = np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / old.size + 1 / max(new.size, 1))
+        return ks_distance(old, new), float(min(luck, 1.0))
+
+    return _mean_over_columns(original, released, compare)
 
 
 @distance(
@@ -238,9 +240,9 @@ def ks(original: Matrix, released: Matrix) -> Estimate:
 def marginal_distance(original: Matrix, released: Matrix) -> Estimate:
     """Wasserstein distance of each column, ∫ |F - G| dx in standard deviations of the original: the mean of them.
 
-    In the note and the parts is the largest. Unlike `ks` it tells how far values are off, and not only how many. A
-    column without released values is infinitely far. No sampling is involved; chance is the mean for two large
-    independent samples, sqrt(2/π (1/n + 1/m)) ∫ sqrt(F (1 - F)) dx.
+    In the note and the parts is the largest. Unlike `ks` it says how far values are off, not only how many. A column
+    without released values is infinitely far. No sampling is involved; chance is the mean for two large independent
+    samples, sqrt(2/π (1/n + 1/m)) ∫ sqrt(F (1 - F)) dx.
     """
     return _mean_over_columns(
         original, released, lambda old, new, sd: (_moved(old, new) / sd, _moved_by_luck(old, new) / sd)
@@ -272,37 +274,40 @@ def il1s(original: Matrix, released: Matrix) -> Estimate:
 
     Means are over the cells that are there in both files. No sampling is involved.
     """
-    changed, known, present = np.sum(over_rows(original, released, _changes), axis=0)
+
+    def changes(before: Array, after: Array) -> Array:
+        """Of each column: the sum of the changes, the cells that are there in both files, and those in the first."""
+        change = np.abs(after - before)
+        known = ~np.isnan(change)
+        return np.array([np.where(known, change, 0.0).sum(axis=1), known.sum(axis=1), (~np.isnan(before)).sum(axis=1)])
+
+    changed, known, present = np.sum(over_rows(original, released, changes), axis=0)
     changed *= np.sqrt((present - 1) / present) / np.sqrt(2)
     return Estimate(float(changed.sum() / max(known.sum(), 1.0)))
 
 
-def _changes(before: Array, after: Array) -> Array:
-    """Of each column: the sum of the changes, the cells that are there in both files, and those in the first."""
-    change = np.abs(after - before)
-    known = ~np.isnan(change)
-    return np.array([np.where(known, change, 0.0).sum(axis=1), known.sum(axis=1), (~np.isnan(before)).sum(axis=1)])
-
-
-def _largest_gap(before: Array, after: Array) -> float:
+def ks_distance(before: Array, after: Array) -> float:
     """Sup |F - G| of columns in ascending order; 1 if there is nothing in the release."""
     if not after.size:
         return 1.0
     worst = 0.0
     for old, new, passed, released in side_by_side(before, after):
+        if old.size + new.size > FEW:
+            from microveil.core._order_kernels import farthest_apart
+
+            worst = max(worst, farthest_apart(old, new, passed, released, before.size, after.size))
+            continue
         first = _shares_at(old, new, passed, released, before.size, after.size)
         second = _shares_at(new, old, released, passed, after.size, before.size)
         worst = max(worst, *(float(np.abs(own - other).max(initial=0.0)) for own, other in (first, second)))
     return worst
 
 
-def _gap_by_luck(before: Array, after: Array) -> float:
-    """The mean of the same for two large samples of one continuous population."""
-    return float(min(np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / before.size + 1 / max(after.size, 1)), 1.0))
-
-
 def _shares_at(here: Array, there: Array, own: int, other: int, size: int, other_size: int) -> tuple[Array, Array]:
-    """Both distribution functions at the different values of one column; `own` and `other` values came before."""
+    """Both distribution functions at the different values of one column, in a piece of it.
+
+    `here` and `there` are pieces in ascending order, after `own` and `other` values of all `size` and `other_size`.
+    """
     last = np.flatnonzero(np.append(here[1:] != here[:-1], True)[: here.size])  # of each run of equal values
     return (own + last + 1) / size, (other + np.searchsorted(there, here[last], "right")) / other_size
 

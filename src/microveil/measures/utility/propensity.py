@@ -1,4 +1,4 @@
-"""Can originals be told from released records? By a logistic regression, and by trees that are no fools like it."""
+"""Can somebody tell originals from released records? By a logistic regression, and by trees, which see more."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
+from microveil.core.keys import Codes
 from microveil.core.rng import Stream, Streams
 from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.measures.base import SMALL, Estimate, check_comparable, drawn_rows, gauge, scales, standardised
-from microveil.measures.labels import Codes, LabelPair
+from microveil.measures.labels import LabelPair
 
 ITERATIONS = 100
 TOLERANCE = 1e-8
@@ -24,14 +25,14 @@ DEPENDENT = 1e-9
 """Terms are dependent where their singular values are below this share of the largest."""
 
 SEPARATED = 1e-6
-"""Below this share of its start, the deviance says that the files can be told apart completely."""
+"""Below this share of its start, the deviance says that the files differ completely."""
 
 MOST_CELLS = 24_000_000
 """Cells of the table of terms (records of both files x terms), beyond which a sample of the records is used. It is the
 one large table there is; each step goes through it a piece at a time."""
 
 MOST_COLUMNS = 400
-"""Columns at most: of more there are so many products that nearly any two files could be told apart by them."""
+"""Columns at most: more have so many products that these tell nearly any two files apart."""
 
 MOST_LEVELS = 250
 """Labels of a column that trees can tell apart."""
@@ -44,11 +45,11 @@ OF_FOLDS = 1.25
 """Standard deviation of the area for two samples of one population, over that of one whose scores are independent
 (Wilcoxon's): the folds learn from each other. Measured for 60 to 1,500 records in either file, 1.2 to 1.4."""
 
-told_apart = partial(gauge, cost="slow", default=True, on_disk="passes")
-"""Declares a figure of how well originals can be told from released records."""
+distinction = partial(gauge, cost="slow", default=True, on_disk="passes")
+"""Declares a figure of how well a model tells originals from released records."""
 
 
-@told_apart(
+@distinction(
     "how well a logistic regression with squares and products tells originals from released records (0: not at all)"
 )
 def propensity_2(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
@@ -66,7 +67,7 @@ def propensity_2(original: Matrix, released: Matrix, *, seed: int | None = None)
     return _propensity(original, released, 2, seed)
 
 
-@told_apart(
+@distinction(
     "how well a logistic regression with squares, products and cubes tells originals from released records "
     "(0: not at all)"
 )
@@ -170,7 +171,7 @@ def _fitted(design: Array, labels: Array) -> tuple[Array, bool, str]:
         linear += length * direction
         change, deviance = deviance - found, found
         if deviance < SEPARATED * start:
-            return _logistic(linear), False, "not converged: the files can be told apart completely"
+            return _logistic(linear), False, "not converged: the files differ completely"
         if change <= TOLERANCE * deviance:
             return _logistic(linear), True, f"converged in {number} steps"
     return _logistic(linear), False, f"not converged in {ITERATIONS} steps"
@@ -198,7 +199,7 @@ def _step_length(direction: Array, linear: Array, labels: Array, deviance: float
     return 0.0, deviance
 
 
-@told_apart(
+@distinction(
     "probability that boosted trees rank a released record above an original one: .5 if they cannot tell them apart",
     range=(0.5, 1),
     needs="any",
@@ -224,8 +225,8 @@ def classifier_auc(
     about normal around one half. The interval is Hanley and McNeil's (1982) at 95 %. Of more than 10,000 records a
     random sample takes part.
 
-    With a control file (records of the same population that did not enter the release) released records are told from
-    those: copies of originals are then no better than any other record of the population.
+    With a control file (records of the same population that did not enter the release) it takes the place of the
+    original: copies of originals are then no better than any other record of the population.
     """
     if control is not None:
         if original.shape[1]:
@@ -245,7 +246,8 @@ def classifier_auc(
     notes = [f"from {len(old)} and {len(new)} records drawn at random"] if sampled else []
     if raw < 0.5:
         notes.append("it was below one half: many values of the original stand in the release")
-    chance = _by_luck(len(old), len(new))
+    spread = OF_FOLDS * np.sqrt((len(old) + len(new) + 1) / (12 * len(old) * len(new)))
+    chance = float(0.5 + spread / np.sqrt(2 * np.pi))  # E max(area, ½) of a normal area
     return Estimate(
         area, max(area - margin, 0.5), min(area + margin, 1.0), chance, note="; ".join(notes), parts={"raw": raw}
     )
@@ -305,12 +307,6 @@ def _apart(values: Array, generator: np.random.Generator) -> Array:
             down, up = np.concatenate([gap[:1], gap])[which], np.concatenate([gap, gap[-1:]])[which]
             column[there] += generator.uniform(-down, up)
     return moved
-
-
-def _by_luck(old: int, new: int) -> float:
-    """E max(area, ½) if there is nothing to tell the files apart by."""
-    spread = OF_FOLDS * np.sqrt((old + new + 1) / (12 * old * new))
-    return float(0.5 + spread / np.sqrt(2 * np.pi))
 
 
 def _standard_error(area: float, old: int, new: int) -> float:

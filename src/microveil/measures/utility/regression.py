@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
-from microveil.core.linalg import independent_columns, rank_of, sorted_eigen
+from microveil.core.linalg import independent_columns, regression_slopes
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, distance, gauge
 from microveil.measures.utility.moments import ColumnMoments, gaps, moments_of_both
@@ -101,23 +101,24 @@ def _fits(side: ColumnMoments, columns: NDArray[np.intp]) -> Fits:
     slopes, errors, r2 = np.empty((width, width - 1)), np.empty((width, width - 1)), np.empty(width)
     for j in range(width):
         others = np.delete(np.arange(width), j)
-        inverse = inverse_of(covariance[np.ix_(others, others)])
-        slopes[j] = inverse @ covariance[others, j]
-        rest = max(float(covariance[j, j] - covariance[others, j] @ slopes[j]), 0.0)
+        slopes[j], errors[j], rest = regression_on(covariance, j, others, freedom)
         r2[j] = 1 - rest / covariance[j, j] if covariance[j, j] > 0 else 0.0
-        errors[j] = np.sqrt(rest * np.diagonal(inverse) / freedom)
     mean_error = np.sqrt(np.diagonal(covariance) / side.count[columns])
     return Fits(freedom, slopes, errors, r2, side.mean[columns], mean_error)
 
 
-def inverse_of(covariance: Array) -> Array:
-    """The inverse in the directions that there are: a release may lack some."""
-    sd = np.sqrt(np.diagonal(covariance))
-    sd = np.where(sd > 0, sd, 1.0)
-    values, vectors = sorted_eigen(covariance / np.outer(sd, sd))
-    kept = vectors[:, : rank_of(values)]
-    inverse: Array = (kept / values[: kept.shape[1]]) @ kept.T / np.outer(sd, sd)
-    return inverse
+def regression_on(
+    covariance: Array, target: int, others: NDArray[np.intp], freedom: float
+) -> tuple[Array, Array, float]:
+    """The slopes of a column on others, their standard errors, and the variance that is left.
+
+    `covariance` is k x k; `freedom` is the number of records beyond that of the coefficients.
+    """
+    # In the directions that there are: a release may lack some.
+    inverse = regression_slopes(covariance[np.ix_(others, others)], np.eye(others.size))
+    slopes = inverse @ covariance[others, target]
+    rest = max(float(covariance[target, target] - covariance[others, target] @ slopes), 0.0)
+    return slopes, np.sqrt(rest * np.diagonal(inverse) / freedom), rest
 
 
 def _overlap(before: Array, error: Array, after: Array, new_error: Array) -> Array:

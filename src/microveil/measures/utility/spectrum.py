@@ -83,7 +83,7 @@ def eigen_decay(original: Matrix, released: Matrix) -> Estimate:
     """The shape b of the fall of the eigenvalues (D'Acquisto and Naldi, eq. 12), of at most the first 20.
 
     Two tables with the same b and the same share of the first eigenvalue should bear the removal of as many components.
-    Where the fall is fast, parameters run into their bounds and b tells little; the note says so. The part "released
+    Where the fall is fast, parameters run into their bounds and b says little; the note warns. The part "released
     share" is that of the release's first eigenvalue. Fewer than five eigenvalues are refused. No sampling is involved.
     """
     old, new = moments_of_both(original, released)

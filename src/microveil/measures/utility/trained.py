@@ -45,13 +45,13 @@ def train_on_release(
     labels: LabelPair | None = None,
     seed: int | None = None,
 ) -> Estimate:
-    """Train on the release and test on the original (Esteban et al. 2017), beside training on the original.
+    """Train on the release and test on the original (Esteban et al. 2017), compared with training on the original.
 
-    Boosted trees predict a column from all others: one of numbers, told by R², or one of labels, told by the share of
-    right answers. Those that learnt from one half of the originals and those that learnt from as many released records
-    are tested on the other half; with a control file, both learn from whole files and are tested on that. R² below 0 is
-    0. The figure is the mean loss over the columns (at most eight, drawn at random), below 0 if the release does better
-    by luck; the parts have the mean scores and the largest loss. Chance is what another sample of the population gives.
+    Boosted trees predict a column from all others: numbers are judged by R², labels by the share of right answers. Some
+    learn from one half of the originals, some from as many released records, and both are tested on the other half;
+    with a control file, both learn from whole files and are tested on that. R² below 0 is 0. The figure is the mean
+    loss over the columns (at most eight, drawn at random), below 0 if the release does better by luck; the parts have
+    the mean scores and the largest loss. Chance is what another sample of the population gives.
     """
     known = None if labels is None else labels.of_labels
     files, kinds = _files(original, released, control, known)
@@ -98,16 +98,19 @@ def _samples(files: Files, stream: Stream) -> tuple[Array, Array, Array]:
     orders = [generator.permutation(len(file)) for file in files]
     if len(files[0]) == len(files[1]):  # the release of a record that is predicted is nothing to learn from
         orders[1] = orders[0]
-    old, new, *beside = (file[order] for file, order in zip(files, orders, strict=True))
-    if beside:
-        train, test = old[:MOST_ROWS], beside[0][:MOST_ROWS]
+    old, new, *control = (file[order] for file, order in zip(files, orders, strict=True))
+    if control:
+        train, test = old[:MOST_ROWS], control[0][:MOST_ROWS]
     else:
         train, test = old[: len(old) // 2][:MOST_ROWS], old[len(old) // 2 :][:MOST_ROWS]
     return train, new[: len(train)], test
 
 
 def _score(train: Array, test: Array, target: int, of_labels: NDArray[np.bool_]) -> float:
-    """R² or the share of right answers for one column, by trees that learnt from some records."""
+    """R² or the share of right answers for one column (`target`), by trees that learnt from some records.
+
+    `train` and `test` are records x columns, `of_labels` says which columns are labels.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     features = np.delete(np.arange(train.shape[1]), target)
