@@ -1,34 +1,25 @@
 """What one record changes, and what the ledger says of it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from microveil.private import moments
-from microveil.private.budget import sensitivities
-from microveil.private.distributions import Distribution, amount_distribution, on_simplex
+from microveil.private.budget import expected_error, sensitivities
+from microveil.private.distributions import Distribution, Scale, amount_distribution, on_simplex
 from microveil.private.mechanism import Account, epsilon_of, largest_rho
-from microveil.private.moments import (
-    CUT_OFF,
-    MOST_CUT_OFF,
-    UNIT,
-    Block,
-    MomentGroup,
-    level_bound,
-    level_features,
-    values_cut_off,
-    waves,
-)
-from microveil.private.scale import Scale
-from microveil.private.targets import Records, groups
+from microveil.private.moments import CUT_OFF, MOST_CUT_OFF, UNIT, MomentGroup
+from microveil.private.targets import Records, amount_features, groups, measured
 
 LEVELS = (2, 3, 7)
+SHARES = {f"c{k}": np.full(size, 1 / size) for k, size in enumerate(LEVELS)}
 
 
-def _records(rng, rows):
+def _records(rng, rows, step=None):
     """Records all over, and adversarial ones: at the ends, in the middle, missing, of no level."""
-    scale = Scale(-50.0, 100.0)
+    scale = Scale(-50.0, 100.0, step)
     amounts = {}
     for j in range(3):
         values = rng.uniform(-50, 100, rows)
@@ -49,7 +40,7 @@ def test_no_record_changes_a_group_of_moments_by_more_than_its_sensitivity(rows,
         known[name] = Distribution(scale, edges, rng.dirichlet(np.ones(edges.size - 1) / 4))
     known["x2"] = Distribution(scale, np.array([0, 1, 2, scale.cells]), np.array([0.0, 1.0, 0.0]))  # all in one cell
     told = sensitivities(3, LEVELS, cut_off)
-    for group in groups(records, known, list(told), cut_off):
+    for group in groups(records, known, SHARES, list(told), cut_off):
         square = sum(
             np.square(one.features).sum(axis=1) * np.square(other.features).sum(axis=1) for one, other in group.pairs
         )
@@ -65,38 +56,63 @@ def test_a_record_of_ends_is_as_far_out_as_the_bound_says():
     known = {name: Distribution(scale, np.array([0, 1, scale.cells]), np.array([1.0, 0.0])) for name in "ab"}
     records = Records(2, {"a": (scale, cells), "b": (scale, cells)}, {"c": (2, np.array([0, 1]))})
     told = sensitivities(2, (2,), MOST_CUT_OFF)
-    for group in groups(records, known, list(told), MOST_CUT_OFF):
-        one = MomentGroup(group.name, [(_first(a), _first(b)) for a, b in group.pairs])
+    for group in groups(records, known, {"c": np.full(2, 0.5)}, list(told), MOST_CUT_OFF):
+        one = MomentGroup(group.name, [(_rows(a, [0]), _rows(b, [0])) for a, b in group.pairs])
         assert 0.99 * group.sensitivity <= np.linalg.norm(one.exact()) <= group.sensitivity
 
 
-def _first(block):
-    return Block(block.column, block.features[:1], block.bound)
+def _rows(block, rows):
+    return replace(block, features=block.features[rows])
 
 
-def test_sums_of_neighbouring_tables_differ_by_the_products_of_one_record():
+@pytest.mark.parametrize("name", ["ranks", "values", "shapes", "means", "tables", "spreads"])
+def test_sums_of_neighbouring_tables_differ_by_the_products_of_one_record(name):
     rng = np.random.default_rng(2)
-    one, other = waves(rng.random(50), 1)[:, None], level_features(3)[rng.integers(0, 3, 50)]
-    whole = MomentGroup("means", [(Block(0, one, moments.WAVE_BOUND**2), Block(1, other, level_bound(3)))])
-    less = MomentGroup("means", [(Block(0, one[1:], moments.WAVE_BOUND**2), Block(1, other[1:], level_bound(3)))])
-    assert (whole.exact() - less.exact()).tolist() == (one[0] * other[0]).astype(int).tolist()
-    assert np.linalg.norm(whole.exact() - less.exact()) <= whole.sensitivity
+    records, edges = _records(rng, 60, step=1.0), np.array([0, 7, 90, 151])
+    known = {x: Distribution(scale, edges, np.array([0.3, 0.6, 0.1])) for x, (scale, _) in records.amounts.items()}
+    for gone in range(60):
+        left = np.delete(np.arange(60), gone)
+        less = Records(
+            59,
+            {x: (scale, cells[left]) for x, (scale, cells) in records.amounts.items()},
+            {x: (size, codes[left]) for x, (size, codes) in records.categories.items()},
+        )
+        (whole,), (rest,) = (groups(those, known, SHARES, [name], MOST_CUT_OFF) for those in (records, less))
+        change = whole.exact() - rest.exact()
+        own = [np.outer(a.features[gone], b.features[gone]).ravel() for a, b in whole.pairs]
+        assert (change == np.concatenate(own)).all()
+        assert np.linalg.norm(change) <= whole.sensitivity
 
 
-@pytest.mark.parametrize("cell", [0.0, 1.0, np.nan, 0.5, np.inf, -np.inf, 1e150])
-def test_features_are_whole_and_bounded(cell):
-    cells = np.array([cell])
-    for order in (1, 2, 3):
-        found = waves(np.clip(cells, 0, 1), order)
-        assert found == np.round(found)
-        assert np.abs(found) <= moments.WAVE_BOUND
-    assert np.abs(values_cut_off(cells, 0.3, 1e-9)) <= moments.value_bound(CUT_OFF)
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1e150, 1e150), (1e15, 1e15 + 1), (0.0, 5e-324), (0.0, 9.0, 1.0)])
+@pytest.mark.parametrize("shares", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.2, 0.0, 0.8]])
+def test_features_of_every_cell_are_whole_and_bounded(bounds, shares):
+    scale = Scale(*bounds)
+    edges = np.array([0, 1, scale.cells - 1, scale.cells])
+    found = amount_features(Distribution(scale, edges, np.array(shares)), CUT_OFF)
+    assert (found == np.round(found)).all()
+    assert np.abs(found[:, :-1]).max() <= moments.WAVE_BOUND
+    assert np.abs(found[:, -1]).max() <= moments.value_bound(CUT_OFF)
+    assert not found[-1].any()  # a missing cell
+    assert found.shape == (scale.cells + 1, moments.WAVES + 1)
+
+
+@pytest.mark.parametrize("bounds", [(1e15, 1e15 + 1), (-1e-320, 1e-320), (-50.0, 100.0), (0.0, 1e6, 0.01)])
+def test_a_cell_does_not_depend_on_other_records(bounds):
+    """Searches in what is out of order begin where the last one ended."""
+    scale, rng = Scale(*bounds), np.random.default_rng(5)
+    assert (np.diff(scale.edges) >= 0).all()
+    values = np.append(rng.uniform(*bounds[:2], 500), [np.nan, np.inf, -np.inf, *bounds[:2]])
+    alone = [scale.cells_of(values[[row]])[0] for row in range(values.size)]
+    assert scale.cells_of(values).tolist() == alone
 
 
 def test_loss_is_turned_into_epsilon_and_back():
     rho = largest_rho(1.0, 1e-6)
     assert epsilon_of(rho, 1e-6) <= 1.0
     assert epsilon_of(rho * 1.001, 1e-6) > 1.0
+    for large in (1e4, 1e300):
+        assert largest_rho(large, 1e-6) == pytest.approx(large, rel=0.1)
     # The simple bound of Bun and Steinke allows less.
     assert rho > (math.sqrt(math.log(1e6) + 1) - math.sqrt(math.log(1e6))) ** 2
 
@@ -118,6 +134,26 @@ def test_noise_has_the_size_that_the_ledger_tells():
     assert told.noise_sd == pytest.approx(6 / math.sqrt(2 * told.rho), rel=1e-6)
     assert answers.std() == pytest.approx(told.noise_sd, rel=0.06)
     assert (answers == np.round(answers)).all()
+
+
+def test_errors_are_as_large_as_expected_error_tells():
+    rng, n = np.random.default_rng(6), 4_000
+    scale, common = Scale(0.0, 200.0, 1.0), rng.normal(size=n)  # correlations of one half
+    amounts = {f"x{j}": (scale, scale.cells_of(100 + 20 * (common + rng.normal(size=n)))) for j in range(3)}
+    records = Records(n, amounts, {f"c{k}": (size, rng.integers(0, size, n)) for k, size in enumerate((2, 4))})
+    runs = [measured(records, Account(1.0, 1e-6)) for _ in range(40)]
+
+    def spread(group):
+        found = [np.concatenate([part.ravel() for part in run.moments[group].values()]) for run in runs]
+        return np.std(found, axis=0, ddof=1).mean()
+
+    told = expected_error(n, 3, [2, 4])
+    assert spread("means") == pytest.approx(told.group_mean, rel=0.2)
+    assert spread("tables") == pytest.approx(told.cell, rel=0.2)
+    assert 0.8 < spread("ranks") / told.rank_correlation < 1.5
+    assert 0.8 < spread("values") / told.correlation < 2.2  # spreads are noisy, too
+    below = [[one.ranks(np.array([100]))[0] for one in run.distributions.values()] for run in runs]
+    assert np.std(below, axis=0, ddof=1).mean() == pytest.approx(told.distribution, rel=0.4)
 
 
 def test_distribution_of_a_skewed_amount_comes_back():

@@ -1,5 +1,6 @@
 """`protect` with epsilon: what is promised, what is refused, and that nothing but noisy answers reaches a release."""
 
+import contextlib
 import html
 import itertools
 import json
@@ -219,6 +220,14 @@ def test_missing_cells_are_released_where_they_are_declared():
     assert any("'income': 1250 cells" in line for line in plain.for_owner)
 
 
+def test_a_column_that_is_called_as_the_missing_cells_of_another_is_refused():
+    table = people(30).assign(**{"age is missing": "f"})
+    declared = {**DECLARED, "levels": {**LEVELS, "age is missing": ["f", "m", "x"]}}
+    with pytest.raises(ParameterError, match="rename it"):
+        mv.protect(table, **declared, may_be_missing="age")
+    assert len(mv.protect(table, **declared, rows=9).data) == 9
+
+
 def test_what_the_owner_is_told_is_not_stored_or_published(tmp_path):
     table = people(500)
     table.loc[3, "income"] = 1e9
@@ -233,6 +242,22 @@ def test_what_the_owner_is_told_is_not_stored_or_published(tmp_path):
     assert "for the owner only" in (tmp_path / "i.html").read_text()
 
 
+@pytest.mark.parametrize("form", [["--json"], []])
+def test_standard_output_may_be_published(form, tmp_path, capsys):
+    table = people(200).drop(columns=["born", "region"])
+    table.loc[3, "income"] = 1e9
+    table.to_csv(tmp_path / "in.csv", index=False)
+    typed = ["--bounds", "age=0:110:1", "--bounds", "income=0:100000", "--levels", "sex=f,m", "--rows", "50"]
+    words = ["protect", str(tmp_path / "in.csv"), "-o", str(tmp_path / "o.csv"), "--epsilon", "1", *typed, *form]
+    with contextlib.suppress(SystemExit):
+        main(words)
+    out, err = capsys.readouterr()
+    assert "ledger" in out or "epsilon" in out
+    assert "fit" not in out
+    assert "owner" not in out
+    assert "for the owner only: column 'income': 1 cells did not fit" in err
+
+
 def test_a_unit_counts_once_whatever_rows_it_has():
     table = people(2_000)
     table["person"] = np.repeat(np.arange(500), 4)
@@ -243,6 +268,8 @@ def test_a_unit_counts_once_whatever_rows_it_has():
     assert any(line.startswith("1000 rows were left out") for line in release.for_owner)
     count = next(entry for entry in release.ledger.entries if entry.query == "number of records")
     assert count.sensitivity == 2
+    by_place = mv.protect(table.iloc[:, ::-1], **DECLARED, unit=0, rows_per_unit=2, rows=9)
+    assert "person" not in by_place.data
 
 
 def test_a_recipe_asks_for_the_same_again():
@@ -268,6 +295,7 @@ def test_a_dictionary_may_declare_the_columns():
         ({"epsilon": 0.0}, "epsilon: must be"),
         ({"epsilon": -1.0}, "epsilon: must be"),
         ({"epsilon": float("nan")}, "epsilon: must be"),
+        ({"epsilon": 1e-6}, "number of rows would be noise"),
         ({"delta": 0.0}, "delta: must be between"),
         ({"delta": 0.01}, "delta: must be below"),
         ({"delta": 0.01, "rows": 200}, "delta: must be below"),
@@ -288,6 +316,10 @@ def test_a_dictionary_may_declare_the_columns():
         ({"window": 10}, "window: no parameter"),
         ({"engine": "stream"}, "engine: 'stream' does not go"),
         ({"unit": "region"}, "rows_per_unit go together"),
+        ({"unit": "income", "rows_per_unit": 2, "delta": 0.005, "epsilon": 10.0}, "delta: must be below"),
+        ({"confidential": ["age", "incme"]}, "did you mean 'income'"),
+        ({"drop": "incme"}, "did you mean 'income'"),
+        ({"bounds": {**BOUNDS, "income": (0, 1e100, 1e-290)}}, "not \\(low, high\\)"),
         ({"rows": 0}, "rows: must be 1"),
         ({"epsilon": None}, "delta: goes with|bounds: goes with"),
     ],
@@ -338,6 +370,20 @@ def test_wrong_use_is_refused_by_every_door(changed, problem, tmp_path, capsys):
     assert not (tmp_path / "o.csv").exists()
 
 
+@pytest.mark.parametrize("engine", ["stream", "spark"])
+def test_no_other_engine_takes_epsilon_and_ignores_it(engine, tmp_path):
+    """Streams once did, and gave a release without noise."""
+    table = people(60).drop(columns=["sex", "born", "region"])
+    table.to_parquet(tmp_path / "in.parquet")
+    asked = {"epsilon": 1.0, "bounds": {"age": (0, 110), "income": (0, 1e5)}, "engine": engine}
+    for some in (asked, {"delta": 1e-3, "engine": engine}):
+        with pytest.raises(ParameterError, match=f"'{engine}' takes no .* or epsilon"):
+            mv.protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", **some)
+    assert not (tmp_path / "out.parquet").exists()
+    with pytest.raises(ParameterError, match="epsilon: does not go with Spark"):
+        mv.protect_spark(tmp_path / "in.parquet", epsilon=1.0)
+
+
 def test_no_option_is_ignored():
     used = {"confidential", "unit", "drop", "rules", "method", "engine", "epsilon", *PRIVATE}
     assert set(Protect.model_fields) == used | set(REFUSED)
@@ -357,7 +403,7 @@ def test_what_voids_the_guarantee_is_in_every_report(changed, why, tmp_path, cap
     asked = {**DECLARED, "rows": 40, **changed}
     release = mv.protect_file(tmp_path / "in.parquet", tmp_path / "out.csv", **pages, **asked)
     assert not release.ledger.to_dict()["guarantee"]
-    show_release(release, None, None, [])
+    show_release(release, None, None)
     told = [repr(release), *release.warnings[:1], release.ledger.promise, " ".join(capsys.readouterr().out.split())]
     told += [html.unescape(path.with_suffix(end).read_text()) for path in pages.values() for end in (".html", ".json")]
     assert all("NO GUARANTEE" in text and why in text for text in told)

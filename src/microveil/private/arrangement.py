@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.rng import Stream, Streams
 from microveil.private.consistent import consistent, layers_of, normal_root, roots_of
 from microveil.private.moments import RANKS, SHAPES, VALUES
@@ -22,7 +22,7 @@ CLOSE = 0.25
 """Largest error of a moment, in standard deviations of its noise or of sampling, at which nothing is left to do."""
 
 EMPHASIS = {"wave 1": 16.0, "value": 16.0, "wave 2": 4.0, "wave 3": 4.0}
-"""How much the layers count beside single moments."""
+"""How much the layers count, where a single moment counts 1."""
 
 RIDGE = 1e-3
 """Least share of variance of a direction that the search looks at; it grows with the noise."""
@@ -33,7 +33,7 @@ class Synthetic:
     """Columns of a release: amounts, and the levels of categories."""
 
     amounts: dict[str, Array]
-    categories: dict[str, NDArray[np.intp]]
+    categories: dict[str, Index]
 
 
 def synthesised(targets: Targets, rows: int, streams: Streams) -> Synthetic:
@@ -44,11 +44,10 @@ def synthesised(targets: Targets, rows: int, streams: Streams) -> Synthetic:
     started = _started(targets, values, generator)
     if not (targets.moments and rows > 1):
         return Synthetic(started, levels)
-    search = _NoisySearch(targets, started, levels)
-    return search.found(streams.stream("exchanges"))
+    return _NoisySearch(targets, started, levels).found(streams.stream("exchanges"))
 
 
-def _stratified(shares: Array, rows: int, generator: np.random.Generator) -> NDArray[np.intp]:
+def _stratified(shares: Array, rows: int, generator: np.random.Generator) -> Index:
     """Levels with these shares, as nearly as whole numbers can be, in a random order."""
     at = (np.arange(rows) + generator.random()) / rows
     found = np.searchsorted(np.cumsum(shares)[:-1], at, side="right")
@@ -71,7 +70,7 @@ def _started(targets: Targets, values: dict[str, Array], generator: np.random.Ge
 class _NoisySearch:
     """Exchanges of values between records of the release, until their moments are those of the targets."""
 
-    def __init__(self, targets: Targets, amounts: dict[str, Array], levels: dict[str, NDArray[np.intp]]) -> None:
+    def __init__(self, targets: Targets, amounts: dict[str, Array], levels: dict[str, Index]) -> None:
         self.targets, self.amounts, self.levels = targets, amounts, levels
         self.rows, width = len(next(iter([*amounts.values(), *levels.values()]))), len(amounts)
         self.layers = layers_of(targets)
@@ -81,20 +80,16 @@ class _NoisySearch:
         self.close = np.where(found.weight > 0, np.maximum(found.noise, 1 / np.sqrt(self.rows)), np.inf)
         weight, inverse = found.weight.copy(), np.zeros((len(self.layers), width, width))
         own = [slice(k * width, (k + 1) * width) for k in range(len(self.layers))]
-        for at, (layer, noise) in enumerate(zip(own, self._layer_noise(), strict=True)):
-            ridge = max(RIDGE, 2 * noise * np.sqrt(width))
+        groups = {"wave 1": RANKS, "value": VALUES}
+        for at, (name, layer) in enumerate(zip(self.layers, own, strict=True)):
+            ridge = max(RIDGE, 2 * targets.noise.get(groups.get(name, SHAPES), 0.0) * np.sqrt(width))
             inverse[at] = np.linalg.inv(found.target[layer, layer] + ridge * np.eye(width))
             weight[layer, layer] = 0.0
         emphasis = np.array([EMPHASIS[layer] for layer in self.layers])
         self.goal = Goal(found.target, found.weight > 0, weight, own, inverse, emphasis)
         self.features = np.ascontiguousarray(features, np.float32)
 
-    def _layer_noise(self) -> list[float]:
-        """The noise of the moments within each layer."""
-        groups = {"wave 1": RANKS, "value": VALUES}
-        return [self.targets.noise.get(groups.get(layer, SHAPES), 0.0) for layer in self.layers]
-
-    def _features(self) -> tuple[Array, NDArray[np.intp]]:
+    def _features(self) -> tuple[Array, Index]:
         """Centred features of the release (layers of amounts, levels over their roots), and the column of each."""
         found, owner = [], []
         for layer in self.layers:
@@ -123,6 +118,10 @@ class _NoisySearch:
             place += share.size
         return np.array(found, np.int64).reshape(-1, 3)
 
+    def _errors(self, error: Array) -> Array:
+        """The largest error of a moment in each layer, and of a single one, in units of the noise."""
+        return self.goal.by_part(np.abs(error) / self.close, np.max)
+
     def found(self, stream: Stream) -> Synthetic:
         """The values and the levels where the exchanges bring their features: pass after pass, until the moments are
         near, or the loss no longer falls.
@@ -131,7 +130,7 @@ class _NoisySearch:
         starts = np.append(np.arange(0, self.rows, BLOCK), self.rows).astype(np.int64)
         weights, marks = np.full(self.rows, 1 / self.rows), np.empty((0, len(moving)), np.uint8)
         passes = int(np.clip(PROPOSALS // (self.rows * len(moving)), FEWEST_PASSES, MOST_PASSES))
-        stop = Stop(passes, STALLED, PATIENCE, lambda error: bool((np.abs(error) <= CLOSE * self.close).all()))
+        stop = Stop(passes, PATIENCE, self._errors, settled=CLOSE, large=CLOSE, slowly=STALLED)
         exchange_towards(self.features, self.goal, Rows(weights, marks, moving, starts, mixed=True), stop, stream)
         amounts = {}
         for j, (name, values) in enumerate(self.amounts.items()):  # the first wave rises with the value

@@ -21,7 +21,6 @@ ROUNDS = 30
 RAREST = 0.005
 """Levels count as if their share were so much at least, so that noise on rare ones does not rule the search."""
 
-
 WAVE_IN_HERMITE = {1: 0.8995, 3: 0.0752, 5: 0.0171, 7: 0.0082}
 """Squares of the coefficients of the first wave, of a normal deviate's rank, in Hermite polynomials by order."""
 
@@ -72,7 +71,7 @@ def consistent(targets: Targets, within: Array) -> Consistent:
     if SHAPES in targets.moments:
         _put_shapes(targets, at, target, variance)
     shares = list(targets.shares.values())
-    by_level = {MEANS: ["wave 1"], SPREADS: ["value", *(f"wave {k}" for k in range(2, WAVES + 1))]}
+    by_level = {MEANS: ["wave 1"], SPREADS: [*(f"wave {k}" for k in range(2, WAVES + 1)), "value"]}
     for group, own_layers in by_level.items():
         for (a, b), part in targets.moments.get(group, {}).items():
             share, root, noise = shares[b - amounts], roots[b - amounts], targets.noise[group]
@@ -88,7 +87,9 @@ def consistent(targets: Targets, within: Array) -> Consistent:
         scale = np.outer(roots[a - amounts], roots[b - amounts])
         first, second = (slice(starts[c - amounts], starts[c - amounts + 1]) for c in (a, b))
         put(first, second, block / scale, (noise / scale) ** 2)
-    fitted = np.isfinite(variance) & (within == 0) & _other_columns(amounts, len(layers), roots)
+    levels_of = (np.full(root.size, amounts + k) for k, root in enumerate(roots))
+    owner = np.concatenate([*[np.arange(amounts)] * len(layers), *levels_of])
+    fitted = np.isfinite(variance) & (within == 0) & (owner[:, None] != owner)  # features of different columns
     values = slice(at.get("value", 0), at.get("value", 0) + (amounts if "value" in at else 0))
     others = np.delete(np.arange(width), values)
     for those in (np.arange(width)[values], others):  # what was not measured between them is left open
@@ -100,8 +101,7 @@ def consistent(targets: Targets, within: Array) -> Consistent:
 
 def roots_of(shares: Array) -> Array:
     """What the indicators of levels are divided by."""
-    roots: Array = np.sqrt(np.maximum(shares, RAREST))
-    return roots
+    return np.sqrt(np.maximum(shares, RAREST))
 
 
 def normal_root(targets: Targets) -> Array:
@@ -120,15 +120,6 @@ def normal_root(targets: Targets) -> Array:
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     unit: Array = root / np.sqrt(np.maximum(np.square(root).sum(axis=1, keepdims=True), 1e-12))
     return unit
-
-
-def _other_columns(amounts: int, layers: int, roots: tuple[Array, ...]) -> Mask:
-    """Which features belong to different columns."""
-    owner = np.concatenate(
-        [*[np.arange(amounts)] * layers, *(np.full(root.size, amounts + k) for k, root in enumerate(roots))]
-    )
-    different: Mask = owner[:, None] != owner
-    return different
 
 
 def _put_shapes(targets: Targets, at: Mapping[str, int], target: Array, variance: Array) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -18,15 +18,15 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
-from microveil.core.errors import ParameterError, did_you_mean
+from microveil.core.arrays import Array, Index, Mask
+from microveil.core.errors import ParameterError, check_column
 from microveil.io.dictionary import ColumnEntry, Dictionary
 from microveil.io.frames.base import Frame
 from microveil.private.arrangement import Synthetic
-from microveil.private.scale import Scale
+from microveil.private.distributions import Scale
 from microveil.private.targets import Records
 
-MOST_LEVELS, MOST_DECIMALS = 200, 3
+MOST_LEVELS, MOST_DECIMALS, MOST_STEPS = 200, 3, 2**50
 FIRST_DAY = date(1970, 1, 1)
 GIVE_BOUNDS = (
     "give bounds={'column': (low, high)} for amounts and levels={'column': [...]} for categories, from what is known "
@@ -73,24 +73,14 @@ class Declared:
         return [column for column in self.columns if isinstance(column, AmountColumn)]
 
     @property
-    def categories(self) -> list[CategoryColumn]:
-        """The categories."""
-        return [column for column in self.columns if isinstance(column, CategoryColumn)]
-
-    @property
     def names(self) -> list[str]:
         """The names of all columns."""
         return [column.name for column in self.columns]
 
-    @property
-    def level_counts(self) -> list[int]:
-        """The sizes of the categories, with those that tell where amounts are missing."""
-        return [column.size for column in self.categories] + [2] * sum(column.may_miss for column in self.amounts)
-
-    def read(self, frame: Frame, rows: NDArray[np.intp] | None) -> tuple[Records, dict[str, int]]:
+    def read(self, frame: Frame, rows: Index | None) -> tuple[Records, dict[str, int]]:
         """The records as the mechanisms see them, and, for the owner only, how many cells of a column did not fit."""
         amounts, categories, unfit = {}, {}, {}
-        absent: dict[str, tuple[int, NDArray[np.intp]]] = {}
+        absent: dict[str, tuple[int, Index]] = {}
         count = frame.count if rows is None else rows.size
         for column in self.columns:
             cells = _cells(frame, column.name)
@@ -145,28 +135,20 @@ def absence(name: str) -> str:
 def declared_columns(frame: Frame, options: Any, dictionary: Dictionary) -> Declared:
     """What the call and the dictionary say of the columns, of which none may be left without.
 
-    `options` has `bounds`, `levels` and `may_be_missing`, and says which columns to leave out (`drop`) or which not to
-    (`confidential`). The cells of the frame are looked at only with `bounds_from_data_without_guarantee`.
+    `options` has `bounds` and `levels`, and the names of columns that may have missing cells (`may_be_missing`), that
+    are left out (`drop`, `unit`) or that alone are not (`confidential`). The cells of the frame are looked at only with
+    `bounds_from_data_without_guarantee`.
     """
     names, from_data = frame.names, []
-    bounds, levels, missing = dict(options.bounds or {}), dict(options.levels or {}), _named(options.may_be_missing)
-    for what, given in (
-        ("bounds", bounds),
-        ("levels", levels),
-        ("may_be_missing", missing),
-        ("drop", _named(options.drop)),
-    ):
-        for name in given:
-            if str(name) not in names:
-                raise ParameterError(f"{what}: there is no column '{name}'", did_you_mean(str(name), names))
-    wanted = [str(name) for name in _named(options.confidential)] or list(names)
-    wanted = [name for name in names if name in wanted and name not in map(str, _named(options.drop))]
-    wanted = [name for name in wanted if name not in map(str, _named(options.unit))]
-    bounds, levels = ({str(name): value for name, value in given.items()} for given in (bounds, levels))
+    bounds, levels = (
+        {check_column(role, name, names): said for name, said in (getattr(options, role) or {}).items()}
+        for role in ("bounds", "levels")
+    )
+    apart, chosen = {*(options.drop or ()), *(options.unit or ())}, options.confidential or names
     found: list[AmountColumn | CategoryColumn] = []
-    for name in wanted:
+    for name in (name for name in names if name in chosen and name not in apart):
         entry = dictionary.columns.get(name) or ColumnEntry.model_validate({})
-        may_miss = name in map(str, missing) or entry.missing
+        may_miss = name in (options.may_be_missing or ()) or entry.missing
         own_bounds, own_levels = bounds.get(name), levels.get(name, entry.levels or None)
         if own_bounds is None and entry.minimum is not None and entry.maximum is not None:
             own_bounds = (entry.minimum, entry.maximum, *([entry.step] if entry.step else []))
@@ -184,8 +166,11 @@ def declared_columns(frame: Frame, options: Any, dictionary: Dictionary) -> Decl
             found.append(_category(name, own_levels, may_miss))
     if not found:
         raise ParameterError("epsilon: no column is left to release", "name some with confidential")
-    told = f"bounds or levels of {len(from_data)} columns were taken from the data ({', '.join(from_data)})"
-    return Declared(tuple(found), (told,) if from_data else ())
+    for column in found:
+        if column.may_miss and isinstance(column, AmountColumn) and absence(column.name) in names:
+            raise ParameterError(f"epsilon: a column is called '{absence(column.name)}'", "rename it")
+    reason = f"bounds or levels of {len(from_data)} columns were taken from the data ({', '.join(from_data)})"
+    return Declared(tuple(found), (reason,) if from_data else ())
 
 
 def _found_in_data(name: str, cells: NDArray[Any]) -> tuple[Any, Any, bool]:
@@ -207,12 +192,6 @@ def _found_in_data(name: str, cells: NDArray[Any]) -> tuple[Any, Any, bool]:
     return None, levels or None, gaps
 
 
-def _named(given: Any) -> Collection[Any]:
-    if given is None:
-        return ()
-    return given if isinstance(given, list | tuple | set) else [given]
-
-
 def _amount(name: str, bounds: Any, step: float | None, may_miss: bool) -> AmountColumn:
     problem = f"bounds: those of column '{name}' are not (low, high) or (low, high, step)"
     hint = "give two numbers or dates, the lower one first, and the step of its values, if they have one"
@@ -225,7 +204,7 @@ def _amount(name: str, bounds: Any, step: float | None, may_miss: bool) -> Amoun
     width = math.nan if step is None else _number(step)
     if not all(map(math.isfinite, ends)) or ends[0] >= ends[1] or (step is not None and not 0 < width < math.inf):
         raise ParameterError(problem, hint)
-    if max(map(abs, ends)) > 1e150 or (step is not None and width > ends[1] - ends[0]):
+    if max(map(abs, ends)) > 1e150 or (step is not None and not 1 <= (ends[1] - ends[0]) / width < MOST_STEPS):
         raise ParameterError(problem, hint)
     return AmountColumn(
         name, Scale(ends[0], ends[1], 1.0 if dates else width if step is not None else None), may_miss, dates
@@ -270,7 +249,7 @@ def _number(cell: Any) -> float:
     """A cell as a number, NaN if it is none."""
     try:
         return float(cell)
-    except Exception:  # whatever it is, it is no number, and what is wrong with it must not be told
+    except Exception:  # whatever it is, it is no number, and what is wrong with it must not be said
         return math.nan
 
 
@@ -279,8 +258,7 @@ def _days(cell: Any) -> float:
     try:
         if isinstance(cell, str):
             cell = datetime.fromisoformat(cell)
-        day = cell.date() if isinstance(cell, datetime) else cell
-        return float((day - FIRST_DAY).days)
+        return float(((cell.date() if isinstance(cell, datetime) else cell) - FIRST_DAY).days)
     except Exception:  # as for numbers
         return math.nan
 
@@ -300,7 +278,7 @@ def _text(cell: Any) -> str:
         if isinstance(cell, float | np.floating) and not float(cell).is_integer():
             return repr(float(cell))
         return str(int(cell)) if isinstance(cell, int | float | np.number) else str(cell)
-    except Exception:  # whatever it is, it is no label, and what is wrong with it must not be told
+    except Exception:  # whatever it is, it is no label, and what is wrong with it must not be said
         return ""
 
 

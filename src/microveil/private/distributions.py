@@ -1,5 +1,9 @@
 """Noisy distributions of columns: of categories by counting, of amounts in two steps that adapt to skew.
 
+The scale of an amount is its declared bounds cut into numbered cells, so that all that follows counts whole numbers.
+What a cell is follows from the declaration alone. With a step, a cell is a value; without one, the range is cut finely,
+and its ends and zero, at which values pile up, are cells of their own.
+
 An amount is explored first: runs of cells are halved as long as their noisy count is large, so that the cells that hold
 many records become narrow, wherever they are. Then the runs that were found are counted once more, with most of the
 budget. Counts of disjoint runs together change by 1 with a record: their L2 sensitivity is 1 (add or remove one record:
@@ -16,9 +20,93 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.private.mechanism import Account
-from microveil.private.scale import Scale
+
+FINEST = 2**20
+"""Cells of a range without a step, and the most that one with a step is cut into."""
+
+MANY = 256
+"""Cells of a grid on which the ends and zero are cells of their own to begin with, too."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The cells of an amount between two bounds."""
+
+    low: float
+    high: float
+    step: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Are all values whole numbers?"""
+        return self.step is not None and float(self.step).is_integer() and float(self.low).is_integer()
+
+    @cached_property
+    def _on_grid(self) -> bool:
+        return self.step is not None and round((self.high - self.low) / self.step) < FINEST
+
+    @cached_property
+    def edges(self) -> Array:
+        """Where the cells begin; of a range without a step, single points have an edge on both sides."""
+        if self._on_grid and self.step is not None:
+            return np.arange(round((self.high - self.low) / self.step) + 1.0)
+        points = [self.low, *([0.0] if self.low < 0 < self.high else []), self.high]
+        parts = []
+        for left, right in pairwise(points):
+            inner = np.linspace(left, right, FINEST // (len(points) - 1) + 1)
+            inner[0] = np.nextafter(left, np.inf)
+            parts += [np.array([left]), inner[:-1]]
+        # Of a range of few numbers several edges are one; in ascending order, or a search would depend on other cells.
+        return np.maximum.accumulate(np.concatenate([*parts, [self.high]]))
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return int(self.edges.size)
+
+    @cached_property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Runs of cells to begin with: single points by themselves."""
+        if self._on_grid and self.step is not None:
+            zero = round(-self.low / self.step) if self.low < 0 < self.high else 0
+            ends = sorted({0, 1, zero, zero + 1, self.cells - 1, self.cells} if self.cells > MANY else {0, self.cells})
+            return list(pairwise(ends))
+        found, at = [], 0
+        inner = (self.cells - 2 - (self.low < 0 < self.high)) // (1 + (self.low < 0 < self.high))
+        while at < self.cells - 1:
+            found += [(at, at + 1), (at + 1, at + 1 + inner)]
+            at += 1 + inner
+        return [*found, (at, at + 1)]
+
+    def cells_of(self, values: Array) -> NDArray[np.int64]:
+        """The cell of each value, -1 where it is missing; what is outside the bounds counts as the bound."""
+        missing = np.isnan(values)
+        inside = np.clip(np.where(missing, self.low, values), self.low, self.high)
+        if self._on_grid and self.step is not None:
+            found = np.rint((inside - self.low) / self.step)
+        else:
+            found = np.searchsorted(self.edges, inside, side="right") - 1.0
+        return np.where(missing, -1, np.clip(found, 0, self.cells - 1)).astype(np.int64)
+
+    def values_at(self, places: Array) -> Array:
+        """Values at places on the line of cells (2.25: a quarter into the third cell), on the grid of the step."""
+        if self._on_grid and self.step is not None:
+            return self.rounded(self.low + np.floor(places) * self.step)
+        whole = np.clip(np.floor(places).astype(np.int64), 0, self.cells - 1)
+        left, right = self.edges[whole], np.append(self.edges[1:], self.high)[whole]
+        values = left + (places - whole) * (right - left)
+        # The cell after zero begins at the least number that there is, which nobody would take for an amount.
+        return self.rounded(np.where(np.abs(values) < 1e-12 * (self.high - self.low), 0.0, values))
+
+    def rounded(self, values: Array) -> Array:
+        """On the grid of the step, if there is one, and within the bounds."""
+        if self.step is not None:
+            digits = max(0, -int(np.floor(np.log10(self.step))) + 6)
+            values = np.round(self.low + np.rint((values - self.low) / self.step) * self.step, digits)
+        return np.clip(values, self.low, self.high)
+
 
 Run = tuple[int, int]
 """Cells from the first to the last, exclusive."""
@@ -96,8 +184,7 @@ class Distribution:
         inside, slope = np.clip((ranks - self.levels[run]) / share, 0.0, 1.0 - 1e-9), self._slopes[run]
         bent = np.log1p(inside * np.expm1(slope)) / np.where(slope == 0, 1.0, slope)
         inside = np.clip(np.where(slope == 0, inside, bent), 0.0, 1.0 - 1e-9)
-        found: Array = self.edges[run].astype(np.float64) + inside * (self.edges[run + 1] - self.edges[run])
-        return found
+        return self.edges[run].astype(np.float64) + inside * (self.edges[run + 1] - self.edges[run])
 
     @cached_property
     def mean_and_sd(self) -> tuple[float, float]:
@@ -141,7 +228,7 @@ def amount_distribution(
     sd = account.noise_sd(1.0, each)
     enough = max(WORTH_HALVING * sd, PER_LEAF * leaf_sd, FEWEST)
     runs = [run for piece in scale.pieces for run in _cut(piece, FIRST_CUT)]
-    active, asked, left = runs, _Asked(), 1.0
+    active, asked, left = runs, _NoisyCounts(), 1.0
     for _ in range(levels):
         if not active:
             break
@@ -158,7 +245,7 @@ def amount_distribution(
     return Distribution(scale, edges, on_simplex(_without_empty_ends(asked.fitted(runs), last_sd)))
 
 
-def category_shares(account: Account, name: str, codes: NDArray[np.intp], levels: int, *, rho: float) -> Array:
+def category_shares(account: Account, name: str, codes: Index, levels: int, *, rho: float) -> Array:
     """The noisy share of each level; `codes` are those of the records, -1 for none of them."""
     counts = np.bincount(codes[codes >= 0], minlength=levels).astype(np.int64)
     return on_simplex(account.noisy(f"distribution of {name}", counts, 1.0, rho))
@@ -193,7 +280,7 @@ def _without_empty_ends(counts: Array, sd: float) -> Array:
 
 
 @dataclass(frozen=True, repr=False)
-class _Asked:
+class _NoisyCounts:
     """What was asked of runs of cells: of each the noisy count of its records, the precision of it, and its parts."""
 
     counts: dict[Run, float] = field(default_factory=dict)
@@ -220,8 +307,8 @@ class _Asked:
         counts, precision = self.counts, self.precision
         for run, parts in reversed(self.parts.items()):
             theirs = 1 / sum(1 / precision[part] for part in parts)
-            told = sum(counts[part] for part in parts)
-            counts[run] = (precision[run] * counts[run] + theirs * told) / (precision[run] + theirs)
+            total = sum(counts[part] for part in parts)
+            counts[run] = (precision[run] * counts[run] + theirs * total) / (precision[run] + theirs)
             precision[run] += theirs
         for run, parts in self.parts.items():
             over = counts[run] - sum(counts[part] for part in parts)

@@ -22,11 +22,13 @@ from microveil.core.errors import ParameterError
 
 MISSING_OPENDP = "`pip install 'microveil[privacy]'` installs it"
 
-
 PROMISE = (
     "differential privacy: whatever anybody knows, the release is nearly as likely with any one {unit} as without "
     "(epsilon {epsilon:g}, delta {delta:g})"
 )
+LARGE = 1_000.0
+"""A loss, as zCDP, that promises nothing worth counting."""
+
 NO_NOISE = "epsilon is infinite and no noise was added"
 
 
@@ -124,21 +126,21 @@ class Account:
             per_unit: how much of them is one, for the ledger.
         """
         scale = self.noise_sd(sensitivity, rho)
-        told = self.contributions * sensitivity / per_unit
+        in_units = self.contributions * sensitivity / per_unit
         if scale == 0:  # epsilon is infinite: there is no noise, and no promise
-            self.entries.append(Spent(query, exact.size, told, math.inf, 0.0))
+            self.entries.append(Spent(query, exact.size, in_units, math.inf, 0.0))
             return exact.astype(np.float64)
         dp = _opendp()
         whole = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         mechanism = dp.m.make_gaussian(*whole, scale=scale)
         cost = mechanism.map(float(self.contributions * sensitivity))
-        if math.fsum([*(entry.rho for entry in self.entries), cost]) > self.rho * (1 + 1e-12):
+        if math.fsum([*(entry.rho for entry in self.entries), cost]) > self.rho:
             raise AssertionError("the budget of the release is spent")
-        self.entries.append(Spent(query, exact.size, told, cost, scale / per_unit))
+        self.entries.append(Spent(query, exact.size, in_units, cost, scale / per_unit))
         return np.array(mechanism(exact.tolist()), np.float64)
 
     def ledger(self, void: tuple[str, ...] = ()) -> Ledger:
-        """What has been spent; `void` says why nothing is promised, if so, beside an infinite epsilon."""
+        """What has been spent; `void` says why nothing is promised, if so, in addition to an infinite epsilon."""
         void = ((NO_NOISE,) if math.isinf(self.epsilon) else ()) + void
         return Ledger(self.epsilon, self.delta, self.unit, self.rho, tuple(_summed(self.entries)), void)
 
@@ -170,9 +172,11 @@ def largest_rho(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(rho: float, delta: float) -> float:
-    """The epsilon of a loss in zCDP, at a delta."""
+    """The epsilon of a loss in zCDP, at a delta; of a large one, at which OpenDP overflows, Bun and Steinke's bound."""
     if rho == 0 or math.isinf(rho):
         return rho
+    if rho > LARGE:
+        return rho + 2 * math.sqrt(rho * -math.log(delta))
     dp = _opendp()
     single = dp.atom_domain(T="i64"), dp.absolute_distance(T="f64")
     mechanism = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*single, scale=1.0))

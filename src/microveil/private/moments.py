@@ -3,7 +3,8 @@
 A column is a block of features, each a function of the record's own cell and of what has been measured with noise
 before: of an amount, waves of its rank (cosines, which are bounded where polynomials are largest at the ends) and its
 value, cut off; of a category, an indicator of each level less an equal share. Features are rounded towards zero to
-whole multiples of 1 / UNIT, so that sums are exact whole numbers and bounds hold to the last bit.
+whole multiples of 1 / UNIT, so that sums are exact whole numbers and bounds hold to the last bit. They are computed for
+every cell that there can be and looked up, so that no record's depend on where it stands among others.
 
 Sensitivity. Let a record have features f_a in column a, with |f_a|^2 <= B_a whatever its cell (0 if it is missing). A
 group of queries is the sums over records of all products f_a[i] f_b[j], for some pairs of columns (a, b). Adding or
@@ -16,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 2**20
 """Rows whose products of two features, each 2^16 at most, add up to less than 2^53."""
 
 RANKS, VALUES, SHAPES, MEANS, TABLES, SPREADS = "ranks", "values", "shapes", "means", "tables", "spreads"
-TOLD = {
+QUERIES = {
     RANKS: "sums for correlations of ranks",
     VALUES: "sums for correlations of values",
     SHAPES: "sums for bends between amounts",
@@ -47,17 +47,17 @@ TOLD = {
 }
 """What groups of moments are called in the ledger."""
 
-Features = NDArray[np.float64]
+Features = Array
 """Records x features, whole numbers."""
 
 
 def waves(ranks: Array, order: int) -> Features:
-    """sqrt(2) cos(pi k (1 - rank)) for one order k, 0 where the rank is missing: mean 0 and variance 1 over even ranks.
+    """sqrt(2) cos(pi k (1 - rank)) for one order k: mean 0 and variance 1 over even ranks.
 
     The first rises from -1.41 to 1.41.
     """
     found: Features = np.trunc(UNIT * math.sqrt(2) * np.cos(np.pi * order * (1 - ranks)))
-    return np.where(np.isnan(ranks), 0.0, found)
+    return found
 
 
 WAVE_BOUND = math.isqrt(2 * UNIT**2)
@@ -65,9 +65,9 @@ WAVE_BOUND = math.isqrt(2 * UNIT**2)
 
 
 def values_cut_off(values: Array, mean: float, sd: float, cut_off: float = CUT_OFF) -> Features:
-    """Standardised values, cut off, 0 where they are missing."""
+    """Standardised values, cut off."""
     found: Features = np.trunc(UNIT * np.clip((values - mean) / sd, -cut_off, cut_off))
-    return np.where(np.isnan(values), 0.0, found)
+    return found
 
 
 def value_bound(cut_off: float) -> int:
@@ -92,11 +92,14 @@ def level_bound(levels: int) -> int:
 
 @dataclass(frozen=True, repr=False)
 class Block:
-    """The features of one column in one group of queries, and the largest square length they can have (whole)."""
+    """The features of one column in one group of queries, the largest square length they can have (whole), and their
+    means by the noisy distribution of the column.
+    """
 
     column: int
     features: Features
     bound: int
+    means: Array
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,18 +121,13 @@ class MomentGroup:
         return np.concatenate(found)
 
     @property
-    def means(self) -> list[tuple[Array, Array]]:
-        """The means of the features of each pair."""
-        return [(one.features.mean(axis=0) / UNIT, other.features.mean(axis=0) / UNIT) for one, other in self.pairs]
-
-    @property
     def sensitivity(self) -> float:
         """The most that one record changes the sums by, as a Euclidean length (see above)."""
         return group_sensitivity([(one.bound, other.bound) for one, other in self.pairs])
 
     def noisy(self, account: Account, rho: float, count: float) -> list[Array]:
         """The moments of each pair (features x features), per record."""
-        answers = account.noisy(TOLD[self.name], self.exact(), self.sensitivity, rho, UNIT**2) / (UNIT**2 * count)
+        answers = account.noisy(QUERIES[self.name], self.exact(), self.sensitivity, rho, UNIT**2) / (UNIT**2 * count)
         shapes = [(one.features.shape[1], other.features.shape[1]) for one, other in self.pairs]
         parts = np.split(answers, np.cumsum([rows * columns for rows, columns in shapes])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -138,8 +136,3 @@ class MomentGroup:
 def group_sensitivity(bounds: Sequence[tuple[int, int]]) -> float:
     """The root of the sum of products of square lengths, rounded up."""
     return float(math.isqrt(sum(one * other for one, other in bounds)) + 1)
-
-
-def pairs_of(blocks: Sequence[Block]) -> list[tuple[Block, Block]]:
-    """All pairs of columns."""
-    return list(combinations(blocks, 2))

@@ -9,32 +9,12 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
+from microveil.private import moments
 from microveil.private.budget import COUNT_SHARE, split
-from microveil.private.distributions import EVEN, Distribution, amount_distribution, category_shares
+from microveil.private.distributions import Distribution, Scale, amount_distribution, category_shares
 from microveil.private.mechanism import Account
-from microveil.private.moments import (
-    CUT_OFF,
-    MEANS,
-    RANKS,
-    SHAPES,
-    SPREADS,
-    TABLES,
-    UNIT,
-    VALUES,
-    WAVE_BOUND,
-    WAVES,
-    Block,
-    MomentGroup,
-    level_bound,
-    level_features,
-    pairs_of,
-    spread_bound,
-    value_bound,
-    values_cut_off,
-    waves,
-)
-from microveil.private.scale import Scale
+from microveil.private.moments import CUT_OFF
 
 LEAST_PRESENT = 0.05
 """Least share of records that are taken to have an amount."""
@@ -46,7 +26,7 @@ class Records:
 
     rows: int
     amounts: Mapping[str, tuple[Scale, NDArray[np.int64]]]
-    categories: Mapping[str, tuple[int, NDArray[np.intp]]]
+    categories: Mapping[str, tuple[int, Index]]
     """By name the number of levels, and the level of each record."""
 
     absences: Mapping[str, str] = field(default_factory=dict)
@@ -95,59 +75,60 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
     # Moments of an amount are over the records that have it; in the release all do, until cells are taken out.
     there = [1 - shares[records.absences[name]][1] if name in records.absences else 1.0 for name in found]
     there = [max(share, LEAST_PRESENT) for share in there] + [1.0] * len(shares)
-    moments, noise = {}, {}
-    names, even = list(budget.groups), _even_records(found, shares)
-    asked = (groups(those, found, names, budget.cut_off) for those in (records, even))
-    for group, evenly in zip(*asked, strict=True):
+    by_group, noise = {}, {}
+    for group in groups(records, found, shares, list(budget.groups), budget.cut_off):
         rho = budget.groups[group.name]
         answers = group.noisy(account, rho, count)
         # Where values are heaped, the means of waves are not 0.
-        moments[group.name] = {
-            (one.column, other.column): part / (there[one.column] * there[other.column]) - np.outer(*means)
-            for (one, other), part, means in zip(group.pairs, answers, evenly.means, strict=True)
+        by_group[group.name] = {
+            (a.column, b.column): part / (there[a.column] * there[b.column]) - np.outer(a.means, b.means)
+            for (a, b), part in zip(group.pairs, answers, strict=True)
         }
         for name, absence in records.absences.items():  # of cells that are not there nothing is known
             own = list(found).index(name), len(found) + list(shares).index(absence)
-            if own in moments[group.name]:
-                moments[group.name][own] = np.zeros_like(moments[group.name][own])
-        noise[group.name] = account.noise_sd(group.sensitivity, rho) / (UNIT**2 * count)
-    return Targets(count, found, shares, moments, noise, budget.cut_off)
+            if own in by_group[group.name]:
+                by_group[group.name][own] = np.zeros_like(by_group[group.name][own])
+        noise[group.name] = account.noise_sd(group.sensitivity, rho) / (moments.UNIT**2 * count)
+    return Targets(count, found, shares, by_group, noise, budget.cut_off)
 
 
-def _even_records(found: Mapping[str, Distribution], shares: Mapping[str, Array]) -> Records:
-    """Records that have the noisy distributions, column by column."""
-    at = (np.arange(EVEN) + 0.5) / EVEN
-    amounts = {name: (one.scale, one.scale.cells_of(one.even)) for name, one in found.items()}
-    levels = {name: (share.size, np.searchsorted(np.cumsum(share)[:-1], at)) for name, share in shares.items()}
-    return Records(EVEN, amounts, levels)
+def amount_features(distribution: Distribution, cut_off: float) -> moments.Features:
+    """The waves and the value of every cell of an amount; the last row, of no cell, is that of a missing one."""
+    cells = np.arange(distribution.scale.cells)
+    ranks, values = distribution.ranks(cells), distribution.scale.values_at(cells.astype(np.float64) + 0.5)
+    found = [moments.waves(ranks, order) for order in range(1, moments.WAVES + 1)]
+    found.append(moments.values_cut_off(values, *distribution.mean_and_sd, cut_off))
+    return np.vstack([np.column_stack(found), np.zeros(len(found))])
 
 
 def groups(
-    records: Records, found: Mapping[str, Distribution], names: Sequence[str], cut_off: float = CUT_OFF
-) -> list[MomentGroup]:
+    records: Records,
+    found: Mapping[str, Distribution],
+    shares: Mapping[str, Array],
+    names: Sequence[str],
+    cut_off: float = CUT_OFF,
+) -> list[moments.MomentGroup]:
     """The groups of queries with these names; their features depend on a record and on noisy distributions only."""
     first, shaped, valued, spread = [], [], [], []
+    wave, value, count = moments.WAVE_BOUND**2, moments.value_bound(cut_off) ** 2, moments.WAVES
     for at, (name, (scale, cells)) in enumerate(records.amounts.items()):
-        distribution = found[name]
-        there = cells >= 0
-        ranks = np.where(there, distribution.ranks(cells), np.nan)
-        all_waves = np.column_stack([waves(ranks, order) for order in range(1, WAVES + 1)])
-        first.append(Block(at, all_waves[:, :1], WAVE_BOUND**2))
-        shaped.append(Block(at, all_waves, WAVES * WAVE_BOUND**2))
-        values = np.where(there, scale.values_at(np.maximum(cells, 0) + 0.5), np.nan)
-        cut = values_cut_off(values, *distribution.mean_and_sd, cut_off)[:, None]
-        valued.append(Block(at, cut, value_bound(cut_off) ** 2))
-        spread.append(Block(at, np.hstack([cut, all_waves[:, 1:]]), spread_bound(cut_off)))
+        by_cell = amount_features(found[name], cut_off)
+        own, means = by_cell[cells], by_cell[scale.cells_of(found[name].even)].mean(axis=0) / moments.UNIT
+        first.append(moments.Block(at, own[:, :1], wave, means[:1]))
+        shaped.append(moments.Block(at, own[:, :count], count * wave, means[:count]))
+        valued.append(moments.Block(at, own[:, count:], value, means[count:]))
+        spread.append(moments.Block(at, own[:, 1:], moments.spread_bound(cut_off), means[1:]))
     levels = []
-    for at, (size, codes) in enumerate(records.categories.values(), len(records.amounts)):
-        features = np.vstack([level_features(size), np.zeros(size)])[codes]
-        levels.append(Block(at, features, level_bound(size)))
+    for at, (name, (size, codes)) in enumerate(records.categories.items(), len(records.amounts)):
+        by_level = np.vstack([moments.level_features(size), np.zeros(size)])
+        means = shares[name] @ by_level[:-1] / moments.UNIT
+        levels.append(moments.Block(at, by_level[codes], moments.level_bound(size), means))
     pairs = {
-        RANKS: pairs_of(first),
-        VALUES: pairs_of(valued),
-        SHAPES: pairs_of(shaped),
-        MEANS: list(product(first, levels)),
-        TABLES: list(combinations(levels, 2)),
-        SPREADS: list(product(spread, levels)),
+        moments.RANKS: list(combinations(first, 2)),
+        moments.VALUES: list(combinations(valued, 2)),
+        moments.SHAPES: list(combinations(shaped, 2)),
+        moments.MEANS: list(product(first, levels)),
+        moments.TABLES: list(combinations(levels, 2)),
+        moments.SPREADS: list(product(spread, levels)),
     }
-    return [MomentGroup(name, pairs[name]) for name in names]
+    return [moments.MomentGroup(name, pairs[name]) for name in names]
