@@ -45,7 +45,9 @@ def test_the_least_loss_within_the_limit_is_advised_with_reasons() -> None:
     assert found.label == min(losses, key=lambda label: losses[label])
     assert (found.method, dict(found.params)) == found.study.methods[found.label]
     assert list(found.runners_up) == sorted(losses, key=lambda label: losses[label])[1:4]
-    assert f"{len(kept)} of 4 candidates keep dbrl at most 0.1 in 95 % of the releases" in found.reasons[0]
+    word = "keeps" if len(kept) == 1 else "keep"
+    said = f"candidates of the last round {word} dbrl at most 0.1 in 95 % of the releases"
+    assert found.reasons[0] == f"{len(kept)} of the 4 {said}"
     assert any("the cookbook says pca" in reason for reason in found.reasons)
     assert {row.measure for row in found.expected} == {"dbrl", "mahalanobis_linkage", "pil", "worst_attack"}
 
@@ -57,8 +59,8 @@ def test_the_smallest_dose_that_keeps_the_limit_is_told_for_each_method() -> Non
     # So much noise hides every record, and loses more than a shuffle of the columns: it is never advised.
     assert found.smallest_dose == {"noise": None, "pca": "pca"}
     assert "loses more than each column shuffled on its own" in found.left_out["noise noise_sd_ratio=5.0"]
-    loose = mv.recommend(firms(), limit=1.0, seed=1, repeats=2, workers=1)
-    assert "in every release (2 of each, too few" in loose.reasons[0]
+    loose = mv.recommend(firms(), limit={"dbrl": 1.0}, seed=1, repeats=1, workers=1)
+    assert "in every release (4, too few" in loose.reasons[0]
     assert loose.smallest_dose == {"noise": "noise noise_sd_ratio=0.1", "pca": "pca components=1"}
 
 
@@ -172,3 +174,18 @@ def test_what_makes_no_sense_is_refused() -> None:
         mv.recommend(firms(), sensitive=[])
     with pytest.raises(ParameterError, match="there is no column 'incom'"):
         mv.recommend(firms(), sensitive="incom", repeats=1, workers=1)
+
+
+@pytest.mark.usefixtures("few")
+def test_what_one_release_cannot_show_is_not_said_to_be_kept() -> None:
+    told: list[float] = []
+    found = mv.recommend(
+        firms(), limit=1e-4, seed=1, repeats=2, workers=1, progress=lambda _, share: told.append(share)
+    )
+    assert found.method is not None
+    assert not found.sure
+    assert found.study.summary(found.label or "", "worst_attack").mean > 1e-4
+    assert "as far as one release shows" in found.reasons[0]
+    assert "on the average" not in found.reasons[0]
+    assert "as far as one release shows" in found.why
+    assert told == sorted(told), "progress never goes back"

@@ -3,7 +3,7 @@
 D'Acquisto and Naldi, §IV: "building sets of image libraries that exhibit a similar eigenvalues structure, e.g. by
 looking at the dominant eigenvalue". For every member it is counted how many of the largest components go before the
 opinion that a link predicts falls below a limit; a class answers with the median of its members, and leaving each
-member out in turn tells how far such answers are off.
+member out in turn shows how far such answers are off.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class Member:
 
 
 def member(name: str, table: Matrix, link: Link, limit: float) -> Member:
-    """Remove the largest components, one after the other, while the predicted opinion is at least the limit."""
+    """Remove the largest components of a table while the opinion that the link predicts is at least the limit.
+
+    It is the member of this `name`; the table has no missing cells.
+    """
     scores, _ = standardised(table, table)
     if np.isnan(scores).any():
         raise DataError(f"{name}: it has missing cells", "leave those rows or columns out")
@@ -83,7 +86,7 @@ class Library(Strict):
 
     @property
     def helps(self) -> bool:
-        """Do the classes tell more than one median for all?"""
+        """Are the classes better than one median for all?"""
         return self.error < self.error_without_classes
 
     def class_of(self, share: float) -> SpectralClass:
@@ -115,7 +118,7 @@ def read_library(source: Mapping[str, Any] | str | Path) -> Library:
 
 
 def library_of(members: Sequence[Member], link: Link, limit: float, classes: int = 3) -> Library:
-    """Members in so many classes of equal size, by the share of the dominant eigenvalue."""
+    """Members in so many classes of equal size, by the share of the dominant eigenvalue; the others as in `member`."""
     if not link.bottom < limit < link.top:
         raise ParameterError(
             f"limit: the link never leaves {link.bottom:.4g} to {link.top:.4g}", "give a limit in between"

@@ -147,7 +147,10 @@ def _places(observers: Sequence[Any], stimuli: Sequence[Any], session: Session) 
 
 
 def _score(cell: Any, column: str, observer: str, stimulus: str) -> float:
-    """A number from 0 to 100, or NaN for an empty cell; an error says where it is, and does not quote it."""
+    """A number from 0 to 100, or NaN for an empty cell.
+
+    An error names the column, the stimulus and the observer, and does not quote the cell.
+    """
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return math.nan
     try:

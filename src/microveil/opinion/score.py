@@ -183,8 +183,8 @@ def screen(opinions: Array, names: Sequence[str]) -> Screening:
         )
     if len(rejected) > TOO_MANY * len(names):
         notes.append(
-            f"{len(rejected)} of {len(names)} observers were rejected: the stimuli may be too much alike to be told "
-            "apart, and not the observers at fault"
+            f"{len(rejected)} of {len(names)} observers were rejected: the stimuli may be too much alike, and "
+            "not the observers at fault"
         )
     return Screening(rejected, notes)
 

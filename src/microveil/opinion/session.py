@@ -180,8 +180,9 @@ def make_session(
 
     Every source without a hidden reference gets one. Orders are rows of Williams squares: over as many observers as
     there are stimuli, every stimulus comes once in every place, and (for an even number; else over twice as many
-    observers) every stimulus once after every other. The reference is on either side equally often, for every observer
-    and for every stimulus, as nearly as the numbers allow. `observers` are names, better invented ones, or how many.
+    observers) once after every other. The reference is on either side equally often, for every observer and for every
+    stimulus, as nearly as the numbers allow. `observers` are names, better invented ones, or how many; `simulated` says
+    that none is a person; `name` is that of the session.
     """
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise ParameterError("seed: must be a whole number of at least 0", "leave it out for a fresh one")

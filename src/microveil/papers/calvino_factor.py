@@ -18,7 +18,7 @@ from microveil.measures.utility.distances import selectivity, sensitive_correlat
 from microveil.papers.published import Found, Place, RunOptions
 from microveil.papers.runs import in_processes, measured, once, part_of, releases
 from microveil.papers.sources import tarragona
-from microveil.papers.subsets import PARTS, Summaries
+from microveil.papers.subsets import PARTS, whole
 from microveil.release.release import Release
 from microveil.studies.columns import correlation_structure
 from microveil.studies.compare import Methods
@@ -182,10 +182,9 @@ def _scored(task: ScoredConfiguration) -> Scored:
         made = [_released(task, one) for one in releases(task.data, task.method, options, **task.parameters)]
     except MicroveilError:
         made = [task.data]
-    scores, table, hidden = Summaries(task.data), Matrix.from_array(task.data), [task.column]
-    tables = [Matrix.from_array(one) for one in made]
+    table, tables, hidden = Matrix.from_array(task.data), [Matrix.from_array(one) for one in made], [task.column]
     apart = [selectivity(table, one, sensitive=hidden).value for one in tables]
-    overall = [(PARTS * scores.whole(one) + 2 * part) / (PARTS + 2) for one, part in zip(made, apart, strict=True)]
+    overall = [(PARTS * whole(task.data, one) + 2 * part) / (PARTS + 2) for one, part in zip(made, apart, strict=True)]
     return Scored(overall, [sensitive_correlation(table, one, sensitive=hidden).value for one in tables])
 
 
@@ -210,7 +209,7 @@ def _best(tables: Mapping[str, tuple[Array, int, Families]], options: RunOptions
 
 
 def _figures(best: Best) -> dict[Place, Sequence[float]]:
-    """Scores, and beside them the correlation that is left of the sensitive column."""
+    """Scores, and the correlation that is left of the sensitive column."""
     scores: dict[Place, Sequence[float]] = {place: found.scores for place, found in best.items()}
     return scores | {(row, f"{family}: correlation"): found.kept for (row, family), found in best.items()}
 

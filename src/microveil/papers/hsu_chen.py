@@ -89,14 +89,17 @@ def order_of_methods(options: RunOptions, *, methods: Methods, printed: Mapping[
     tables = {label: printed_values(PRINTED / "hsu_chen.toml", table) for label, table in printed.items()}
     rows = [row for row in SETS if row not in absent]
     values: dict[Place, list[float]] = {}
-    for row in rows:
-        for column in RANKS:
-            ours = {label: means[row, label, column] for label in methods}
-            theirs = {label: tables[label][row, column] for label in methods}
-            values[row, f"{column}: {FIRST} is best"] = [float(_is_best(ours))]
-            values[row, f"{column}: pairs in the printed order"] = [float(_in_order(ours, theirs))]
-            off = {label: errors[row, label, column] for label in methods}
-            values[row, f"{column}: {FIRST} may be best"] = [float(_may_be_best(ours, off))]
+    others = [label for label in methods if label not in (FIRST, HYBRID)]  # the hybrid is PRIMP's own
+    for row, column in product(rows, RANKS):
+        ours = {label: means[row, label, column] for label in methods}
+        theirs = {label: tables[label][row, column] for label in methods}
+        off = {label: errors[row, label, column] for label in methods}
+        ahead = [ours[FIRST] - ours[label] for label in others]
+        by_luck = [3 * np.hypot(off[FIRST], off[label]) for label in others]  # three standard errors
+        alike = [(ours[a] - ours[b]) * (theirs[a] - theirs[b]) > 0 for a, b in combinations(methods, 2)]
+        values[row, f"{column}: {FIRST} is best"] = [float(max(ahead) < 0)]
+        values[row, f"{column}: pairs in the printed order"] = [float(sum(alike))]
+        values[row, f"{column}: {FIRST} may be best"] = [float((np.array(ahead) <= by_luck).all())]
     wins = {column: sum(values[row, f"{column}: {FIRST} is best"][0] for row in rows) for column in RANKS}
     if not absent:
         for column, word in product(RANKS, ("is", "may be")):
@@ -106,22 +109,6 @@ def order_of_methods(options: RunOptions, *, methods: Methods, printed: Mapping[
     hybrid = [means[row, HYBRID, column] < means[row, FIRST, column] for row in rows for column in RANKS]
     claims = [*(2 * wins[column] > len(rows) for column in RANKS), len(last) == len(RANKS), not all(hybrid)]
     return Found(values, absent, claims, otherwise="not all of the nine sets are there")
-
-
-def _is_best(figures: Mapping[str, float]) -> bool:
-    """Is PRIMP below MN, LHS and Cholesky? The hybrid is its own."""
-    return all(figures[FIRST] < figures[label] for label in figures if label not in (FIRST, HYBRID))
-
-
-def _may_be_best(figures: Mapping[str, float], errors: Mapping[str, float]) -> bool:
-    """Is PRIMP above none of them by more than three standard errors? Others may come first by luck."""
-    others = [label for label in figures if label not in (FIRST, HYBRID)]
-    return all(figures[FIRST] - figures[one] <= 3 * np.hypot(errors[FIRST], errors[one]) for one in others)
-
-
-def _in_order(ours: Mapping[str, float], theirs: Mapping[str, float]) -> int:
-    """Pairs of methods that come in the same order in both."""
-    return sum((ours[a] - ours[b]) * (theirs[a] - theirs[b]) > 0 for a, b in combinations(ours, 2))
 
 
 # --- Example 1, Fig. 5: the sources that FastICA finds

@@ -53,7 +53,7 @@ class PageRow:
     ours: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
-    def told(self) -> Iterator[str]:
+    def to_markdown(self) -> Iterator[str]:
         """Lines of a page about our figures; none, if there is no table of them."""
         if self.ours:
             columns = list(next(iter(self.ours.values())))
@@ -109,7 +109,7 @@ class Page:
                 f"Tables and figures: {_said(self.verdicts)}. Their lines: {_said(self.lines)}.",
                 "",
                 *_table([heads, *body]),
-                *(line for row in self.rows for line in row.told()),
+                *(line for row in self.rows for line in row.to_markdown()),
                 "",
                 "## Verdicts and rules",
                 "",
@@ -182,7 +182,7 @@ def _verdict(counts: dict[str, int]) -> str:
 
 
 def _not_made() -> Iterator[PageRow]:
-    """What the papers have beside: `missing` says what it would take, `holds` that there is nothing to run."""
+    """What else the papers have: `missing` says what it would take, `holds` that there is nothing to run."""
     for path in sorted(PRINTED.glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         for other in content.get("other", []):

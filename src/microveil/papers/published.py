@@ -167,7 +167,7 @@ def read_items(path: Path, runs: Mapping[str, Callable[..., Found]]) -> Iterator
 
 
 def printed_values(path: Path, table: str) -> dict[Place, float]:
-    """What an item of a file prints, by row and column; for runs that hold other items' figures beside ours."""
+    """What an item of a file prints, by row and column; for runs that compare other items' figures with ours."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     (blocks,) = (item["figures"] for item in content["item"] if item["id"] == table)
     return {
@@ -206,7 +206,7 @@ def _block(
     rows: Mapping[str, Sequence[float]] | Sequence[str],
     tolerance: str | Sequence[str] = "no_numbers",
 ) -> Iterator[Printed]:
-    """The figures of a block, row by row."""
+    """The figures of a block, row by row: `rows` has values for `columns`; `tolerance` names some of `tolerances`."""
     names = [tolerance] * len(columns) if isinstance(tolerance, str) else tolerance
     printed = rows if isinstance(rows, Mapping) else dict.fromkeys(rows, [float("nan")] * len(columns))
     for row, values in printed.items():
@@ -222,7 +222,7 @@ def _except(
     columns: Sequence[str] | None = None,
     **changes: Any,
 ) -> None:
-    """Change what these rows have of their own, in all their columns or in those that are named."""
+    """Change what these rows have of their own in the `figures`, in all their columns or in those that are named."""
     if "tolerance" in changes:
         changes["tolerance"] = tolerances[changes["tolerance"]]
     for place, one in figures.items():

@@ -21,7 +21,7 @@ PRINTED = Path(__file__).parent / "printed"
 
 
 def reference_folders() -> list[Path]:
-    """Where reference data may lie: the folder that the variable names, then `../shared/data` beside the repository."""
+    """Where reference data may lie: the folder that the variable names, or `../shared/data` next to the repository."""
     named = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
     return [*named, Path(__file__).resolve().parents[3].parent / "shared" / "data"]
 

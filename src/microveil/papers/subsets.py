@@ -1,14 +1,14 @@
 """Calviño, Aldeguer and Domingo-Ferrer (2017), Fig. 4: all subsets of components and of factors, and all group sizes.
 
 A component that is swapped moves the table by the same amounts whatever else is swapped. So a release of a subset is
-the table and what each of its components moves, and the releases of all subsets are sums of a few; and what a score
-needs of the original is found once. Configurations are narrowed: all have a few releases, the best of them more, and
-the figures of the best one are of releases that had no part in choosing it.
+the table and what each of its components moves, and the releases of all subsets are sums of a few. Configurations are
+narrowed: all have a few releases, the best of them more, and the figures of the best one are of releases that had no
+part in choosing it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -19,15 +19,9 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
-from microveil.measures.risk.interval import PERCENTS
-from microveil.measures.utility.information_loss import (
-    QUANTILES,
-    losses,
-    quantile_variances,
-    statistics_of,
-    variances_of,
-)
-from microveil.measures.utility.moments import ColumnMoments
+from microveil.measures.risk.interval import interval_disclosure_own
+from microveil.measures.risk.linkage import dbrl
+from microveil.measures.utility.information_loss import pil7
 from microveil.measures.utility.propensity import propensity_2
 from microveil.papers.published import Found, Place, RunOptions
 from microveil.papers.runs import InProcesses, as_printed, processes
@@ -41,69 +35,24 @@ PARTS = 4
 BATCH = 32
 """Configurations that a process scores at a time."""
 
-ROUND_OFF = 1e-10
-"""Of squared distances, in variances of the columns."""
+Score = Callable[[Array, Array], float]
+"""A figure of an original and its release, both records x columns."""
 
 
-class Summaries:
-    """The parts of the score `summary` (eq. 1) for many releases of one table of numbers, none of them missing.
+def quick(data: Array, released: Array) -> float:
+    """The sum of information loss, linkage and interval disclosure: that of all parts is not below it."""
+    before, after = Matrix.from_array(data), Matrix.from_array(released)
+    return sum(part(before, after, **part.seeded(0)).value for part in (pil7, dbrl, interval_disclosure_own))
 
-    They are those of `assess`, without chance and intervals; what is the same for all releases is worked out once.
-    """
 
-    def __init__(self, data: Array) -> None:
-        self.table, self.mean, self.sd = Matrix.from_array(data), data.mean(axis=0), data.std(axis=0)
-        self.before = (data - self.mean) / self.sd
-        old, ordered = ColumnMoments.of(self.before), np.sort(self.before, axis=0)
-        self.statistics, self.variances = statistics_of(old, shape=True), dict(variances_of(old, shape=True))
-        self.quantiles = np.quantile(ordered, QUANTILES, axis=0)
-        of_columns = zip(ordered.T, self.quantiles.T, strict=True)
-        self.quantile_variances = np.column_stack([quantile_variances(column, at) for column, at in of_columns])
-        self.asking = np.column_stack([-2 * self.before, np.ones(len(data))])
+def slow(data: Array, released: Array) -> float:
+    """The propensity, which takes about as long as the other parts together."""
+    return propensity_2(Matrix.from_array(data), Matrix.from_array(released), seed=0).value
 
-    def quick(self, released: Array) -> float:
-        """The sum of information loss, linkage and interval disclosure: the whole sum is not below it."""
-        after = (released - self.mean) / self.sd
-        return self.loss(after) + self.linked(after) + self.disclosed(after)
 
-    def slow(self, released: Array) -> float:
-        """The propensity, which takes longer than the other parts together."""
-        return propensity_2(self.table, Matrix.from_array(released)).value
-
-    def whole(self, released: Array) -> float:
-        """The score."""
-        return (self.quick(released) + self.slow(released)) / PARTS
-
-    def loss(self, after: Array) -> float:
-        """`pil7` of a release in standard deviations of the original."""
-        moved = statistics_of(ColumnMoments.of(after), shape=True)
-        groups = [losses(self.statistics[name], moved[name], variance) for name, variance in self.variances.items()]
-        groups.append(losses(self.quantiles, np.quantile(after, QUANTILES, axis=0), self.quantile_variances))
-        return float(np.mean([group.mean() for group in groups]))
-
-    def linked(self, after: Array) -> float:
-        """`dbrl`; of k records at the same distance each counts 1/k."""
-        # Squared distances, but for what is the same for all released records.
-        squares = self.asking @ np.column_stack([after, np.square(after).sum(axis=1)]).T
-        limit = squares.min(axis=1) + ROUND_OFF
-        right = np.flatnonzero(squares.diagonal() <= limit)
-        tied = (squares[right] <= limit[right, None]).sum(axis=1)
-        return float((1 / tied).sum() / len(after))
-
-    def disclosed(self, after: Array) -> float:
-        """`interval_disclosure_own`: by how many ranks an interval has to reach for the value to be in it."""
-        count = len(after)
-        reaches = np.array([int(count * percent / 100 + 1e-9) for percent in PERCENTS])
-        hits = 0
-        for values, released in zip(self.before.T, after.T, strict=True):
-            order = np.argsort(released, kind="stable")
-            rank = np.empty(count, dtype=np.intp)
-            rank[order] = np.arange(count)
-            below, upto = (np.searchsorted(released[order], values, side) for side in ("left", "right"))
-            reach = np.maximum(rank - upto + 1, below - rank)
-            reach[(upto == 0) | (below == count)] = count  # outside of all that is released
-            hits += int(np.searchsorted(np.sort(reach), reaches, "right").sum())
-        return hits / (len(PERCENTS) * after.size)
+def whole(data: Array, released: Array) -> float:
+    """The score `summary` (eq. 1), without its interval."""
+    return (quick(data, released) + slow(data, released)) / PARTS
 
 
 @dataclass(frozen=True)
@@ -151,7 +100,7 @@ class Releases:
 
     @classmethod
     def drawn(cls, data: Array, family: Family, stage: str, count: int, seed: int | None) -> Releases:
-        """So many, for a stage of the search; those of another stage are others."""
+        """So many releases (`count`) of a table (records x columns), for a `stage` of the search."""
         stream = Streams.from_seed(seed).stream("subsets", family.method, stage)
         return cls(data, family, [int(one) for one in stream.generator().integers(2**63, size=count)])
 
@@ -162,7 +111,7 @@ class Releases:
             return self
         orders = [Streams.from_seed(seed).stream("components").generator() for seed in self.seeds]
         seeds = [int(one) for order in orders for one in order.integers(2**63, size=count)]
-        moves = [_moved(self.data, self.family, place % count, one) for place, one in enumerate(seeds)]
+        moves = [self._moved(place % count, one) for place, one in enumerate(seeds)]
         amounts = np.array([amount for amount, _ in moves]).reshape(len(orders), count, -1)
         directions = np.array([direction for _, direction in moves[:count]])
         return replace(self, amounts=np.swapaxes(amounts, 1, 2), directions=directions)
@@ -172,34 +121,31 @@ class Releases:
         if self.amounts is not None and self.directions is not None:
             chosen = self.family.dose_of(configuration)
             return [self.data + amounts[:, chosen] @ self.directions[chosen] for amounts in self.amounts]
-        return [_released(self.data, self.family, self.family.dose_of(configuration), seed) for seed in self.seeds]
+        return [self._released(self.family.dose_of(configuration), seed) for seed in self.seeds]
+
+    def _released(self, dose: int | list[int], seed: int) -> Array:
+        """One release, by the method itself."""
+        given = {self.family.dose: dose, **self.family.fixed}
+        return np.asarray(protect(self.data, self.family.method, seed=seed, rules=None, **given).data)
+
+    def _moved(self, component: int, seed: int) -> tuple[Array, Array]:
+        """What a component that is swapped alone adds to each record (n), and in which direction (p)."""
+        moved = self._released([component], seed) - self.data
+        direction = moved[np.argmax(np.square(moved).sum(axis=1))]
+        # The direction of the first order is that of all others: its sign and length are those of the loadings.
+        direction = direction * np.sign(direction[np.argmax(np.abs(direction))]) / np.linalg.norm(direction)
+        return moved @ direction, direction
 
 
-def _released(data: Array, family: Family, dose: int | list[int], seed: int) -> Array:
-    """One release, by the method itself."""
-    given = {family.dose: dose, **family.fixed}
-    return np.asarray(protect(data, family.method, seed=seed, rules=None, **given).data)
+def _scores(releases: Releases, score: Score, configurations: Sequence[int]) -> list[list[float]]:
+    """The score, or a part of it, of every release of these configurations."""
+    return [[score(releases.data, release) for release in releases.of(number)] for number in configurations]
 
 
-def _moved(data: Array, family: Family, component: int, seed: int) -> tuple[Array, Array]:
-    """What a component that is swapped alone adds to each record (n), and in which direction (p)."""
-    moved = _released(data, family, [component], seed) - data
-    direction = moved[np.argmax(np.square(moved).sum(axis=1))]
-    # The direction of the first order is that of all others: its sign and length are those of the loadings.
-    direction = direction * np.sign(direction[np.argmax(np.abs(direction))]) / np.linalg.norm(direction)
-    return moved @ direction, direction
-
-
-def _scores(releases: Releases, part: str, configurations: Sequence[int]) -> list[list[float]]:
-    """A `part` of the score, or the whole, of every release of these configurations."""
-    score = getattr(Summaries(releases.data), part)
-    return [[score(release) for release in releases.of(number)] for number in configurations]
-
-
-def _scored(releases: Releases, part: str, configurations: Sequence[int], run: InProcesses[Any, Any]) -> Array:
-    """The same in processes: configurations x releases."""
+def _scored(releases: Releases, score: Score, configurations: Sequence[int], run: InProcesses[Any, Any]) -> Array:
+    """The same in processes (`run`): configurations x releases."""
     tasks = [configurations[start : start + BATCH] for start in range(0, len(configurations), BATCH)]
-    return np.array(list(chain.from_iterable(run(partial(_scores, releases, part), tasks))))
+    return np.array(list(chain.from_iterable(run(partial(_scores, releases, score), tasks))))
 
 
 def least_means(releases: Releases, most: int, run: InProcesses[Any, Any]) -> list[int]:
@@ -208,16 +154,16 @@ def least_means(releases: Releases, most: int, run: InProcesses[Any, Any]) -> li
     Propensity is looked at in the order of what the other parts come to, until no rest can be among the best.
     """
     numbers = list(releases.family.configurations)
-    quick = _scored(releases, "quick", numbers, run).mean(axis=1)
-    order = np.argsort(quick, kind="stable").tolist()
-    whole: dict[int, float] = {}
+    least = _scored(releases, quick, numbers, run).mean(axis=1)
+    order = np.argsort(least, kind="stable").tolist()
+    found: dict[int, float] = {}
     for start in range(0, len(order), 8 * BATCH):
-        batch, best = order[start : start + 8 * BATCH], sorted(whole.values())
-        if len(best) >= most and quick[batch[0]] >= best[most - 1]:
+        batch, best = order[start : start + 8 * BATCH], sorted(found.values())
+        if len(best) >= most and least[batch[0]] >= best[most - 1]:
             break
-        slow = _scored(releases, "slow", [numbers[place] for place in batch], run).mean(axis=1)
-        whole |= dict(zip(batch, (quick[batch] + slow).tolist(), strict=True))
-    return [numbers[place] for place in sorted(whole, key=whole.__getitem__)[:most]]
+        rest = _scored(releases, slow, [numbers[place] for place in batch], run).mean(axis=1)
+        found |= dict(zip(batch, (least[batch] + rest).tolist(), strict=True))
+    return [numbers[place] for place in sorted(found, key=found.__getitem__)[:most]]
 
 
 class Stages(NamedTuple):
@@ -240,16 +186,19 @@ class Best(NamedTuple):
 
 
 def best_of(data: Array, family: Family, stages: Stages, seed: int | None, run: InProcesses[Any, Any]) -> Best:
-    """The configuration with the smallest 97.5th percentile of the score, on a table (records x columns)."""
+    """The configuration with the smallest 97.5th percentile of the score, on a table (records x columns).
+
+    The `stages` say how many releases there are, which the `seed` draws; `run` does the work in processes.
+    """
 
     def drawn(stage: str, count: int) -> Releases:
         return Releases.drawn(data, family, stage, count, seed)
 
     chosen = least_means(drawn("screened", stages.screened).added_up(), stages.kept, run)
-    found = _scored(drawn("kept", stages.chosen_by).added_up(), "whole", chosen, run)
+    found = _scored(drawn("kept", stages.chosen_by).added_up(), whole, chosen, run)
     high = np.percentile(found, PERCENTILES["97.5 %"], axis=1)
     best = chosen[int(np.argmin(high))]
-    (scores,) = _scores(drawn("best", stages.released), "whole", [best])
+    (scores,) = _scores(drawn("best", stages.released), whole, [best])
     return Best(scores, best, len(family.configurations), float(high.max()))
 
 

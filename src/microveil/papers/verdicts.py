@@ -1,4 +1,4 @@
-"""A verdict on every figure: what is printed beside what we find, and what is allowed between the two."""
+"""A verdict on every figure: what is printed, what we find, and what may lie between the two."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def about(entry: PublishedItem) -> dict[str, Any]:
 
 
 def line_of(printed: Printed, found: Found) -> FigureCheck:
-    """A printed figure beside ours, with the verdict."""
+    """A printed figure and ours, with the verdict."""
     place = (printed.row, printed.figure)
     values = np.array(found.values.get((printed.row, interval_end(printed.figure)[0]), ()))
     if not values.size:

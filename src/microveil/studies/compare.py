@@ -21,8 +21,7 @@ from microveil.assessment.policy import check_range
 from microveil.core.errors import DisclosureWarning, MicroveilError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
 from microveil.core.threads import worker_count
-from microveil.io.frames.dataframes import open_frame, table_like
-from microveil.io.frames.fingerprint import fingerprint
+from microveil.io.frames.dataframes import fingerprint, open_frame, table_like
 from microveil.methods import method_named
 from microveil.options import DECIMALS, NEGATIVE, Compare, declared_by
 from microveil.protection.in_memory import protect
@@ -49,6 +48,9 @@ PLAIN = (str, int, float, np.number, Path, type(None))
 
 ODD = {NEGATIVE: f"{NEGATIVE_SAID}: ", DECIMALS: f"{DECIMALS_SAID}: "}
 """Remarks on a release that speak against its method, by the word that allows it."""
+
+FIRST_HERE = 2.0
+"""Seconds of a study in this process, if nobody said how many are to work: about what it takes to start others."""
 
 FILES = {"other", "rules"}
 """Settings that may name a file: another content is other work."""
@@ -117,7 +119,8 @@ def compare(data: Any, methods: Given, *, progress: Progress | None = None, **op
 
     with kept.writing():
         plan = StudyPlan(data, roles, ids, asked.sensitive)
-        run_tasks(measured, plan, waiting, asked.workers or worker_count(), finished)
+        count, here = (worker_count(), FIRST_HERE) if asked.workers is None else (asked.workers, 0.0)
+        run_tasks(measured, plan, waiting, count, finished, here)
     results = {label: [kept.results[one.key] for one in planned if one.label == label] for label in candidates}
     # Why a method failed first; a mean over those releases that happened to succeed would flatter it.
     failed = {label: one["failed"] for label, found in results.items() for one in reversed(found) if "failed" in one}

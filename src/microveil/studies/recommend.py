@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from microveil.options import DECIMALS, NEGATIVE, Protect, Recommend, declared_b
 from microveil.protection.columns import treatment_of
 from microveil.studies.columns import correlation_structure, numeric_columns, protected_columns
 from microveil.studies.compare import ROLES, Progress, label_of, labelled, measures_for, without_roles
-from microveil.studies.race import BEHIND, RANKS, SHUFFLE, Contest, Race, in_order, race
+from microveil.studies.race import BEHIND, CONFIRM, RANKS, SHUFFLE, Contest, Race, in_order, race
 from microveil.studies.store import Store
 from microveil.studies.study import FEWEST, KEPT, LOSS, UNPROTECTED, WORST, Study, Summary, without_tables
 
@@ -71,6 +71,12 @@ FIRST = "veil"
 
 ALLOWED = (NEGATIVE, DECIMALS)
 
+IN_ONE = " as far as one release shows (what is beyond it may be luck)"
+IN_FEW = " (the time was up before more releases could confirm it)"
+
+RACING = 0.94
+"""Share of the time for the race: a file is read before, and the advice written afterwards."""
+
 
 @dataclass(frozen=True, repr=False)
 class Advice(Displayed):
@@ -97,6 +103,8 @@ class Advice(Displayed):
     untried: Sequence[str] = ()
     rows: tuple[int, int] = (0, 0)
     seconds: float = 0.0
+    sure: bool = False
+    """Were the limits kept in releases enough, or only in a few, or as far as one release shows?"""
 
     def __repr__(self) -> str:
         return f"<Advice: {self.label or 'no method keeps the limit'}>"
@@ -106,6 +114,7 @@ class Advice(Displayed):
         return {
             "label": self.label,
             "why": self.why,
+            "sure": self.sure,
             "method": self.method,
             "parameters": without_tables(self.params),
             "limit": dict(self.limit),
@@ -162,7 +171,7 @@ def recommend(data: Any, *, progress: Progress | None = None, **options: Any) ->
         asked.seed,
     )
     store = Store(None if asked.store is None else Path(asked.store))
-    left = None if asked.time is None else max(asked.time - (time.monotonic() - began), 0.1)
+    left = None if asked.time is None else max(RACING * asked.time - (time.monotonic() - began), 0.1)
     found = race(contest, store, asked.workers or worker_count(), left, progress)
     return _advice(contest, found, ladders, asked, _cookbook(data, columns, others))
 
@@ -176,6 +185,8 @@ def _advice(
     kept = [label for label, (place, _) in places.items() if place == 0]
     order = kept or [label for label, (place, _) in places.items() if place == 1]
     chosen = order[0] if order else None
+    confirmed = chosen is not None and len(study.figures[chosen]) >= CONFIRM * contest.repeats
+    doubt = IN_FEW if kept and not confirmed else "" if kept else IN_ONE
     method, params = study.methods[chosen] if chosen else (None, {})
     return Advice(
         label=chosen,
@@ -193,13 +204,14 @@ def _advice(
             for name, ladder in ladders.items()
         },
         cookbook=cookbook[0],
-        reasons=_reasons(study, limits, order, found, *cookbook),
+        reasons=_reasons(limits, order, found, *cookbook, doubt),
         study=study,
-        why=_why(found, limits, order, sure=bool(kept)),
+        why=_why(found, limits, order, doubt),
         left_out=found.out,
         untried=found.untried,
         rows=found.rows,
         seconds=found.seconds,
+        sure=bool(kept) and confirmed,
     )
 
 
@@ -286,8 +298,8 @@ def _limits(study: Study, limit: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {sides[name]} {most:g}" for name, most in limit.items())
 
 
-def _why(found: Race, limit: Mapping[str, float], order: Sequence[str], *, sure: bool) -> str:
-    """Why this one, and what it costs, in two sentences."""
+def _why(found: Race, limit: Mapping[str, float], order: Sequence[str], doubt: str) -> str:
+    """Why this one, and what it costs, in two sentences; `doubt` is what speaks against being sure."""
     study, limits = found.study, _limits(found.study, limit)
     if not order:
         late = " The time was up before all were tried." if found.untried else ""
@@ -295,10 +307,12 @@ def _why(found: Race, limit: Mapping[str, float], order: Sequence[str], *, sure:
     chosen = order[0]
     loss, shuffle = study.summary(chosen, LOSS).mean, found.shuffle.get(LOSS)
     scale = "" if shuffle is None else f", where {SHUFFLE} loses {shuffle:.3g}"
-    kept = limits if sure else f"{limits} as far as can be told (what is beyond it may be luck)"
-    gain = f"; its worst attack, {found.worst[chosen]}, gains {study.summary(chosen, WORST).mean:.3g} on average"
-    said = [f"{chosen} loses least ({LOSS} {loss:.3g}{scale}) of those that keep {kept}"]
-    said[0] += gain if WORST in study.measures and study.has(chosen, WORST) and found.worst[chosen] else ""
+    said = [f"{chosen} loses least ({LOSS} {loss:.3g}{scale}) of those that keep {limits}{doubt}"]
+    if WORST in study.measures and study.has(chosen, WORST) and found.worst[chosen]:
+        gain = study.summary(chosen, WORST)
+        ends = "" if gain.mean_low is None else f" (95 % interval {gain.mean_low:.2g} to {gain.mean_high:.2g})"
+        average = "in one release" if gain.repeats == 1 else f"on the average of {gain.repeats} releases{ends}"
+        said[0] += f"; its worst attack, {found.worst[chosen]}, gains {gain.mean:.3g} {average}"
     names = {RANKS: "rank correlations", "correlation_difference": "correlations", "ks": "distributions"}
     costs = [f"{word} are off by up to {study.summary(chosen, n).mean:.2g}" for n, word in names.items()
              if n in study.measures and study.has(chosen, n)]  # fmt: skip
@@ -308,35 +322,37 @@ def _why(found: Race, limit: Mapping[str, float], order: Sequence[str], *, sure:
 
 
 def _reasons(
-    study: Study, limit: Mapping[str, float], order: Sequence[str], found: Race, cookbook: str, why_cookbook: str
+    limit: Mapping[str, float], order: Sequence[str], found: Race, cookbook: str, why_cookbook: str, doubt: str
 ) -> list[str]:
     """Plain words: the limit, what was found, and where the papers' advice and the measurement part.
 
     Args:
-        study: what was measured.
         limit: by measure.
         order: the methods that keep the limit, from the least loss on.
-        found: who is out, and what was not tried.
+        found: what was measured, who is out, and what was not tried.
         cookbook: the method that the papers advise.
         why_cookbook: and why.
+        doubt: what speaks against being sure.
     """
-    limits, often = _limits(study, limit), _often(study)
+    study = found.study
+    limits, often = _limits(study, limit), _often(study, order[0] if order else None, limit)
     left_out = [
         f"{label} is left out: a sensitive column keeps a correlation of {kept:.2f} with its original, and more than "
         f"{UNPROTECTED:g} is no protection"
         for label, kept in study.unprotected.items()
     ]
-    left_out += _grouped(found.out)
+    left_out += _grouped(found.out, [*found.out, *study.methods, *found.untried])
     if found.untried:
         left_out.append(f"not tried, as the time was up: {', '.join(found.untried)}")
     if found.rows[0] < found.rows[1]:
         left_out.append(f"measured on {found.rows[0]:,} of {found.rows[1]:,} rows, drawn at random")
     if not order:
-        return [f"no method keeps {limits} in {often}{_nearest(study, limit)}", why_cookbook, *left_out]
+        return [f"no method keeps {limits} {often}{_nearest(study, limit)}", why_cookbook, *left_out]
     chosen, loss = order[0], study.summary(order[0], LOSS)
     spread = "" if loss.mean_low is None else f" [{loss.mean_low:.3f}, {loss.mean_high:.3f}]"
     said = [
-        f"{len(order)} of {len(study.figures)} candidates keep {limits} in {often}",
+        f"{len(order)} of the {len(study.figures)} candidates of the last round "
+        f"{'keeps' if len(order) == 1 else 'keep'} {limits}{doubt if doubt == IN_ONE else f' {often}'}",
         f"of these {chosen} loses least: {LOSS} {loss.mean:.3f}{spread}",
     ]
     if len(order) > 1:
@@ -346,21 +362,25 @@ def _reasons(
     return [*said, *left_out]
 
 
-def _grouped(out: Mapping[str, str]) -> list[str]:
-    """Who is out, by the reason; those that only came behind are not."""
-    by_reason: dict[str, dict[str, None]] = {}
+def _grouped(out: Mapping[str, str], of: Collection[str]) -> list[str]:
+    """Who is out, by the reason, a method of which all candidates are by its name; those that came behind are not."""
+    by_reason: dict[str, dict[str, str]] = {}
     for label, why in out.items():
         if not why.startswith(BEHIND):
-            by_reason.setdefault(why, {})[label.split()[0]] = None
-    return [f"left out: {', '.join(methods)} ({why})" for why, methods in by_reason.items()]
+            others = [one for one in of if one.split()[0] == label.split()[0] and one not in out]
+            by_reason.setdefault(why.partition(f": {LOSS}")[0], {})[label if others else label.split()[0]] = why
+    return [f"left out: {', '.join(names)} ({next(iter(names.values()))})" for names in by_reason.values()]
 
 
-def _often(study: Study) -> str:
-    """In how many releases a limit is kept; of a few it cannot be said what others would do."""
-    made = max((len(releases) for releases in study.figures.values()), default=0)
-    if made >= FEWEST:
-        return "95 % of the releases"
-    return f"every release ({made} of each, too few to say where 95 % lie; ask for {FEWEST} or more)"
+def _often(study: Study, chosen: str | None, limit: Mapping[str, float]) -> str:
+    """In which releases a limit is kept; of a few it cannot be said what others would do."""
+    made = [len(study.figures[chosen])] if chosen else map(len, study.figures.values())
+    count = max(made, default=0)
+    if set(limit) == {WORST}:
+        return "in one release" if count == 1 else f"on the average of {count} releases"
+    if count >= FEWEST:
+        return "in 95 % of the releases"
+    return f"in every release ({count}, too few to say where 95 % lie; ask for {FEWEST} or more)"
 
 
 def _nearest(study: Study, limit: Mapping[str, float]) -> str:

@@ -35,14 +35,20 @@ def run_tasks(
     items: Sequence[Item],
     workers: int,
     finished: Callable[[int, Result], None],
+    seconds_here: float = 0.0,
 ) -> None:
     """Do `work(shared, item)` for every item, and call `finished` with its number and the result when it is done.
 
     The work is done in as many processes as `workers` says, to each of which `shared` is sent once; in this process, if
-    one is enough. Only a few items wait in the processes: what is not begun need not be called back.
+    one is enough, and for the first `seconds_here`: what is done by then needs no processes, which take a CPU second
+    each to start. Only a few items wait in the processes: what is not begun need not be called back.
     """
-    with task_pool(work, shared, min(workers, len(items))) as pool:
-        pool(items, finished)
+    until, done = time.monotonic() + seconds_here, 0
+    while done < len(items) and time.monotonic() < until:
+        finished(done, work(shared, items[done]))
+        done += 1
+    with task_pool(work, shared, min(workers, len(items) - done)) as pool:
+        pool(items[done:], lambda number, result: finished(done + number, result))
 
 
 Run = Callable[..., bool]
