@@ -22,9 +22,9 @@ OURS = {"origin": HOME}
 class Visitor:
     """Somebody with a browser: requests with the cookie, forms as the pages send them."""
 
-    def __init__(self, pages: Pages, keys: Keys, *, known: bool = True) -> None:
+    def __init__(self, pages: Pages, keys: Keys, *, known: bool = True, first: str = "/") -> None:
         self.pages, self.keys = pages, keys
-        self.http = TestClient(AccessGuard(pages.app, keys, PORT), base_url=HOME, follow_redirects=False)
+        self.http = TestClient(AccessGuard(pages.app, keys, PORT, first), base_url=HOME, follow_redirects=False)
         if known:
             self.http.get("/", params={"token": keys.token})
 

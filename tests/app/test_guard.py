@@ -152,7 +152,7 @@ def test_an_unforeseen_error_quotes_nothing(
     def fail(*_: object) -> None:
         raise ValueError("planted-secret")
 
-    monkeypatch.setattr("microveil.app.deeds.describe", fail)
+    monkeypatch.setattr("microveil.app.actions.describe", fail)
     with pytest.raises(ValueError, match="planted-secret"):  # what the server, which logs nothing, would get
         visitor.send("a.csv", CSV)
     visitor.http = type(visitor.http)(visitor.http.app, base_url=HOME, raise_server_exceptions=False)
@@ -241,6 +241,13 @@ def test_who_comes_from_another_page_is_led_on_by_a_page_of_ours(pages: Pages) -
     assert 'url=/"' in answer.text
     assert keys.token not in answer.text
     assert visitor.http.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("led", [{}, {"sec-fetch-site": "cross-site"}])
+def test_the_token_leads_to_the_file_that_was_named(pages: Pages, led: dict[str, str]) -> None:
+    visitor = Visitor(pages, keys := Keys(), known=False, first="/case/x/data")
+    answer = visitor.http.get("/", params={"token": keys.token}, headers=led)
+    assert "/case/x/data" in answer.headers.get("location", answer.text)
 
 
 def test_the_cookie_of_one_app_opens_no_other(visitor: Visitor, pages: Pages) -> None:

@@ -60,6 +60,7 @@ def rate_all(page: Any, mark: Any) -> int:
     count = 0
     page.wait_for_selector("#rate[data-ready]")
     while page.locator("#rate").count():
+        page.wait_for_load_state("networkidle")  # nobody rates what is not to be seen yet
         for side in ("left", "right"):
             page.keyboard.press(mark(page, side))
         with page.expect_navigation():
@@ -108,7 +109,7 @@ def test_two_raters_one_after_another(
 
 def look_at_a_pair(page: Any) -> list[str]:
     """Both sides as they come: drawn, and without a word that tells which is which."""
-    page.wait_for_function("document.querySelectorAll('.pair img, .views[data-drawn]').length === 2")
+    page.locator(".pair img, .views[data-drawn]").nth(1).wait_for()
     sides = [page.request.get(f"{page.url}/0/{side}") for side in ("left", "right")]
     names = [sorted(set(side.headers) - {"content-length"}) for side in sides]
     assert names[0] == names[1]
@@ -158,6 +159,40 @@ def compare_with_the_file(session: Path, ratings: Path, shown: str, capsys: pyte
     found = json.loads(out)
     for one in [*found["stimuli"], *found["control"]]:
         assert re.search(rf"{one['id']}.*\s{one['mos']:.0f}\s", shown)
+
+
+def test_candidates_from_compare_are_rated_to_the_end(browser: Any, tmp_path: Path) -> None:
+    table(tmp_path / "t.csv", 0)
+    with running(tmp_path, "app", tmp_path / "t.csv") as address, opened(browser, address) as page:
+        page.wait_for_selector("table.data", timeout=60_000)
+        assert page.url.endswith("/data"), "the file that was named is open"
+        case = page.url.rpartition("/")[0]
+        for _ in range(2):
+            page.goto(f"{case}/protect")
+            page.click("button[value=run]")
+            page.wait_for_selector("#pictures[data-drawn]", timeout=60_000)
+            page.wait_for_load_state("networkidle")  # the scatter plot, which leaving the page would cut off
+        assert page.locator(".candidates .lamp").count() == 2
+        page.fill("input[name=raters]", "2")
+        page.click("text=Make a session")
+        page.wait_for_selector("text=Hand over", timeout=60_000)
+        check_accessible(page)
+        page.click("text=Hand over")
+        for _ in range(2):
+            page.click("text=Begin")
+            page.locator(".views[data-drawn]").nth(1).wait_for()
+            assert "candidate" not in page.content()
+            assert rate_all(page, lambda page, side: "4" if side == "left" else "2") == 3
+        assert "Everybody" in page.inner_text("main")
+        page.goto(address)
+        page.goto(case.partition("/case")[0])
+        page.click("text=Panel of raters")
+        page.click("text=Work the scores out")
+        page.wait_for_selector("#scores", timeout=60_000)
+        shown = page.inner_text("#scores")
+        assert re.search("candidate 1", shown)
+        assert re.search("candidate 2", shown)
+        assert page.said == []
 
 
 def test_a_session_of_candidates_is_made_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

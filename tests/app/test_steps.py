@@ -15,7 +15,7 @@ import pytest
 from command import run as typed
 from visitor import Visitor
 
-from microveil.app import told
+from microveil.app import views
 from microveil.app.forms import STRENGTHS, controls
 from microveil.app.forms import typed as from_form
 from microveil.core.errors import ParameterError
@@ -39,7 +39,7 @@ def wages(rows: int = 90) -> bytes:
 def made(visitor: Visitor, case: Any) -> tuple[str, str, Path]:
     """The printed Python, the printed command, and the released file."""
     run = case.runs[case.choices.chosen]
-    return told.said_in_python(case, run), told.said_to_the_shell(case, run), run.folder / run.output
+    return views.python_code(case, run), views.shell_command(case, run), run.folder / run.output
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_from_upload_to_the_same_bytes(
     assert "<b>side" not in page, "labels are text, never markup"
     assert "person_id" in page
     columns = {f"kind__{n}": c["kind"] for n, c in enumerate(case.table["columns"])}
-    rules = {f"rule__{key}": "on" for key in told.rule_sentences(case.table["dictionary"]) if key.startswith("sums")}
+    rules = {f"rule__{key}": "on" for key in views.rule_sentences(case.table["dictionary"]) if key.startswith("sums")}
     assert rules, "a sum is found"
     roles = {"role__0": "drop", "role__1": "keep", **{f"role__{n}": "protect" for n in (2, 3, 4)}}
     assert visitor.do("columns", rules="on", next="1", **columns, **roles, **rules) == "protect"
@@ -71,13 +71,13 @@ def test_from_upload_to_the_same_bytes(
     in_python, in_shell, file = made(visitor, case)
     assert "noise_sd_ratio" in in_python
     assert stat_is_private(case.folder)
-    recipe = (file.parent / told.RECIPE).read_text(encoding="utf-8")
+    recipe = (file.parent / views.RECIPE).read_text(encoding="utf-8")
     assert f'path = "{case.name}"' in recipe, "its paths are those that its owner knows"
     assert str(tmp_path) not in recipe
     (tmp_path / case.name).write_bytes(wages())
-    rules_file = file.parent / told.RULES
+    rules_file = file.parent / views.RULES
     if case.choices.rules_off:
-        (tmp_path / told.RULES).write_bytes(rules_file.read_bytes())
+        (tmp_path / views.RULES).write_bytes(rules_file.read_bytes())
     monkeypatch.chdir(tmp_path)
     exec(in_python, {})
     released = tmp_path / file.name
@@ -109,6 +109,43 @@ def undo_and_redo(visitor: Visitor, case: Any) -> None:
         visitor.do("redo")
         assert case.choices == state
     assert len(case.candidates) == 1
+
+
+def test_units_are_numbered_anew_and_labels_counted_once(visitor: Visitor) -> None:
+    lines = [
+        f"{n // 2},2020-{1 + n % 12:02d}-07,{'abc'[n % 3]},{n % 7 + n / 10},{n % 5},{1 + n % 2}" for n in range(60)
+    ]
+    visitor.send("visits.csv", "\n".join(["patient_id,day,ward,dose,visits,nth", *lines, ""]).encode())
+    visitor.wait()
+    assert {c["name"]: c["kind"] for c in visitor.case.table["columns"]}["patient_id"] == "unit"
+    page = visitor.page("columns")
+    assert page.count("Number anew") == 1
+    assert page.count("Count anew: in clear") == 1, "the place of a visit among those of its patient"
+    assert "3 labels</td>" in page
+    assert "written as YYYY-MM-DD" in page
+    visitor.do("protect", action="run", method="noise", seed="7")
+    visitor.wait()
+    assert "as they are under Columns, or leave them out there" in visitor.page("protect")
+    visitor.do("protect", action="run", method="veil", seed="7")
+    visitor.wait()
+    assert visitor.case.work is not None
+    assert visitor.case.work.failed == ""
+    across = visitor.page("compare").partition('id="across">')[2].partition("</select>")[0]
+    assert re.findall("<option>(.*?)</option>", across) == ["dose", "visits", "nth"], "nobody plots numbers of persons"
+
+
+def test_methods_that_would_be_refused_say_so_and_are_not_offered_first(visitor: Visitor) -> None:
+    visitor.send("wages.csv", wages())
+    visitor.wait()
+    shown_first = visitor.page("protect").partition("more methods")[0]
+    assert 'value="veil"' in shown_first
+    assert 'value="rank_swap"' not in shown_first
+    page = visitor.page("protect").partition('value="rank_swap"')[2].partition("</label>")[0]
+    assert "has no order" in page
+    assert "methods that refuse this file" in visitor.page("protect").partition('value="rank_swap"')[0]
+    kinds = {f"kind__{n}": c["kind"] for n, c in enumerate(visitor.case.table["columns"])}
+    visitor.do("columns", rules="on", **kinds, role__0="drop", role__1="keep")
+    assert 'value="rank_swap"' in visitor.page("protect").partition("more methods")[0]
 
 
 def test_a_page_that_is_older_than_the_case_changes_nothing(visitor: Visitor) -> None:
@@ -204,7 +241,7 @@ def test_a_table_with_small_cells_hidden(
     assert visitor.http.get(f"/case/{case.id}/table.csv").content == made
     (tmp_path / "table.csv").write_bytes(content)
     monkeypatch.chdir(tmp_path)
-    commands = told.table_to_the_shell(case)
+    commands = views.table_commands(case)
     for command in commands:
         assert typed(capsys, *shlex.split(command)[1:], "--quiet")[0] == 0
     assert (tmp_path / "table-table.csv").read_bytes() == made

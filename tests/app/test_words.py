@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from microveil.app import pages, rating, work
-from microveil.app.words import LANGUAGES, catalogue, language_of, translator
+from microveil.app.words import LANGUAGES, as_chosen, catalogue, language_of, translator
 from microveil.catalogue import methods
 from microveil.intake.kinds import Kind
 
@@ -68,3 +68,16 @@ def test_the_language_of_a_page() -> None:
     assert language_of("xx", "fr,it") == "en"
     assert translator("de")("%(count)s missing", count=3) == "3 fehlen"
     assert translator("en")("anything") == "anything"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("not a value (if it is a value: rules=None)", "(if it is a value: switch the rules off under Columns)"),
+        ("leave it out, or use rules=None", "leave it out, or switch the rules off under Columns"),
+        ("as they are with keep, or leave them out with drop", "as they are under Columns, or leave them out there"),
+        ("(identifier); keep releases it as it is", "choose 'Release as it is' under Columns to keep it"),
+    ],
+)
+def test_advice_is_in_the_words_of_the_pages(said: str, shown: str) -> None:
+    assert as_chosen(said).endswith(shown)

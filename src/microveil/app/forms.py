@@ -14,6 +14,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.parameters import Parameter
 from microveil.methods import method_named
 from microveil.methods.base import Method
+from microveil.options.declaring import typed_value
 from microveil.studies.recommend import DOSES
 
 STRENGTHS: dict[str, tuple[str, list[Any]]] = {
@@ -75,17 +76,9 @@ def typed(method: str, form: Mapping[str, str]) -> dict[str, Any]:
             for parameter in group.parameters:
                 text = form.get(f"param:{parameter.name}", "").strip()
                 if text and text != _text(parameter.default):
-                    given[parameter.name] = value_of(text)
+                    given[parameter.name] = typed_value(text)
     found.plan(given)
     return given
-
-
-def value_of(text: str) -> Any:
-    """A value as it is typed: JSON where it is, a list where it has commas, else a word."""
-    try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return [value_of(part.strip()) for part in text.split(",")] if "," in text and text[0] != "~" else text
 
 
 def reading_options(form: Mapping[str, str]) -> dict[str, Any]:

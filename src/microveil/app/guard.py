@@ -40,7 +40,7 @@ HEADERS = {
 FOR_RATERS = ("/rate/", "/static/", "/language/")
 """Addresses that raters may ask for: nothing of the files, of the session, or of what others said."""
 
-GO_ON = '<!doctype html><html lang="en"><title>microveil</title><meta http-equiv="refresh" content="0;url=/">\n'
+GO_ON = '<!doctype html><html lang="en"><title>microveil</title><meta http-equiv="refresh" content="0;url={}">\n'
 ASK_AGAIN = "This page needs the address that `microveil app` printed when it started: open that one.\n"
 
 
@@ -65,9 +65,11 @@ class Keys:
 class AccessGuard:
     """Lets requests through to the pages, or refuses them; and puts the same headers on every answer."""
 
-    def __init__(self, pages: Callable[[Scope, Receive, Send], Awaitable[None]], keys: Keys, port: int) -> None:
-        """`pages` are what is guarded, `port` is that of the server."""
-        self.pages, self.keys = pages, keys
+    def __init__(
+        self, pages: Callable[[Scope, Receive, Send], Awaitable[None]], keys: Keys, port: int, first: str = "/"
+    ) -> None:
+        """`pages` are what is guarded, `port` is that of the server, `first` the page to which the token leads."""
+        self.pages, self.keys, self.first = pages, keys, first
         self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         # Cookies know no ports: two apps on one machine must not take each other's.
         self.cookie = f"microveil-{port}"
@@ -102,7 +104,7 @@ class AccessGuard:
             # So that the token is not what stands in the address bar. A browser that was sent here by another page, or
             # by the file that `serve` opens, gives a strict cookie back only to a page that leads on itself.
             led = headers.get("sec-fetch-site") == "cross-site"
-            answer = HTMLResponse(GO_ON) if led else RedirectResponse("/", 303)
+            answer = HTMLResponse(GO_ON.format(self.first)) if led else RedirectResponse(self.first, 303)
             return self.with_cookie(answer, self.keys.cookie)
         given = request.cookies.get(self.cookie)
         owner = self._same(given, self.keys.cookie)

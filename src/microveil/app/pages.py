@@ -8,19 +8,20 @@ import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from microveil.app import deeds
+from microveil.app import actions
 from microveil.app.cases import PLACES, STEPS, Candidate, Case, Desk
 from microveil.app.guard import REPORT_POLICY
-from microveil.app.rating import MOST_RATERS, RatingPages
-from microveil.app.words import LANGUAGES, language_of, translator
+from microveil.app.rating import MOST_RATERS, RatingPages, form_of, there
+from microveil.app.words import LANGUAGES, as_chosen, language_of, translator
 from microveil.app.work import Work, WorkerPool
 from microveil.core.errors import MicroveilError
 
@@ -28,7 +29,6 @@ HERE = Path(__file__).parent
 LARGEST_UPLOAD = 1_000_000_000
 """Bytes; a larger file is opened where it lies: `microveil app FILE`, or --read-only-folder."""
 
-LARGEST_FORM = 2_000_000
 EXTENSIONS = (
     *(".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".xlsx", ".sav", ".zsav", ".dta", ".xpt"),
     ".sas7bdat",
@@ -58,12 +58,8 @@ class Pages:
         self.desk, self.workers, self.folder, self.home = desk, workers, folder, ""
         loader = jinja2.FileSystemLoader(HERE / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        self.templates.filters |= {
-            "percent": _percent,
-            "figure": "{:.3g}".format,
-            "code": "{:g}".format,
-            "bound": _bound,
-        }
+        self.templates.filters |= {"percent": _percent, "bound": _bound}
+        self.templates.filters |= {"figure": "{:.3g}".format, "code": "{:g}".format, "chosen": as_chosen}
         self.rating = RatingPages(self)
         case, run = "/case/{case}", "/case/{case}/run/{run}"
         routes = [
@@ -76,8 +72,8 @@ class Pages:
             Route(f"{case}/progress", self.progress),
             Route(f"{case}/table.{{file}}", self.table),
             Route(f"{case}/panel", self.make_panel, methods=["POST"]),
-            Route(f"{case}/{{deed:str}}", self.step),
-            Route(f"{case}/{{deed:str}}", self.deed, methods=["POST"]),
+            Route(f"{case}/{{action:str}}", self.step),
+            Route(f"{case}/{{action:str}}", self.action, methods=["POST"]),
             Route(f"{run}/pictures.json", self.pictures),
             Route(f"{run}/points.json", self.points),
             Route(f"{run}/{{file}}", self.file),
@@ -102,16 +98,16 @@ class Pages:
 
     async def case_start(self, request: Request) -> Response:
         """The step at which a case is."""
-        case = self._case(request)
-        return RedirectResponse("/" if case is None else f"/case/{case.id}/{deeds.step_of(case)}", 303)
+        case = self.desk.cases.get(request.path_params["case"])
+        return RedirectResponse("/" if case is None else f"/case/{case.id}/{actions.step_of(case)}", 303)
 
     async def step(self, request: Request) -> Response:
         """One of the five steps."""
         from microveil.app import shown
 
-        case, step = self._case(request), request.path_params["deed"]
-        if case is None or step not in PLACES:
-            return await _lost(request, None)
+        case, step = self._case(request), request.path_params["action"]
+        if step not in PLACES:
+            raise HTTPException(404)
         ready = case.table is not None and (step not in ("compare", "release") or case.candidates)
         if step != "data" and not ready and not case.busy:
             return RedirectResponse(f"/case/{case.id}/{'data' if case.table is None else 'protect'}", 303)
@@ -121,35 +117,35 @@ class Pages:
         content = {} if case.busy or case.table is None else shown.PAGES[step](case, request.query_params)
         return self.page(request, step, case=case, notice=notice, steps=STEPS, **content)
 
-    async def deed(self, request: Request) -> Response:
+    async def action(self, request: Request) -> Response:
         """Do what a form says, and show what came of it."""
-        case, deed = self._case(request), request.path_params["deed"]
-        if case is None or deed not in deeds.DEEDS:
-            return await _lost(request, None)
-        form = await _form(request)
+        case, action = self._case(request), request.path_params["action"]
+        if action not in actions.ACTIONS:
+            raise HTTPException(404)
+        form = await form_of(request)
         if form is None:
             return PlainTextResponse("The form is too large.\n", 413)
-        go = deeds.step_of(case)
-        if deed == "close":
+        go = actions.step_of(case)
+        if action == "close":
             self.desk.close(case.id)
             return RedirectResponse("/", 303)
-        if case.busy and deed != "cancel":
+        if case.busy and action != "cancel":
             case.notice = BUSY
-        elif deed != "cancel" and form.get("seen") != case.seen:
+        elif action != "cancel" and form.get("seen") != case.seen:
             case.notice = OLDER
             go = form.get("step", go)
         else:
             try:
-                go = deeds.DEEDS[deed](case, form, self.workers)
+                go = actions.ACTIONS[action](case, form, self.workers)
             except MicroveilError as error:
                 case.notice, go = str(error), form.get("step", go)
         return RedirectResponse(f"/case/{case.id}/{go if go in PLACES else 'data'}", 303)
 
     async def make_panel(self, request: Request) -> Response:
         """A session for raters, of the candidates of a case."""
-        case, form = self._case(request), await _form(request) or {}
-        if case is None or case.busy or not any(run.result["written"] for run in case.candidates):
-            return await _lost(request, None)
+        case, form = self._case(request), await form_of(request) or {}
+        if case.busy or not any(run.result["written"] for run in case.candidates):
+            raise HTTPException(404)
         raters = form.get("raters", "").strip()
         if not raters.isdecimal() or not 1 <= int(raters[:9]) <= MOST_RATERS:
             case.notice = f"Say how many raters there are: 1 to {MOST_RATERS}."
@@ -166,7 +162,7 @@ class Pages:
 
     async def open(self, request: Request) -> Response:
         """A file of the folder, by its place in the list: no path comes from a page."""
-        form, files = await _form(request) or {}, self._files()
+        form, files = await form_of(request) or {}, self._files()
         number = form.get("file", "")
         if not number.isdecimal() or int(number) >= len(files):
             return RedirectResponse("/", 303)
@@ -175,7 +171,7 @@ class Pages:
     def opened(self, file: Path) -> Response:
         """A case for a file of this machine."""
         case = self.desk.open(file.name, file)
-        deeds.describe(case, self.workers)
+        actions.describe(case, self.workers)
         return RedirectResponse(f"/case/{case.id}/data", 303)
 
     async def upload(self, request: Request) -> Response:
@@ -204,85 +200,60 @@ class Pages:
         if size == 0 or size > LARGEST_UPLOAD:
             self.desk.close(case.id)
             return _refused(_(EMPTY) if size == 0 else too_large, 413)
-        deeds.describe(case, self.workers)
+        actions.describe(case, self.workers)
         return JSONResponse({"go": f"/case/{case.id}/data"})
 
     # --- What pages ask for
 
     async def progress(self, request: Request) -> Response:
         """How far the work on a case is."""
-        case = self._case(request)
-        return self.told_of(request, None if case is None else case.work)
+        case = self.desk.cases.get(request.path_params["case"])
+        return self.progress_of(request, None if case is None else case.work)
 
-    def told_of(self, request: Request, work: Work | None) -> Response:
+    def progress_of(self, request: Request, work: Work | None) -> Response:
         """How far some work is, in the language of whoever asks."""
         if work is None:
             return JSONResponse({"over": True})
-        told = work.to_dict()
-        return JSONResponse({**told, "step": self._words(request)[1](told["step"])})
+        state = work.to_dict()
+        return JSONResponse({**state, "step": self._words(request)[1](state["step"])})
 
     async def pictures(self, request: Request) -> Response:
         """The pictures of a run."""
-        from microveil.app import told
+        from microveil.app import views
 
-        _, run = self._run(request)
-        return JSONResponse([] if run is None else told.pictures(run))
+        return JSONResponse(views.pictures(self._run(request)))
 
     async def points(self, request: Request) -> Response:
         """Records before and after, for the scatter plot."""
-        _, run = self._run(request)
-        return JSONResponse({} if run is None else dict(run.result["points"]))
+        return JSONResponse(dict(self._run(request).result["points"]))
 
     async def file(self, request: Request) -> Response:
         """A file of a run, to be kept; or a report, to be looked at."""
         from microveil.app import shown
 
-        case, run = self._run(request)
-        if case is None or run is None:
-            return await _lost(request, None)
-        wanted = request.path_params["file"]
+        run, wanted = self._run(request), request.path_params["file"]
         if wanted == "everything.zip":
-            name = f"{Path(run.output).stem}.zip"
-            return Response(
-                shown.everything(run), media_type="application/zip", headers={"content-disposition": _kept_as(name)}
-            )
+            headers = _kept_as(f"{Path(run.output).stem}.zip")
+            return Response(shown.everything(run), media_type="application/zip", headers=headers)
         path = shown.files(run).get(wanted)
-        if path is None or not path.is_file():
-            return await _lost(request, None)
-        if "view" in request.query_params and path.suffix == ".html":
-            headers = {"content-security-policy": REPORT_POLICY}
-            return HTMLResponse(path.read_text(encoding="utf-8"), headers=headers)
-        return FileResponse(
-            path, media_type="application/octet-stream", headers={"content-disposition": _kept_as(path.name)}
-        )
+        view = "view" in request.query_params and path is not None and path.suffix == ".html"
+        return _of_file(path, view=view, kind="application/octet-stream")
 
     async def table(self, request: Request) -> Response:
         """The table, to be kept; or its report, to be looked at."""
         case, wanted = self._case(request), request.path_params["file"]
-        file = None if case is None or case.grid is None else case.grid.get("file" if wanted == "csv" else "report")
-        if file is None or not file.is_file():
-            return await _lost(request, None)
-        if wanted == "html":
-            return HTMLResponse(file.read_text(encoding="utf-8"), headers={"content-security-policy": REPORT_POLICY})
-        return FileResponse(file, headers={"content-disposition": _kept_as(file.name)})
+        file = None if case.grid is None else case.grid.get("file" if wanted == "csv" else "report")
+        return _of_file(file, view=wanted == "html")
 
     async def language(self, request: Request) -> Response:
         """Another language from here on."""
-        form = await _form(request) or {}
+        form = await form_of(request) or {}
         back = form.get("back", "/")
         answer = RedirectResponse(back if back.startswith("/") and back[1:2] not in ("/", "\\") else "/", 303)
         language = request.path_params["language"]
         if language in LANGUAGES:
             answer.set_cookie("microveil-language", language, httponly=True, samesite="strict", path="/")
         return answer
-
-    async def lost(self, request: Request) -> Response:
-        """There is nothing at this address."""
-        return await _lost(request, None)
-
-    async def form(self, request: Request) -> dict[str, str] | None:
-        """What was typed into a form; None if it is too large."""
-        return await _form(request)
 
     def page(self, request: Request, name: str, **content: Any) -> Response:
         """A page in the language of whoever asks."""
@@ -297,12 +268,11 @@ class Pages:
         language = language_of(request.cookies.get("microveil-language"), request.headers.get("accept-language", ""))
         return language, translator(language)
 
-    def _case(self, request: Request) -> Case | None:
-        return self.desk.cases.get(request.path_params["case"])
+    def _case(self, request: Request) -> Case:
+        return there(self.desk.cases.get(request.path_params["case"]))
 
-    def _run(self, request: Request) -> tuple[Case | None, Candidate | None]:
-        case = self._case(request)
-        return case, None if case is None else case.runs.get(request.path_params["run"])
+    def _run(self, request: Request) -> Candidate:
+        return there(self._case(request).runs.get(request.path_params["run"]))
 
     def _files(self) -> list[Path]:
         """What can be opened in the folder, and in folders below it."""
@@ -311,16 +281,6 @@ class Pages:
         found = (path for path in sorted(self.folder.rglob("*")) if path.suffix.lower() in EXTENSIONS)
         inside = (path for path in found if path.is_file() and path.resolve().is_relative_to(self.folder.resolve()))
         return [path for path, _ in zip(inside, range(MOST_LISTED), strict=False)]
-
-
-async def _form(request: Request) -> dict[str, str] | None:
-    """What was typed into a form; None if it is too large."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_FORM:
-            return None
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 def _bound(end: Any) -> str:
@@ -338,8 +298,17 @@ def _private_file(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-def _kept_as(name: str) -> str:
-    return f"attachment; filename*=UTF-8''{quote(name)}"
+def _of_file(path: Path | None, *, view: bool, kind: str | None = None) -> Response:
+    """A file to be kept; or a report to be looked at (`view`)."""
+    if path is None or not path.is_file():
+        raise HTTPException(404)
+    if view:
+        return HTMLResponse(path.read_text(encoding="utf-8"), headers={"content-security-policy": REPORT_POLICY})
+    return FileResponse(path, media_type=kind, headers=_kept_as(path.name))
+
+
+def _kept_as(name: str) -> dict[str, str]:
+    return {"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
 
 
 def _refused(sentence: str, code: int = 400) -> Response:

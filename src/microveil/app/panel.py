@@ -39,7 +39,7 @@ class Panel:
     """Who is rating now."""
 
     said: str = ""
-    """What the rater is to be told once."""
+    """What the rater is to read once."""
 
     scores: dict[str, Any] | None = None
     work: Work | None = None
@@ -55,12 +55,12 @@ class Panel:
         """Can it be shown?"""
         return bool(self.observers)
 
-    def opened(self, told: Mapping[str, Any]) -> None:
+    def opened(self, session: Mapping[str, Any]) -> None:
         """Take what the worker says of the session."""
         with self.guard:
-            self.name, self.stimuli = told["name"], told["stimuli"]
-            self.marks = {(who, what): (first, second) for who, what, first, second in told["marks"]}
-            self.observers = told["observers"]
+            self.name, self.stimuli = session["name"], session["stimuli"]
+            self.marks = {(who, what): (first, second) for who, what, first, second in session["marks"]}
+            self.observers = session["observers"]
 
     def given(self, observer: Mapping[str, Any]) -> int:
         """How many pairs somebody has rated."""

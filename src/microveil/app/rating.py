@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+from urllib.parse import parse_qsl
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -20,7 +22,11 @@ from microveil.app.work import Work, WorkerPool
 from microveil.core.errors import MicroveilError
 
 MOST_RATERS = 500
+LARGEST_FORM = 2_000_000
 NOT_KEPT = "Your marks could not be written. Please call the organiser."
+
+
+Thing = TypeVar("Thing")
 
 
 class Surroundings(Protocol):
@@ -33,14 +39,25 @@ class Surroundings(Protocol):
     def page(self, request: Request, name: str, **content: Any) -> Response:
         """A page in the language of whoever asks."""
 
-    def told_of(self, request: Request, work: Work | None) -> Response:
+    def progress_of(self, request: Request, work: Work | None) -> Response:
         """How far some work is."""
 
-    async def form(self, request: Request) -> dict[str, str] | None:
-        """What was typed into a form; None if it is too large."""
 
-    async def lost(self, request: Request) -> Response:
-        """There is nothing at this address."""
+def there(found: Thing | None) -> Thing:
+    """What a request asks for; if there is no such thing, the page that says so."""
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+async def form_of(request: Request) -> dict[str, str] | None:
+    """What was typed into a form; None if it is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_FORM:
+            return None
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 class RatingPages:
@@ -56,11 +73,11 @@ class RatingPages:
         return [
             Route("/rate", self.rate),
             Route("/rate", self.mark, methods=["POST"]),
-            Route("/rate/{deed:str}", self.come_or_go, methods=["POST"]),
+            Route("/rate/{action:str}", self.come_or_go, methods=["POST"]),
             Route("/rate/{place:int}/{side}", self.view),
             Route(panel, self.organiser),
             Route(f"{panel}/progress", self.progress),
-            Route(f"{panel}/{{deed:str}}", self.deed, methods=["POST"]),
+            Route(f"{panel}/{{action:str}}", self.action, methods=["POST"]),
             Route(f"{panel}/{{file:str}}", self.file),
         ]
 
@@ -98,28 +115,23 @@ class RatingPages:
 
     async def organiser(self, request: Request) -> Response:
         """How far everybody is, and what they said together."""
-        panel = self._panel(request)
-        if panel is None:
-            return await self.pages.lost(request)
-        return self.pages.page(request, "panel", panel=panel)
+        return self.pages.page(request, "panel", panel=self._panel(request))
 
-    async def deed(self, request: Request) -> Response:
+    async def action(self, request: Request) -> Response:
         """Hand over, ask for scores, cancel, close."""
-        panel, deed = self._panel(request), request.path_params["deed"]
-        if panel is None:
-            return await self.pages.lost(request)
-        if deed == "close":
+        panel, action = self._panel(request), request.path_params["action"]
+        if action == "close":
             self.desk.close_panel(panel.id)
             self.pages.home = ""
             return RedirectResponse("/", 303)
-        if deed == "cancel" and panel.work is not None:
+        if action == "cancel" and panel.work is not None:
             panel.work.cancel()
-        elif deed == "hand-over" and panel.ready:
+        elif action == "hand-over" and panel.ready:
             panel.rater = ""
             guard = request.scope["guard"]
             answer: Response = guard.with_cookie(RedirectResponse("/rate", 303), guard.keys.for_raters(panel.id))
             return answer
-        elif deed == "scores" and panel.ready and not panel.busy:
+        elif action == "scores" and panel.ready and not panel.busy:
             task = {"task": "scores", "session": str(panel.session.resolve()), "ratings": str(panel.ratings.resolve())}
 
             def done(found: dict[str, Any]) -> None:
@@ -130,25 +142,21 @@ class RatingPages:
 
     async def progress(self, request: Request) -> Response:
         """How far the work on a panel is."""
-        panel = self._panel(request)
-        return self.pages.told_of(request, None if panel is None else panel.work)
+        panel = self.desk.panels.get(request.path_params["panel"])
+        return self.pages.progress_of(request, None if panel is None else panel.work)
 
     async def file(self, request: Request) -> Response:
         """The session or the ratings, to be kept."""
         panel = self._panel(request)
-        files = {} if panel is None else {"session.toml": panel.session, "ratings.csv": panel.ratings}
-        path = files.get(request.path_params["file"])
-        if path is None or not path.is_file():
-            return await self.pages.lost(request)
-        return FileResponse(path, filename=request.path_params["file"], media_type="application/octet-stream")
+        files, wanted = {"session.toml": panel.session, "ratings.csv": panel.ratings}, request.path_params["file"]
+        path = there(files.get(wanted) if files.get(wanted, Path()).is_file() else None)
+        return FileResponse(path, filename=wanted, media_type="application/octet-stream")
 
     # --- For raters
 
     async def rate(self, request: Request) -> Response:
         """The next pair; or, if nobody is at it, who is next."""
         panel = self._handed_over(request)
-        if panel is None:
-            return await self.pages.lost(request)
         said, panel.said = panel.said, ""
         now = panel.now()
         if now is None:
@@ -160,9 +168,7 @@ class RatingPages:
 
     async def mark(self, request: Request) -> Response:
         """Keep two marks."""
-        panel, form = self._handed_over(request), await self.pages.form(request) or {}
-        if panel is None:
-            return await self.pages.lost(request)
+        panel, form = self._handed_over(request), await form_of(request) or {}
         typed = [form.get(name, "") for name in ("place", *SIDES)]
         if all(text.isdecimal() and len(text) < 9 for text in typed):
             try:
@@ -173,24 +179,20 @@ class RatingPages:
 
     async def come_or_go(self, request: Request) -> Response:
         """Somebody begins, or leaves for now."""
-        panel, form = self._handed_over(request), await self.pages.form(request) or {}
-        if panel is None:
-            return await self.pages.lost(request)
+        panel, form = self._handed_over(request), await form_of(request) or {}
         who = form.get("rater", "")
-        panel.rater = who if request.path_params["deed"] == "begin" and who in panel.left() else ""
+        panel.rater = who if request.path_params["action"] == "begin" and who in panel.left() else ""
         return RedirectResponse("/rate", 303)
 
     async def view(self, request: Request) -> Response:
         """One side of the pair that is shown: without a name, a date or a size on the disk."""
         panel = self._handed_over(request)
-        path = None if panel is None else panel.view(request.path_params["place"], request.path_params["side"])
-        if path is None:
-            return await self.pages.lost(request)
+        path = there(panel.view(request.path_params["place"], request.path_params["side"]))
         kind = "image/png" if path.suffix == ".png" else "application/json"
         return Response(path.read_bytes(), media_type=kind)
 
-    def _panel(self, request: Request) -> Panel | None:
-        return self.desk.panels.get(request.path_params["panel"])
+    def _panel(self, request: Request) -> Panel:
+        return there(self.desk.panels.get(request.path_params["panel"]))
 
-    def _handed_over(self, request: Request) -> Panel | None:
-        return self.desk.panels.get(request.scope.get("panel", ""))
+    def _handed_over(self, request: Request) -> Panel:
+        return there(self.desk.panels.get(request.scope.get("panel", "")))

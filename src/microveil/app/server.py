@@ -50,14 +50,15 @@ def serve(
     number = listening.getsockname()[1]
     with private_folder() as private:
         pages = Pages(Desk(private), workers, folder)
+        first = "/"
         if file is not None:
             if ratings is None:
-                pages.opened(file)
+                first = pages.opened(file).headers["location"]
             else:
                 pages.home = f"/panel/{pages.rating.open(file, ratings).id}"
         address = f"http://127.0.0.1:{number}/?token={keys.token}"
         config = uvicorn.Config(
-            AccessGuard(pages.app, keys, number),
+            AccessGuard(pages.app, keys, number, first),
             log_config=None,
             log_level="critical",  # addresses and errors may hold what nobody is to read
             access_log=False,

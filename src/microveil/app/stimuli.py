@@ -30,10 +30,10 @@ SHOWN, LABELLED, LEVELS = 6, 2, 8
 
 FIGURES = ("mean", "sd", "10 %", "median", "90 %")
 AXIS = {"format": "~s", "tickCount": 4}
-Told = dict[str, Any]
+PlainData = dict[str, Any]
 
 
-def open_session(task: Mapping[str, Any], tell: Any) -> Told:
+def open_session(task: Mapping[str, Any], tell: Any) -> PlainData:
     """A session of `microveil mos session` and the ratings that there are already, made ready to be shown."""
     file = Path(task["session"])
     session = mos.read_session(file)
@@ -49,10 +49,10 @@ def open_session(task: Mapping[str, Any], tell: Any) -> Told:
         sides = [mos.shades_or_table(file.parent / name) for name in (one.original, one.processed)]
         _write(number, *sides)
     ratings = Path(task["ratings"])
-    return _told(session, mos.read_ratings(ratings, session) if ratings.is_file() else None)
+    return _session_data(session, mos.read_ratings(ratings, session) if ratings.is_file() else None)
 
 
-def make_session(task: Mapping[str, Any], tell: Any) -> Told:
+def make_session(task: Mapping[str, Any], tell: Any) -> PlainData:
     """A session of the candidates of a case, its file, and its pairs made ready to be shown."""
     original = read_table(Path(task["source"]), ReadOptions(**task["reading"]))[0]
     name, stimuli, frames = Path(task["source"]).stem[:80], [], []
@@ -64,10 +64,10 @@ def make_session(task: Mapping[str, Any], tell: Any) -> Told:
     mos.write(session, Path("session.toml"))
     for number, stimulus in enumerate(session.stimuli):
         _write(number, original, original if stimulus.hidden else frames[number])
-    return _told(session, None)
+    return _session_data(session, None)
 
 
-def score(task: Mapping[str, Any], tell: Any) -> Told:
+def score(task: Mapping[str, Any], tell: Any) -> PlainData:
     """The scores that follow from the ratings so far, and who was screened out."""
     tell("screening the raters", None)
     if not Path(task["ratings"]).is_file():
@@ -75,7 +75,7 @@ def score(task: Mapping[str, Any], tell: Any) -> Told:
     return mos.score(mos.read_ratings(Path(task["ratings"]), Path(task["session"]))).to_dict()
 
 
-def _told(session: mos.Session, given: mos.Ratings | None) -> Told:
+def _session_data(session: mos.Session, given: mos.Ratings | None) -> PlainData:
     """What the server needs of a session: who sees what where, and the marks that there are."""
     marks = []
     if given is not None:
@@ -113,7 +113,7 @@ def _picture(shades: Array) -> bytes:
     return made.getvalue()
 
 
-def _tables(original: Any, released: Any) -> list[Told]:
+def _tables(original: Any, released: Any) -> list[PlainData]:
     """Distributions, correlations and figures of both tables."""
     both = pair_up(open_frame(original), open_frame(released), Assess())
     names = both.names[:SHOWN]
@@ -143,18 +143,14 @@ def _figures(column: Array) -> list[str]:
     return [f"{value:,.10g}" for value in four_digits]
 
 
-def _charts(rows: Sequence[Mapping[str, Any]], file: str) -> list[Told]:
+def _charts(rows: Sequence[Mapping[str, Any]], file: str) -> list[PlainData]:
     """The distribution of each column in one file, on axes that both files share."""
     made = []
     for name in dict.fromkeys(row["column"] for row in rows):
         here = [row for row in rows if row["column"] == name]
         points = [{"at": row["at"], "share": row["share"]} for row in here if row["file"] == file]
         bend, top = here[0]["bend"], max(row["share"] for row in here)
-        scale = {"zero": False} if bend is None else {"type": "symlog", "constant": bend}
-        axes = {
-            "x": {"field": "at", "type": "quantitative", "title": None, "scale": scale, "axis": AXIS},
-            "y": _share(top),
-        }
+        axes = {"x": plots.amount("at", title=None, scale=plots.bent(bend), axis=AXIS), "y": _share(top)}
         made.append(_chart(name, {"type": "area", "interpolate": "step-after"}, axes, points))
     return made
 
@@ -175,16 +171,13 @@ def _labels(original: Any, released: Any, names: Sequence[str]) -> dict[str, lis
     return found
 
 
-def _bars(name: str, shares: Mapping[str, float]) -> Told:
-    axes = {
-        "y": {"field": "level", "type": "nominal", "title": None, "sort": list(shares), "axis": {"labelLimit": 90}},
-        "x": _share(1.0),
-    }
+def _bars(name: str, shares: Mapping[str, float]) -> PlainData:
+    axes = {"y": plots.label("level", shares, labelLimit=90), "x": _share(1.0)}
     points = [{"level": level, "share": round(share, 4)} for level, share in shares.items()]
     return _chart(name, {"type": "bar"}, axes, points)
 
 
-def _map(table: Matrix, names: Sequence[str]) -> Told:
+def _map(table: Matrix, names: Sequence[str]) -> PlainData:
     """Correlations of all pairs of columns."""
     points = [
         {"one": names[i], "other": names[j], "r": round(found, 3)}
@@ -192,26 +185,17 @@ def _map(table: Matrix, names: Sequence[str]) -> Told:
         for j in range(len(names))
         if i != j and (found := portrait.correlation(table.columns[i], table.columns[j])) is not None
     ]
-    side = {"type": "nominal", "title": None, "sort": list(names), "axis": {"labelLimit": 80}}
-    axes = {
-        "x": {"field": "one", **side},
-        "y": {"field": "other", **side},
-        "color": {
-            "field": "r",
-            "type": "quantitative",
-            "scale": {"scheme": "blueorange", "domain": [-1, 1]},
-            "legend": {"title": None, "gradientLength": 110},
-        },
-    }
+    scale, legend = {"scheme": "blueorange", "domain": [-1, 1]}, {"title": None, "gradientLength": 110}
+    sides = {axis: plots.label(field, names, labelLimit=80) for axis, field in (("x", "one"), ("y", "other"))}
+    axes = {**sides, "color": plots.amount("r", scale=scale, legend=legend)}
     return _chart("correlations", {"type": "rect"}, axes, points)
 
 
-def _share(top: float) -> Told:
-    axis = {"format": "%", "tickCount": 4}
-    return {"field": "share", "type": "quantitative", "title": None, "scale": {"domain": [0, top]}, "axis": axis}
+def _share(top: float) -> PlainData:
+    return plots.amount("share", title=None, scale={"domain": [0, top]}, axis={**plots.PERCENT, "tickCount": 4})
 
 
-def _chart(title: str, mark: Told, axes: Told, points: Sequence[Told]) -> Told:
+def _chart(title: str, mark: PlainData, axes: PlainData, points: Sequence[PlainData]) -> PlainData:
     """A small picture in the words of Vega-Lite."""
     words = {"text": title, "fontSize": 12, "fontWeight": "normal", "limit": plots.FACET}
     drawn = {"width": plots.FACET, "height": 110, "mark": {**mark, "color": plots.BLUE}, "encoding": axes}

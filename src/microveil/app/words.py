@@ -12,6 +12,25 @@ LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español"}
 PLACE = re.compile(r"%\((\w+)\)s")
 FOLDER = Path(__file__).parent / "locale"
 
+CHOSEN = {
+    "rules=None": "switch the rules off under Columns",
+    "or use switch": "or switch",
+    "keep releases it as it is": "choose 'Release as it is' under Columns to keep it",
+    "say with kinds": "say under Columns",
+    "with keep": "under Columns",
+    "with drop": "there",
+    "name them in keep or drop": "release them as they are or leave them out there",
+    " (protected_weight)": "",
+    " (shuffle_rows: rows come in a random order)": "",
+}
+
+
+def as_chosen(text: str) -> str:
+    """Advice in the words of the pages: where to choose what is an option in Python."""
+    for python, chosen in CHOSEN.items():
+        text = text.replace(python, chosen)
+    return text
+
 
 @cache
 def catalogue(language: str) -> dict[str, str]:
@@ -39,21 +58,21 @@ def translator(language: str) -> Callable[..., str]:
     known = catalogue(language)
 
     def translate(text: str, **values: object) -> str:
-        told = known.get(text)
-        if told is None and not values:
+        translated = known.get(text)
+        if translated is None and not values:
             return _finished(language, text)
-        told = text if told is None else told
-        return told % values if values else told
+        translated = text if translated is None else translated
+        return translated % values if values else translated
 
     return translate
 
 
 def _finished(language: str, text: str) -> str:
     """A sentence that came with its names filled in, from the worker or from a list of decisions."""
-    for pattern, told in _patterns(language):
+    for pattern, translated in _patterns(language):
         found = pattern.fullmatch(text)
         if found:
-            return told % found.groupdict()
+            return translated % found.groupdict()
     return text
 
 
@@ -61,11 +80,11 @@ def _finished(language: str, text: str) -> str:
 def _patterns(language: str) -> list[tuple[re.Pattern[str], str]]:
     """Texts with places for names as patterns, those with most words first."""
     made = []
-    for text, told in sorted(catalogue(language).items(), key=lambda entry: -len(entry[0])):
+    for text, translated in sorted(catalogue(language).items(), key=lambda entry: -len(entry[0])):
         if PLACE.search(text) and PLACE.sub("", text).strip():
             parts = PLACE.split(text)  # words and names by turns
             words = [re.escape(part) if place % 2 == 0 else f"(?P<{part}>.+)" for place, part in enumerate(parts)]
-            made.append((re.compile("".join(words)), told))
+            made.append((re.compile("".join(words)), translated))
     return made
 
 

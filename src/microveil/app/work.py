@@ -51,8 +51,8 @@ class Work:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for the page that waits."""
-        told = {"title": self.title, "step": self.step, "share": self.share, "over": self.over, "failed": self.failed}
-        return {**told, "seconds": self.seconds, "left": self.seconds_left}
+        state = {"title": self.title, "step": self.step, "share": self.share, "over": self.over, "failed": self.failed}
+        return {**state, "seconds": self.seconds, "left": self.seconds_left}
 
     def cancel(self) -> None:
         """End it, and whatever processes it has started."""
@@ -82,7 +82,7 @@ class WorkerPool:
 
         Args:
             title: what it is called on the page.
-            task: what `microveil.app.worker` is told.
+            task: what `microveil.app.worker` is to do.
             folder: where it works.
             then: takes the result; called from another thread.
         """

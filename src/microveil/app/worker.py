@@ -1,4 +1,4 @@
-"""The process that works for the app: it is told one task on standard input, says how far it is, and ends.
+"""The process that works for the app: it reads one task from standard input, says how far it is, and ends.
 
 It calls what Python and the command line call. What it says goes through a channel of its own: whatever libraries
 print, which may quote data, goes nowhere.
@@ -47,7 +47,7 @@ def describe(task: Task, tell: Tell) -> dict[str, Any]:
         "names": frame.columns,
         "head": head,
         "read_as": file_format.description,
-        "findings": list(file_format.source_format.findings),
+        "findings": list(file_format.findings),
         "reading": list(FORMATS[source.suffix.lower()].options),
         "sheets": _sheets(source),
     }
@@ -71,7 +71,7 @@ def protect(task: Task, tell: Tell) -> dict[str, Any]:
     from microveil.workflow.job import Face, Job
     from microveil.workflow.protecting import protect as protect_job
 
-    def told(step: str, share: float | None) -> None:
+    def report_step(step: str, share: float | None) -> None:
         if step == "done":
             return
         first, width = (PROTECTING, 0.96 - PROTECTING) if step.startswith("measuring") else (0.0, PROTECTING)
@@ -79,7 +79,7 @@ def protect(task: Task, tell: Tell) -> dict[str, Any]:
 
     files = {name: Path(task[name]) for name in ("report", "public_report", "recipe")}
     options = ProtectFile.checked({**task["options"], **files})
-    done = protect_job(Job(Path(task["source"]), Path(task["output"]), options, task["params"]), Face(told))
+    done = protect_job(Job(Path(task["source"]), Path(task["output"]), options, task["params"]), Face(report_step))
     verdict = None if done.assessment is None else done.assessment.verdict
     return {
         "written": bool(done.written),
@@ -115,7 +115,7 @@ def recommend(task: Task, tell: Tell) -> dict[str, Any]:
     frame, _ = read_table(Path(task["source"]), ReadOptions(**task["reading"]))
     asked = {name: value for name, value in task["options"].items() if name in Recommend.model_fields}
     advice = recommended(frame, **asked, progress=tell).to_dict()
-    return {name: advice[name] for name in ("method", "label", "parameters", "reasons", "runners_up")}
+    return {name: advice[name] for name in ("method", "label", "parameters", "sure", "why", "reasons", "runners_up")}
 
 
 def table(task: Task, tell: Tell) -> dict[str, Any]:

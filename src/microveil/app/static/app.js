@@ -42,9 +42,12 @@ async function waiting() {
   const work = find("#work");
   if (!work) return;
   const bar = find("#work-bar"), step = find("#work-step"), time = find("#work-time");
+  let leaving = false; // what is said once is said on the page that a form leads to, not on a reload in between
+  document.addEventListener("submit", () => { leaving = true; });
   for (;;) {
     let state;
     try { state = await (await fetch(work.dataset.progress)).json(); } catch { await pause(2000); continue; }
+    if (leaving) return;
     if (state.over) return location.reload();
     if (state.step) step.textContent = state.step;
     if (state.share === null) bar.removeAttribute("value"); else bar.value = state.share;

@@ -1,4 +1,4 @@
-"""What pages tell of a release: the risk as a light, pictures, and the lines that make it again."""
+"""What pages show of a release: the risk as a light, pictures, and the lines that make it again."""
 
 from __future__ import annotations
 
@@ -20,30 +20,28 @@ STORY = 330
 """Signs of the story of an attack."""
 
 PICTURES = ("histograms", "correlations", "group_means", "two_way")
-REPORT, PUBLIC, RECIPE, RULES, POLICY = (
-    "report-internal.html",
-    "report-public.html",
-    "recipe.toml",
-    "rules.toml",
-    "policy.toml",
-)
+REPORT, PUBLIC = "report-internal.html", "report-public.html"
+RECIPE, RULES, POLICY = "recipe.toml", "rules.toml", "policy.toml"
 
 
 def light(run: Candidate) -> dict[str, Any]:
     """The risk of a release: the attack that gains most, its figure, chance and story, and a colour."""
     attacks = [attack for attack in run.figures.get("worst_attacks", []) if isinstance(attack.get("chance"), float)]
     if not attacks:
-        return {"colour": "none", "attacks": [], "gain": None}
+        return {"colour": "none", "word": "none", "attacks": [], "gain": None}
     worst = attacks[0]
     details = measure_details(worst["measure"])
     colour = "green" if worst["gain"] <= GREEN else "amber" if worst["gain"] <= AMBER else "red"
+    luck = worst["low"] <= worst["chance"]
+    word = "luck" if colour == "red" and luck else colour  # as in the reports: what luck does as well is no finding
     return {
-        "colour": colour,
+        "colour": "amber" if word == "luck" else colour,
+        "word": word,
         "gain": worst["gain"],
         "attack": worst["measure"].replace("_", " "),
         "meaning": run.figures["measures"].get(worst["measure"], {}).get("meaning") or details["summary"],
         "story": _story(details["story"]),
-        "luck": worst["low"] <= worst["chance"],
+        "luck": luck,
         **{name: worst[name] for name in ("value", "low", "high", "chance")},
         "attacks": [{**attack, "meaning": measure_details(attack["measure"])["summary"]} for attack in attacks],
     }
@@ -52,12 +50,12 @@ def light(run: Candidate) -> dict[str, Any]:
 def _story(text: str) -> str:
     """What an attack does, in some sentences: from the paragraph after the first, which names its paper."""
     parts = [part for part in text.split("\n\n") if part.strip()] or [""]
-    told = ""
+    story = ""
     for sentence in " ".join(parts[min(1, len(parts) - 1)].split()).split(". "):
-        if told and (len(told) + len(sentence) > STORY or sentence.endswith(":")):
+        if story and (len(story) + len(sentence) > STORY or sentence.endswith(":")):
             break
-        told += f"{sentence.rstrip('.')}. "
-    return told.strip()
+        story += f"{sentence.rstrip('.')}. "
+    return story.strip()
 
 
 def usefulness(run: Candidate) -> dict[str, float]:
@@ -71,38 +69,33 @@ def pictures(run: Candidate) -> list[dict[str, Any]]:
     """Pictures of before and after, in the words of Vega-Lite."""
     found = run.figures.get("plots", {})
     return [
-        {
-            "name": name,
-            "title": found[name]["title"],
-            "description": found[name]["description"],
-            "spec": plots.spec(name, found[name]["rows"]),
-        }
+        {"name": name, "title": one["title"], "description": one["description"], "spec": plots.spec(name, one["rows"])}
         for name in PICTURES
-        if found.get(name, {}).get("rows")
+        if (one := found.get(name, {})).get("rows")
     ]
 
 
 def rule_sentences(dictionary: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The rules that were found: by a key, the sentence and what becomes of it."""
-    told: dict[str, tuple[str, str]] = {}
+    sentences: dict[str, tuple[str, str]] = {}
     for number, rule in enumerate(dictionary.get("sums", ())):
         weights = rule.get("coefficients") or [1.0] * len(rule["parts"])
         terms = [f"{_sign(w, first)}{n}" for first, (w, n) in enumerate(zip(weights, rule["parts"], strict=True))]
         constant = f" + {rule['constant']:g}" if rule.get("constant") else ""
         broken = f"does not hold in {rule['exceptions']} rows: only counted" if rule.get("exceptions") else "kept"
-        told[f"sums:{number}"] = (f"{rule['total']} = {''.join(terms)}{constant}", broken)
+        sentences[f"sums:{number}"] = (f"{rule['total']} = {''.join(terms)}{constant}", broken)
     for number, rule in enumerate(dictionary.get("ratios", ())):
-        told[f"ratios:{number}"] = (f"{rule['ratio']} = {rule['numerator']} / {rule['denominator']}", "kept")
+        sentences[f"ratios:{number}"] = (f"{rule['ratio']} = {rule['numerator']} / {rule['denominator']}", "kept")
     for number, rule in enumerate(dictionary.get("orders", ())):
-        told[f"orders:{number}"] = (f"{rule['lower']} ≤ {rule['upper']}", "kept, if that costs little")
+        sentences[f"orders:{number}"] = (f"{rule['lower']} ≤ {rule['upper']}", "kept, if that costs little")
     for number, rule in enumerate(dictionary.get("impossible", ())):
         pair = " and ".join(f"{c} = {label}" for c, label in zip(rule["columns"], rule["labels"], strict=True))
-        told[f"impossible:{number}"] = (f"never together: {pair}", "kept")
+        sentences[f"impossible:{number}"] = (f"never together: {pair}", "kept")
     for name, entry in dictionary.get("columns", {}).items():
         if entry.get("follows_from"):
             until = f" and {entry['until']}" if entry.get("until") else ""
-            told[f"columns:{name}"] = (f"{name} follows from {entry['follows_from']}{until}", "computed anew")
-    return told
+            sentences[f"columns:{name}"] = (f"{name} follows from {entry['follows_from']}{until}", "computed anew")
+    return sentences
 
 
 def _sign(weight: float, place: int) -> str:
@@ -128,7 +121,7 @@ def dictionary_without(dictionary: Mapping[str, Any], off: tuple[str, ...]) -> d
     }
 
 
-def said_in_python(case: Case, run: Candidate) -> str:
+def python_code(case: Case, run: Candidate) -> str:
     """The lines of Python that make the same release."""
     given, choices = _said(case, run), run.choices
     arguments = [repr(case.name), repr(run.output), repr(choices.method)]
@@ -137,7 +130,7 @@ def said_in_python(case: Case, run: Candidate) -> str:
     return f"import microveil as mv\n\nmv.protect_file(\n{lines})\n"
 
 
-def said_to_the_shell(case: Case, run: Candidate) -> str:
+def shell_command(case: Case, run: Candidate) -> str:
     """The command that makes the same release."""
     given, choices = _said(case, run), run.choices
     given["rules"] = given.get("rules", "infer") or "none"
@@ -147,7 +140,7 @@ def said_to_the_shell(case: Case, run: Candidate) -> str:
     return shlex.join([*words, *reading, *policy, "--seed", str(choices.seed)])
 
 
-def table_to_the_shell(case: Case) -> list[str]:
+def table_commands(case: Case) -> list[str]:
     """The commands that make the same table, and attack it in the same way."""
     asked = (case.grid or {})["asked"]
     shared: list[str] = []

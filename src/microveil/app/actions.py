@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,15 @@ def read_otherwise(case: Case, form: Form, workers: WorkerPool) -> str:
     """Read the file in another way."""
     from microveil.app.forms import reading_options
 
-    if case.decide("how the file is read", reading=reading_options(form), kinds={}, roles={}, rules_off=()):
-        if case.table is None:
-            describe(case, workers)
-    elif case.table is None:
+    case.decide("how the file is read", reading=reading_options(form), kinds={}, roles={}, rules_off=())
+    if case.table is None:
         describe(case, workers)
     return "data"
 
 
 def set_columns(case: Case, form: Form, workers: WorkerPool) -> str:
     """Kinds and roles of columns, and which rules hold."""
-    from microveil.app.told import rule_sentences
+    from microveil.app.views import rule_sentences
     from microveil.intake.kinds import KINDS
 
     table = _table(case)
@@ -101,15 +100,10 @@ def _seed(form: Form, case: Case) -> int:
 
 def advise(case: Case, workers: WorkerPool) -> None:
     """Have all methods measured on the file."""
-    from microveil.app.told import rules_option
+    from microveil.app.views import rules_option
 
     options = {**case.choices.options(_table(case)), **rules_option(case.choices)}
-    task = {
-        "task": "recommend",
-        "source": case.name,
-        "reading": dict(case.choices.reading),
-        "options": options,
-    }
+    task = {"task": "recommend", "source": case.name, "reading": dict(case.choices.reading), "options": options}
     if options.get("rules"):
         _write_rules(case, case.folder)
 
@@ -132,25 +126,25 @@ def take_advice(case: Case, form: Form, workers: WorkerPool) -> str:
 
 def make_release(case: Case, workers: WorkerPool) -> None:
     """A candidate, from what was decided."""
-    from microveil.app import told
+    from microveil.app import views
 
     choices = case.choices
     key, folder = case.new_run_folder()
     extension = Path(case.name).suffix
     output = f"{Path(case.name).stem}-released{'.csv' if extension.lower() == '.sas7bdat' else extension}"
-    options = {**choices.options(_table(case)), **told.rules_option(choices)}
+    options = {**choices.options(_table(case)), **views.rules_option(choices)}
     if options.get("rules"):
         _write_rules(case, folder)
     if choices.limit is not None:
         limits = f"[limits]\nworst_attack = {{at_most = {choices.limit!r}}}\n"
-        (folder / told.POLICY).write_text(f'[policy]\nname = "limit"\nversion = 1\n\n{limits}', encoding="utf-8")
-        options["policy"] = told.POLICY
-    files = {"report": told.REPORT, "public_report": told.PUBLIC, "recipe": told.RECIPE}
+        (folder / views.POLICY).write_text(f'[policy]\nname = "limit"\nversion = 1\n\n{limits}', encoding="utf-8")
+        options["policy"] = views.POLICY
+    files = {"report": views.REPORT, "public_report": views.PUBLIC, "recipe": views.RECIPE}
     task = {"task": "protect", "source": case.name, "output": output, "options": options, **files}
     task["params"] = dict(choices.params)
 
     def done(result: dict[str, Any]) -> None:
-        twin = folder / Path(told.REPORT).with_suffix(".json")
+        twin = folder / Path(views.REPORT).with_suffix(".json")
         figures = json.loads(twin.read_text(encoding="utf-8")) if twin.is_file() else {}
         with case.guard:
             case.runs[key] = Candidate(key, len(case.runs) + 1, folder, output, choices, result, figures)
@@ -161,11 +155,11 @@ def make_release(case: Case, workers: WorkerPool) -> None:
 
 
 def _write_rules(case: Case, folder: Path) -> None:
-    from microveil.app import told
+    from microveil.app import views
     from microveil.io.config_files import toml_text
 
-    content = told.dictionary_without(_table(case)["dictionary"], case.choices.rules_off)
-    (folder / told.RULES).write_text(toml_text(content), encoding="utf-8")
+    content = views.dictionary_without(_table(case)["dictionary"], case.choices.rules_off)
+    (folder / views.RULES).write_text(toml_text(content), encoding="utf-8")
 
 
 def compare(case: Case, form: Form, workers: WorkerPool) -> str:
@@ -194,11 +188,8 @@ def release(case: Case, form: Form, workers: WorkerPool) -> str:
     chosen = case.runs.get(case.choices.chosen)
     if chosen is None or chosen.choices.limit == limit:
         return "release"
-    made = chosen.choices
-    again = {
-        name: getattr(made, name) for name in ("reading", "kinds", "roles", "rules_off", "method", "params", "seed")
-    }
-    case.decide("the policy", limit=limit, **again)
+    again = ("reading", "kinds", "roles", "rules_off", "method", "params", "seed")
+    case.decide("the policy", limit=limit, **{name: getattr(chosen.choices, name) for name in again})
     make_release(case, workers)
     return "release"
 
@@ -235,15 +226,9 @@ def _table(case: Case) -> dict[str, Any]:
     return case.table
 
 
-def undo(case: Case, form: Form, workers: WorkerPool) -> str:
-    """Take the last decision back."""
-    case.move(-1)
-    return form.get("step", "") if case.table is not None else "data"
-
-
-def redo(case: Case, form: Form, workers: WorkerPool) -> str:
-    """Decide it again."""
-    case.move(1)
+def go_back(case: Case, form: Form, workers: WorkerPool, step: int = -1) -> str:
+    """Take the last decision back; or, by a step of 1, decide it again."""
+    case.move(step)
     return form.get("step", "") if case.table is not None else "data"
 
 
@@ -255,7 +240,7 @@ def cancel(case: Case, form: Form, workers: WorkerPool) -> str:
     return form.get("step", "")
 
 
-DEEDS: dict[str, Callable[[Case, Form, WorkerPool], str]] = {
+ACTIONS: dict[str, Callable[[Case, Form, WorkerPool], str]] = {
     "data": read_otherwise,
     "columns": set_columns,
     "protect": protect,
@@ -263,8 +248,8 @@ DEEDS: dict[str, Callable[[Case, Form, WorkerPool], str]] = {
     "compare": compare,
     "release": release,
     "table": make_table,
-    "undo": undo,
-    "redo": redo,
+    "undo": go_back,
+    "redo": partial(go_back, step=1),
     "cancel": cancel,
     "close": lambda *_: "",
 }
