@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from microveil.core.errors import DisclosureWarning
     from microveil.measures.risk.closest import leakage_distribution
     from microveil.papers.reproduce import reproduce
-    from microveil.private.expected import ExpectedError, expected_error
+    from microveil.private.budget import ExpectedError, expected_error
     from microveil.private.mechanism import Ledger
     from microveil.protection.in_memory import protect
     from microveil.protection.on_spark import protect_spark
@@ -37,7 +37,7 @@ _HOMES = {
     "microveil.core.errors": "DisclosureWarning",
     "microveil.measures.risk.closest": "leakage_distribution",
     "microveil.papers.reproduce": "reproduce",
-    "microveil.private.expected": "ExpectedError expected_error",
+    "microveil.private.budget": "ExpectedError expected_error",
     "microveil.private.mechanism": "Ledger",
     "microveil.protection.in_memory": "protect",
     "microveil.protection.on_spark": "protect_spark",

@@ -228,7 +228,7 @@ def test_a_bad_policy_is_refused_before_anything_is_read(tmp_path: Path, capsys:
     for command in (["assess", "no.csv", "none.csv"], ["protect", "no.csv", "-o", tmp_path / "out.csv"]):
         code, printed, err = run(capsys, *command, "--policy", bad)
         assert (code, printed) == (2, "")
-        assert "no key 'limits.dbrl.at_mst'; did you mean 'at_most'" in err
+        assert "no key 'at_mst' in limits.dbrl; did you mean 'at_most'" in err
 
 
 def test_protect_writes_only_what_meets_the_policy(

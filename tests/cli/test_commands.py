@@ -17,6 +17,7 @@ import pytest
 from command import run
 
 import microveil as mv
+from microveil.cli.commands import GROUPS, app_for
 
 SEED = 918273645546372819
 
@@ -226,6 +227,27 @@ def test_quiet_says_nothing(few: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert run(capsys, "protect", few, "-o", tmp_path / "o.csv", "--quiet") == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["methods", "methods veil", "measures", "measures dbrl", "doctor", "version", "budget --rows 1000 --amounts 3"],
+)
+def test_quiet_leaves_the_exit_code_and_json_wins(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, *words.split(), "--quiet") == (0, "", "")
+    code, printed, _ = run(capsys, *words.split(), "--quiet", "--json")
+    assert code == 0
+    assert json.loads(printed)
+
+
+def test_a_quiet_budget_writes_its_dictionary_and_a_quiet_error_is_said(
+    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "budget", few, "-o", tmp_path / "d.toml", "--quiet") == (0, "", "")
+    assert (tmp_path / "d.toml").stat().st_size > 0
+    code, printed, err = run(capsys, "methods", "nonesuch", "--quiet")
+    assert (code, printed) == (2, "")
+    assert "nonesuch" in err
+
+
 def test_describe_shows_codes_and_rules_and_no_value(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -337,6 +359,10 @@ def test_demo_names_what_it_kept_and_where_its_files_are(tmp_path: Path, capsys:
         "released.csv", "report-internal.html", "report-internal.json", "report-public.html", "report-public.json",
         "recipe.toml",
     }  # fmt: skip
+
+
+def test_a_second_call_in_a_process_has_the_commands_of_the_first() -> None:
+    assert len(app_for(["protect"]).registered_groups) == len(app_for(["table"]).registered_groups) == len(GROUPS)
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -253,14 +253,18 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_holds_the_seed_is_private(folder: Path) -> None:
+def test_what_holds_the_seed_is_private(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     os.chmod(folder, 0o755)  # noqa: PTH101 - as a shared folder is
     (folder / "r.html").write_text("old, for all to read")
     (folder / "r.html").chmod(0o644)
     reports = ["--report", "r.html", "--public-report", "p.html", "--save-recipe", "recipe.toml", "--include-seed"]
     options = [*reports, "--seed", "20301", "--method", "pca", "--keep", "rest", "--overwrite"]
-    done = run(folder, *PROTECT, *options, compiles=False)  # its files alone are looked at
-    assert done.returncode == 0, done.stderr
+    with pytest.raises(SystemExit) as ended:
+        main([*PROTECT, *options])
+    assert not ended.value.code, capfd.readouterr().err
     with_seed = {path.name for path in folder.iterdir() if path.is_file() and b"20301" in path.read_bytes()}
     assert with_seed == {"r.html", "r.json", "recipe.toml"}
     assert {name: mode(folder / name) for name in with_seed} == dict.fromkeys(with_seed, 0o600)

@@ -102,7 +102,9 @@ def test_a_recipe_drops_shuffles_and_knows_units(sales: Path, capsys: pytest.Cap
     assert "the rows are in a random order" in said
     held = tomllib.loads(recipe.read_text())
     assert (held.get("drop"), held["shuffle_rows"], held["unit"]) == (None, True, "shop")
-    assert "left out of the release: column 'line' (identifier: it numbers the rows); keep releases it as it is" in said
+    assert (
+        "left out of the release: column 'line' (identifier: it numbers the rows); --keep releases it as it is" in said
+    )
     assert "column 'shop' is numbered anew, in a random order" in said
     assert run(capsys, "run", recipe, "-o", again)[0] == 0
     assert out.read_bytes() == again.read_bytes()
@@ -148,3 +150,19 @@ def test_a_dictionary_that_was_edited_is_not_replaced(tmp_path: Path, capsys: py
     assert (code, "exists already" in err, saved.read_text()) == (2, True, "mine")
     assert run(capsys, "describe", source, "-o", saved, "--overwrite")[0] == 0
     assert saved.read_text() != "mine"
+
+
+def test_dates_and_identifiers_have_no_sign_and_no_zeros(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    days = [f"2020-{1 + n % 12:02d}-{1 + n % 28:02d}" for n in range(60)]
+    table = pl.DataFrame({"person": np.arange(60) // 2, "day": days, "visits": np.arange(60) % 7})
+    table.write_csv(tmp_path / "visits.csv")
+    said = run(capsys, "describe", tmp_path / "visits.csv")[1]
+    shown = {name: next(line for line in said.splitlines() if f" {name} " in line) for name in table.columns}
+    assert {name: "0 or more" in line for name, line in shown.items()} == {
+        "person": False,
+        "day": False,
+        "visits": True,
+    }
+    said = run(capsys, "protect", tmp_path / "visits.csv", "-o", tmp_path / "o.csv", "--method", "noise")[1]
+    assert "Found in 60 rows and 1 column of numbers" in said
+    assert "whole numbers: visits\n" in said

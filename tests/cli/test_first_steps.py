@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 
 from microveil.catalogue import example_file
-from microveil.cli.endings import as_typed
-from microveil.core.errors import FileError
+from microveil.core.errors import FileError, as_typed
 from microveil.core.late import EXTRAS
 from microveil.io.files import csv
 from microveil.io.tables import read_table
@@ -125,4 +124,5 @@ def test_advice_is_in_the_words_of_the_command_line() -> None:
     assert as_typed("codes (rules=None if it is a value)") == "codes (--rules none if it is a value)"
     assert as_typed("use rules='none' (--rules none)") == "use --rules none"
     assert as_typed("(if it is a value: rules=None)") == "(if it is a value: --rules none)"
+    assert as_typed("as they are with keep, or out with drop") == "as they are with --keep, or out with --drop"
     assert "overwrite=True" not in as_typed("say --overwrite (overwrite=True)")

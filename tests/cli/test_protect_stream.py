@@ -31,17 +31,23 @@ def source(tmp_path: Path) -> Path:
 OPTIONS = ("--method", "ipso", "--public", "region", "--seed", "5")
 
 
-def test_it_writes_what_memory_writes(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("options", [OPTIONS, ("--method", "veil", "--seed", "5")], ids=["ipso", "veil"])
+def test_it_writes_what_memory_writes(
+    source: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
     found = {}
     for engine in ("memory", "stream"):
         output = source.with_name(f"{engine}.parquet")
-        code, printed, _ = run(capsys, "protect", source, "-o", output, *OPTIONS, "--engine", engine, "--json")
+        code, printed, _ = run(capsys, "protect", source, "-o", output, *options, "--engine", engine, "--json")
         assert code == 0
         found[engine] = json.loads(printed)
     one, other = (pl.read_parquet(source.with_name(f"{engine}.parquet")) for engine in found)
     assert one.equals(other)
     assert found["stream"]["kept"].keys() == found["memory"]["kept"].keys()
     assert any("sample of 10,000 rows" in said for said in found["stream"]["warnings"])
+    if "veil" in options:
+        linked = {figures["risk"]["after"]["id"] for figures in found.values()}
+        assert linked == {"mixed_linkage"}, "labels are in the sample, too"
 
 
 @pytest.mark.slow
@@ -80,10 +86,9 @@ def test_a_policy_that_is_not_met_leaves_nothing(source: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--method", "veil"), "--engine memory"),
         (
             ("--method", "ipso"),
-            "ipso cannot protect labels, and column 'region' has some; use veil (in memory), release",
+            "ipso cannot protect labels, and column 'region' has some; use veil (not on Spark), release",
         ),
         (("--method", "ipso", "--strata", "region"), "takes no strata"),
         (("--method", "ipso", "--shuffle-rows"), "takes no strata"),
@@ -101,9 +106,15 @@ def test_what_it_cannot_do_is_said(
     assert not output.exists()
 
 
-@pytest.mark.quick("1000000-ipso-1")
+@pytest.mark.quick("1000000-ipso-parquet-1", "1000000-ipso-csv-0")
 @pytest.mark.parametrize(
-    ("free", "method", "sampled"), [(10**6, "ipso", 1), (10**12, "ipso", 0), (10**6, "shuffle", 0)]
+    ("free", "method", "kind", "sampled"),
+    [
+        (10**6, "ipso", "parquet", 1),
+        (10**6, "ipso", "csv", 0),  # blocks are written as they are read
+        (10**12, "ipso", "parquet", 0),
+        (10**6, "shuffle", "parquet", 0),
+    ],
 )
 def test_auto_streams_what_does_not_fit(
     source: Path,
@@ -111,11 +122,12 @@ def test_auto_streams_what_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
     free: int,
     method: str,
+    kind: str,
     sampled: int,
 ) -> None:
     monkeypatch.setattr(protecting, "_free_memory", lambda: free)
     asked = ["--method", method, "--keep", "region", "--json"]
-    code, printed, _ = run(capsys, "protect", source, "-o", source.with_name("out.parquet"), *asked)
+    code, printed, _ = run(capsys, "protect", source, "-o", source.with_name(f"out.{kind}"), *asked)
     assert code == 0
     assert sum("a sample of 10,000 rows" in said for said in json.loads(printed)["warnings"]) == sampled
 

@@ -281,8 +281,8 @@ def test_bad_tables(
         ((*TABLE, "--dominance", "0:75"), "Dominance: n"),
         ((*TABLE, "--min-count", "0"), "SmallCount: limit"),
         ((*TABLE, "--p-percent", "10"), "must know who contributed"),
-        (("--dimensions", "row,cool", "--value", "n", "--min-count", 4), "dimensions: no column 'cool'"),
-        (("--dimensions", "row,col", "--value", "m", "--min-count", 4), "value: no column 'm'"),
+        (("--dimensions", "row,cool", "--value", "n", "--min-count", 4), "dimensions: there is no column 'cool'"),
+        (("--dimensions", "row,col", "--value", "m", "--min-count", 4), "value: there is no column 'm'"),
         ((*RULE, "--zeros", "maybe"), "zeros"),
         ((*RULE, "--hierarchies", "nowhere.toml"), "'nowhere.toml' cannot be read"),
     ],
@@ -321,7 +321,7 @@ def test_bad_hierarchies(
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        ([["row", "col"], ["row1", "col1"]], "pattern: no column 'suppressed'"),
+        ([["row", "col"], ["row1", "col1"]], "pattern: there is no column 'suppressed'"),
         (
             [["row", "col", "suppressed"], ["row1", "col9", "true"]],
             "'col': 1 codes are not in its hierarchy",

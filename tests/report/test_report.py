@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from reported import PLOTS, SEED, Case, holds, public_texts, strictly, written
 
-from microveil.io.frames.fingerprint import fingerprint
+from microveil.io.frames.dataframes import fingerprint
 from microveil.report import plots
 
 

@@ -114,3 +114,30 @@ def test_labels_alone_have_a_report(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not told["skipped"]
     assert told["plots"]["losses"]["absent"].endswith("only labels are protected, and this picture is of numbers")
     assert told["plots"]["two_way"]["rows"]
+
+
+def test_reports_of_a_file_speak_the_command_line_and_say_what_is_not_kept_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    size, group = np.exp(1.5 * rng.normal(size=150)), rng.integers(0, 9, 150)
+    coded = np.where(np.arange(150) % 10 == 0, -9.0, np.round(size * rng.gamma(3.0, 10, 150)))
+    data = pl.DataFrame(
+        {"group": [f"g{g}" for g in group], "size": np.round(size, 3), "coded": coded, "age": rng.integers(20, 70, 150)}
+    )
+    data.write_csv(tmp_path / "in.csv")
+    pages = {name: tmp_path / f"{name}.html" for name in ("internal", "public")}
+    asked = ["--report", pages["internal"], "--public-report", pages["public"], "--keep", "age", "--seed", 1, "--quiet"]
+    assert run("protect", tmp_path / "in.csv", "-o", tmp_path / "out.csv", *asked) == 0
+    internal, public = (page.read_text(encoding="utf-8") for page in pages.values())
+    assert "--rules none" in internal
+    assert "rules=None" not in internal
+    assert "relations of age with the protected columns: it was released as in the original" in public
+    assert "totals can be computed" not in public, "no rule of this table is a sum"
+    told = strictly(tmp_path / "public.json")
+    words = {line["statistic"]: line["kept"] for line in told["kept"]}
+    far = {line["statistic"] for line in told["kept"] if line["difference"] > 0.25}
+    assert "group means" in far
+    assert {name for name, word in words.items() if word == "not"} == far
+    rows = strictly(tmp_path / "internal.json")["records"]
+    page = internal.partition("<h3>Records at highest risk</h3>")[2].partition("<h3>Outliers</h3>")[0]
+    assert page.count("<tr>") - 1 == sum(row["risk"] >= 0.0001 for row in rows) < len(rows), "0 is no high risk"
+    assert not any("group means" in said for said in told["not_kept"]), "means of groups are named as an analysis"

@@ -13,6 +13,7 @@ from reported import SEED, Case, Page, people, strictly
 import microveil as mv
 from microveil.assess import assess_release
 from microveil.errors import ParameterError
+from microveil.report.analyses import _by_rows
 
 
 def test_a_stored_release_leaves_the_original_behind(case: Case) -> None:
@@ -185,3 +186,14 @@ def test_labels_have_pictures_with_words(tmp_path: Path) -> None:
     public = (tmp_path / "p.html").read_text() + (tmp_path / "p.json").read_text()
     assert "two_way" not in public
     assert "halfway_up" not in public
+
+
+@pytest.mark.parametrize(
+    ("measured", "seen", "said"),
+    [([0.015], [0.077, 0.01], True), ([0.015], [0.0151], False), ([], [0.3], False), ([0.02], [], False)],
+)
+def test_a_figure_of_correlations_that_is_not_the_measure_says_why(
+    measured: list[float], seen: list[float], said: bool
+) -> None:
+    words = _by_rows(measured, seen)
+    assert words == (" over the rows that have both cells; 0.015 with means and spreads of all cells" if said else "")

@@ -14,10 +14,9 @@ from microveil import catalogue, papers, studies
 from microveil.assess import assess as assess_tables
 from microveil.assess import assess_files, read_policy
 from microveil.cli.endings import Stopped, point_of_no_return
-from microveil.cli.shared import answer, end, print_json, progress, read
+from microveil.cli.shared import Screen, end
 from microveil.cli.show import catalogues, releases
 from microveil.cli.show import studies as shown_studies
-from microveil.cli.show.console import print_written
 from microveil.core.errors import ParameterError
 from microveil.io.config_files import toml_text
 from microveil.io.files.formats import ReadOptions
@@ -49,15 +48,14 @@ def _own_file(place: Place) -> Path:
     return file
 
 
-def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
-    """Compare a released file with the original."""
-    asked = AssessFiles.checked(options)
+def assess(asked: AssessFiles, screen: Screen, original: Place, released: Place) -> None:
+    """Compare a released file with the original, as `asked`."""
     memory_in_bytes(asked.memory)
     read_policy(asked.policy)
     reading = ReadOptions.of(asked)
     given = asked.only(Assess)
     pages = _new_pages(asked, original, released)
-    with progress(quiet) as tell:  # some attacks take a while on any file
+    with screen.progress() as tell:  # some attacks take a while on any file
         if asked.engine not in ("memory", "stream"):
             raise ParameterError(f"engine: '{asked.engine}' cannot assess", "use memory or stream")
         if asked.engine == "stream":
@@ -66,21 +64,19 @@ def assess(original: Place, released: Place, options: Mapping[str, Any], *, as_j
             files = [_own_file(place) for place in (original, released)]
             judged = assess_files(*files, reading=reading, memory=asked.memory, **given, progress=tell)
         else:
-            frames = [read(path, quiet, reading)[0] for path in (original, released)]
+            frames = [screen.read(path, reading)[0] for path in (original, released)]
             if asked.holdout is not None:
-                given["holdout"] = read(asked.holdout, quiet, reading)[0]
+                given["holdout"] = screen.read(asked.holdout, reading)[0]
             judged = assess_tables(*frames, **given, progress=tell)
     if pages:
         _write(pages, assessment_texts(judged))
-    answer(judged.to_dict, partial(releases.assessment, judged), as_json=as_json, quiet=quiet)
-    if not as_json and not quiet:
-        print_written(pages)
+    screen.answer(judged.to_dict, partial(releases.assessment, judged), pages)
     end(judged)
 
 
 @contextmanager
 def _noted_in(store: Path | None) -> Iterator[None]:
-    """Tell whoever stops a study that its finished releases are kept, if they are."""
+    """Say, when a study is stopped, that its finished releases are kept, if they are."""
     try:
         yield
     except Stopped:
@@ -93,40 +89,32 @@ def _files(*places: Place | None) -> list[Path]:
     return [file for place in places if place is not None and (file := file_of(place)) is not None]
 
 
-def compare(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
+def compare(asked: CompareFile, screen: Screen, source: Place) -> None:
     """Study several methods on a file."""
-    asked = CompareFile.checked(options)
     limit = asked.limit or {}
     measures = studies.measures_for(asked.measures or (), limit)
     pages = _pages(asked, source)
-    frame, _ = read(source, quiet, ReadOptions.of(asked))
-    with _noted_in(asked.store), progress(quiet, lines=True) as tell:
+    frame, _ = screen.read(source, ReadOptions.of(asked))
+    with _noted_in(asked.store), screen.progress(lines=True) as tell:
         study = studies.compare(frame, **{**asked.only(Compare), "measures": measures}, progress=tell)
     best = study.best(limit) if limit else None
     if pages:
         _write(pages, study_texts(study))
-    if as_json:
-        frontier = study.frontier() if study.has_map else []
-        print_json({**study.to_dict(), "frontier": frontier, **({"best": best} if limit else {})})
-    elif not quiet:
-        shown_studies.study(study, limit, best)
-        print_written(pages)
+    found = {"frontier": study.frontier() if study.has_map else [], **({"best": best} if limit else {})}
+    screen.answer(lambda: {**study.to_dict(), **found}, partial(shown_studies.study, study, limit, best), pages)
 
 
-def recommend(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
+def recommend(asked: RecommendFile, screen: Screen, source: Place) -> None:
     """Advise on a method for a file."""
-    asked = RecommendFile.checked(options)
     pages = _pages(asked, source)
-    frame, _ = read(source, quiet, ReadOptions.of(asked))
-    with _noted_in(asked.store), progress(quiet, lines=True) as tell:
+    frame, _ = screen.read(source, ReadOptions.of(asked))
+    with _noted_in(asked.store), screen.progress(lines=True) as tell:
         advice = studies.recommend(frame, **asked.only(Recommend), progress=tell)
     command = None if advice.method is None else _typed(source, asked, advice.method, advice.params)
     if pages:
         _write(pages, study_texts(advice.study))
-    content, show = lambda: {**advice.to_dict(), "command": command}, partial(shown_studies.advice, advice, command)
-    answer(content, show, as_json=as_json, quiet=quiet)
-    if not as_json and not quiet:
-        print_written(pages)
+    show = partial(shown_studies.advice, advice, command)
+    screen.answer(lambda: {**advice.to_dict(), "command": command}, show, pages)
 
 
 def _pages(asked: Any, source: Place) -> list[Path]:
@@ -150,7 +138,7 @@ def _write(pages: Sequence[Path], texts: Texts) -> None:
 
 
 def _typed(source: Place, asked: Options, method: str, given: Mapping[str, Any]) -> str:
-    """The command that makes a release as it was advised."""
+    """The command that releases the `source`, read as `asked`, by the advised `method` with what is `given` of it."""
     roles = {name: value for name, value in given.items() if name in Settings.model_fields}
     params = {name: value for name, value in given.items() if name not in roles}
     if "rules" in roles:
@@ -159,28 +147,27 @@ def _typed(source: Place, asked: Options, method: str, given: Mapping[str, Any])
     return shlex.join([*words, *ReadOptions.of(asked).words])
 
 
-def reproduce(table: str | None, repeats: int | None, image: Path | None, *, as_json: bool, quiet: bool) -> None:
+def reproduce(asked: Any, screen: Screen) -> None:
     """Make a table of a paper again, or all, or list those there are."""
-    with progress(quiet) as tell:
-        found = reproduced(table, repeats=repeats, image=image, progress=tell)
-    if table is None:
+    with screen.progress() as tell:
+        found = reproduced(asked.table, repeats=asked.repeats, image=asked.image, progress=tell)
+    if asked.table is None:
         known = [about(entry) for entry in papers.published_items().values()]
-        answer(lambda: {"tables": known}, partial(shown_studies.reproducible, known), as_json=as_json, quiet=quiet)
+        screen.answer(lambda: {"tables": known}, partial(shown_studies.reproducible, known))
         return
     show = shown_studies.page if isinstance(found, Page) else shown_studies.reproduction
-    answer(found.to_dict, partial(show, found), as_json=as_json, quiet=quiet)
+    screen.answer(found.to_dict, partial(show, found))
 
 
-def describe(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool = False) -> None:
+def describe(asked: Describe, screen: Screen, source: Place) -> None:
     """Describe a file."""
-    asked = Describe.checked(options)
     save = asked.save
     if save is not None:
         if save.suffix.lower() not in (".toml", ".json"):
             raise ParameterError(f"--save: {shown(save)} is neither TOML nor JSON", "name it ....toml or ....json")
         check_place(save, _files(source))
         check_new(save, overwrite=asked.overwrite)
-    frame, file_format = read(source, quiet, ReadOptions.of(asked))
+    frame, file_format = screen.read(source, ReadOptions.of(asked))
     description = catalogue.describe(frame)
     if save is not None:
         content = description.to_dictionary()
@@ -188,24 +175,29 @@ def describe(source: Place, options: Mapping[str, Any], *, as_json: bool, quiet:
         with atomic_targets([save], point_of_no_return()) as (temporary,):
             temporary.write_text(text, encoding="utf-8")
     read_as = file_format.description
-    show = partial(catalogues.description, description, save)
-    answer(lambda: {**description.to_dict(), "read_as": read_as}, show, as_json=as_json, quiet=quiet)
+    show = partial(catalogues.description, description)
+    screen.answer(lambda: {**description.to_dict(), "read_as": read_as}, show, [] if save is None else [save])
 
 
-def methods(name: str | None, *, as_json: bool) -> None:
+def methods(asked: Any, screen: Screen) -> None:
     """List methods, or the parameters of one: without arrays that only tests pass in."""
-    if name is None:
-        found: dict[str, Any] = catalogue.methods()
-    else:
-        found = catalogue.method_details(name)
-        for group in found["parameters"]:
-            group["parameters"] = [parameter for parameter in group["parameters"] if not parameter["for_tests"]]
-    show = catalogues.methods if name is None else catalogues.method
-    answer(lambda: found, lambda: show(found), as_json=as_json)
+    if asked.name is None:
+        _list(screen, catalogue.methods(), "`microveil methods ID` shows the parameters of one.")
+        return
+    found = catalogue.method_details(asked.name)
+    for group in found["parameters"]:
+        group["parameters"] = [parameter for parameter in group["parameters"] if not parameter["for_tests"]]
+    screen.answer(lambda: found, partial(catalogues.method, found))
 
 
-def measures(name: str | None, *, as_json: bool) -> None:
+def measures(asked: Any, screen: Screen) -> None:
     """List measures, or tell all about one."""
-    found = catalogue.measures() if name is None else catalogue.measure_details(name)
-    show = catalogues.measures if name is None else catalogues.measure
-    answer(lambda: found, lambda: show(found), as_json=as_json)
+    if asked.name is None:
+        _list(screen, catalogue.measures(), "`microveil measures ID` tells all about one.")
+        return
+    found = catalogue.measure_details(asked.name)
+    screen.answer(lambda: found, partial(catalogues.measure, found))
+
+
+def _list(screen: Screen, known: dict[str, str], more: str) -> None:
+    screen.answer(lambda: known, partial(catalogues.listed, known, more))

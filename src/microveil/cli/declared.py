@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, get_args
 
 import typer
@@ -13,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from microveil.cli.typed import from_typed
 from microveil.options import Options
+from microveil.options.declaring import REPEATABLE
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
@@ -23,14 +26,8 @@ class Location:
 
 
 TYPED_AS: Mapping[str, Any] = {
+    **dict.fromkeys(REPEATABLE, list[str] | None),
     "path": Path | None,
-    "pairs": list[str] | None,
-    "limits": list[str] | None,
-    "kinds": list[str] | None,
-    "bounds": list[str] | None,
-    "levels": list[str] | None,
-    "settings": list[str] | None,
-    "tables": list[str] | None,
     "number": int | None,
     "place": Location | None,
 }
@@ -45,50 +42,52 @@ def place_from(text: str) -> Any:
 
 
 def place(metavar: str, meaning: str, flags: tuple[str, ...] = (), *, needed: bool = True) -> Any:
-    """The annotation of an argument, or of an option with flags, that says where a table is."""
+    """The annotation of an argument, or with `flags` an option, that says where a table is; `meaning` is its help."""
     declare = typer.Option if flags else typer.Argument
     kind = Location if needed else Location | None
     return Annotated[kind, declare(*flags, metavar=metavar, parser=place_from, help=meaning, show_default=False)]
 
 
 def command(
-    app: typer.Typer, model: type[Options], arguments: Mapping[str, Any], epilog: str | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that makes a command of a function.
+    app: typer.Typer,
+    action: str,
+    model: type[Options],
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    name: str | None = None,
+    epilog: str | None = None,
+) -> None:
+    """Add a command to the program.
 
     Args:
         app: what the command belongs to.
-        model: its options.
+        action: the module of this folder and the function in it that do the work; they are imported when it is called.
+        model: its options; its docstring is the help.
         arguments: annotations of what is typed in addition, by name; those with `| None` need not be given.
+        name: what the command is called, if not as the function.
         epilog: what stands below the help.
 
-    The function is called with the arguments by name, and with `options`, what was typed of the model by name.
+    The function is called with the options, the `Screen` and the arguments by name.
     """
+    module, _, function = action.partition(".")
+    shown = [name for name in model.model_fields if model.about(name).get("only") != "python"]
+    hints = {**arguments, **{name: _annotation(model, name) for name in shown}, "json": Json, "quiet": Quiet}
+    defaults = {name: _default(model.model_fields[name]) for name in shown} | {"json": False, "quiet": False}
+    defaults |= {name: None for name, kind in arguments.items() if type(None) in get_args(get_args(kind)[0])}
 
-    def declare(action: Callable[..., None]) -> Callable[..., None]:
-        shown = [name for name in model.model_fields if model.about(name).get("only") != "python"]
-        own = inspect.signature(action).parameters
-        switches = {name: kind for name, kind in (("json", Json), ("quiet", Quiet)) if name in own}
+    def run(json: bool, quiet: bool, **typed: Any) -> None:
+        from microveil.cli.shared import Screen
 
-        def run(**typed: Any) -> None:
-            options = from_typed(model, {name: typed.pop(name) for name in shown})
-            action(options=options, **typed)
+        asked = model.checked(from_typed(model, {name: typed.pop(name) for name in shown}))
+        work = getattr(import_module(f"microveil.cli.{module}"), function)
+        work(asked, Screen(as_json=json, quiet=quiet), **typed)
 
-        hints = {**arguments, **{name: _annotation(model, name) for name in shown}, **switches}
-        defaults = {name: _default(model.model_fields[name]) for name in shown} | dict.fromkeys(switches, False)
-        defaults |= {name: None for name, kind in arguments.items() if type(None) in get_args(get_args(kind)[0])}
-        run.__name__, run.__doc__, run.__annotations__ = action.__name__, action.__doc__, hints
-        keyword, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # typer reads it
-            [
-                inspect.Parameter(name, keyword, default=defaults.get(name, none), annotation=kind)
-                for name, kind in hints.items()
-            ]
-        )
-        app.command(epilog=epilog)(run)
-        return run
-
-    return declare
+    keyword, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    run.__annotations__ = hints
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # typer reads it
+        [inspect.Parameter(n, keyword, default=defaults.get(n, none), annotation=kind) for n, kind in hints.items()]
+    )
+    app.command(name or function, help=inspect.cleandoc(model.__doc__ or ""), epilog=epilog)(run)
 
 
 def _default(field: FieldInfo) -> Any:
@@ -108,8 +107,8 @@ def _annotation(model: type[Options], name: str) -> Any:
     shape = {key: value for key, value in shape.items() if value is not None}
     own = kind in ("plain", "argument") and field.annotation is not Any  # its type says how it is typed
     typed: Any = field.annotation if own else TYPED_AS.get(kind, str | None)
-    if field.is_required() or field.get_default() is not None:
-        typed = next((part for part in get_args(typed) if part is not type(None)), typed)
+    if (field.is_required() or field.get_default() is not None) and type(None) in get_args(typed):
+        typed = next(part for part in get_args(typed) if part is not type(None))
     if kind == "argument":
         return Annotated[typed, typer.Argument(**shape)]
     return Annotated[typed, typer.Option(*model.flags(name), **shape)]

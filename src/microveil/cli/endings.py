@@ -83,20 +83,6 @@ def printable(text: str) -> str:
     return _STEERING.sub("?", text)
 
 
-QUOTES = "'\""
-_OPTION = re.compile(r"\b(rules|engine|method|keep|confidential|weight|unit|seed)=(None|True|'[^']*'|\"[^\"]*\")")
-_NAMED = {"with kinds": "with --kind COLUMN=KIND", "(protected_weight)": "(--protected-weight)"}
-
-
-def as_typed(text: str) -> str:
-    """Advice in the words of the command line: `--rules none` for `rules=None`."""
-    for python, typed in _NAMED.items():
-        text = text.replace(python, typed)
-    text = _OPTION.sub(lambda found: f"--{found[1]} {found[2].strip(QUOTES).lower()}", text)
-    text = text.replace(" (overwrite=True)", "").replace("overwrite=True", "--overwrite")
-    return re.sub(r"(--[\w-]+ [\w.]+) \(\1\)", r"\1", text)
-
-
 def say(line: str) -> None:
     """One line on standard error, if anybody reads it."""
     try:

@@ -15,8 +15,8 @@ from rich.markup import escape
 
 from microveil.catalogue import example_file
 from microveil.cli.endings import point_of_no_return
-from microveil.cli.shared import answer
-from microveil.cli.show.console import open_console, print_written
+from microveil.cli.shared import Screen
+from microveil.cli.show.console import out
 from microveil.core.errors import ParameterError
 from microveil.core.late import EXTRAS
 from microveil.core.threads import worker_count
@@ -24,26 +24,23 @@ from microveil.core.version import __version__
 from microveil.storage.atomic import atomic_targets, check_new, check_place
 
 
-def example(file: Path, *, overwrite: bool, as_json: bool, quiet: bool) -> None:
+def example(asked: Any, screen: Screen) -> None:
     """Write the bundled survey."""
+    file = asked.file
     if file.suffix.lower() != ".csv":
         raise ParameterError(f"FILE: '{file.name}' is no .csv file", "name it firms.csv, for example")
     check_place(file, [])
-    check_new(file, overwrite=overwrite)
+    check_new(file, overwrite=asked.overwrite)
     with atomic_targets([file], point_of_no_return()) as (temporary,):
         temporary.write_bytes(example_file().read_bytes())
-    answer(lambda: {"written": str(file)}, partial(_written, file), as_json=as_json, quiet=quiet)
+    following = f"Next: microveil describe {escape(str(file))}"
+    screen.answer(lambda: {"written": str(file)}, lambda: out(following), [file])
 
 
-def _written(file: Path) -> None:
-    print_written([file])
-    open_console().print(f"Next: microveil describe {escape(str(file))}")
-
-
-def doctor(*, as_json: bool) -> None:
+def doctor(asked: Any, screen: Screen) -> None:  # noqa: ARG001 - it has no options
     """What is installed, and what the machine has."""
     found = findings()
-    answer(lambda: found, partial(_show, found), as_json=as_json)
+    screen.answer(lambda: found, partial(_show, found))
 
 
 def findings() -> dict[str, Any]:
@@ -81,17 +78,16 @@ def _memory() -> int | None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    console = open_console()
-    console.print(f"microveil {found['microveil']}, Python {found['python']}, {found['system']}")
+    out(f"microveil {found['microveil']}, Python {found['python']}, {found['system']}")
     memory = "" if found["memory_gb"] is None else f", {found['memory_gb']} GB of memory"
-    console.print(f"{found['cores']} cores (MICROVEIL_THREADS sets fewer){memory}")
+    out(f"{found['cores']} cores (MICROVEIL_THREADS sets fewer){memory}")
     for extra, packages in found["extras"].items():
         missing = [name for name, installed in packages.items() if installed is None]
         state = f"not installed: pip install 'microveil\\[{extra}]'" if missing else "installed"
-        console.print(f"  {extra}: {state} ({', '.join(packages)})")
+        out(f"  {extra}: {state} ({', '.join(packages)})")
     lacking = [name for name, installed in found["packages"].items() if installed is None]
     if lacking:
-        console.print(f"[yellow]Missing:[/yellow] {', '.join(lacking)}; install microveil again")
+        out(f"[yellow]Missing:[/yellow] {', '.join(lacking)}; install microveil again")
     for what, place in found["places"].items():
-        console.print(f"{what}: {escape(place or 'none named (MICROVEIL_REFERENCE_DATA)')}")
-    console.print("Files are written where you say, next to a temporary one; nothing leaves this machine.")
+        out(f"{what}: {escape(place or 'none named (MICROVEIL_REFERENCE_DATA)')}")
+    out("Files are written where you say, next to a temporary one; nothing leaves this machine.")

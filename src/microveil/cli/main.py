@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from microveil.cli.endings import NotMet, Stopped, as_typed, deaf, let_go, say, stoppable
-from microveil.core.errors import DisclosureWarning, MicroveilError
+from microveil.cli.endings import NotMet, Stopped, deaf, let_go, say, stoppable
+from microveil.core.errors import DisclosureWarning, MicroveilError, as_typed
 
 COLLECTED = 50_000
 """New objects, less those gone, after which Python looks for garbage that refers to itself; by default 700."""
@@ -31,6 +31,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     with stoppable(), _seldom_collecting(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # it is among the notes
         code = _run(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        gc.freeze()  # the process ends: to look for garbage once more would take half a second
     sys.exit(code)
 
 
@@ -51,7 +53,7 @@ def _run(arguments: list[str]) -> int:
         from microveil.cli.commands import app_for
 
         code = app_for(arguments)(arguments or ["--help"], prog_name="microveil", standalone_mode=False)
-        if sys.stdout is not None:  # closed by whoever started us
+        if sys.stdout is not None:  # closed by the caller
             sys.stdout.flush()
     except Stopped as stopped:
         return _stopped(str(stopped))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from annotated_types import Ge
 
 from microveil.assessment import mos
-from microveil.cli.declared import Json
+from microveil.cli.declared import command
 from microveil.cli.endings import point_of_no_return
-from microveil.cli.shared import answer, read
+from microveil.cli.shared import Screen
 from microveil.cli.show import opinions as show
 from microveil.cli.typed import names_in
 from microveil.measures.base import plain
+from microveil.options import Options, option
 from microveil.storage.atomic import atomic_targets, check_new, check_place
 
 app = typer.Typer(
@@ -26,56 +28,83 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-SessionFile = Annotated[Path, typer.Argument(metavar="SESSION", help="What `mos session` wrote.", show_default=False)]
-RatingsFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RATINGS",
-        help="A table with the columns observer, stimulus, reference, processed; or observer, stimulus, score.",
-        show_default=False,
-    ),
-]
-Kind = Annotated[
-    str | None,
-    typer.Option(metavar="KIND", help="difference or processed; by default difference, if there are both scores."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists already.")]
-NoScreening = Annotated[bool, typer.Option("--no-screening", help="Let every observer count.")]
+OVERWRITE = "Replace a file that exists already."
 
 
-@app.command()
-def session(
-    stimuli: Annotated[
-        Path,
-        typer.Argument(
-            metavar="STIMULI",
-            help="A table with the columns id, source, removed, ssim, psnr; or id, source, original, processed: files.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.toml", help="Where the session goes.", show_default=False)
-    ],
-    observers: Annotated[
-        str, typer.Option(metavar="N", help="How many observers, or their names: A,B,C.", show_default=False)
-    ],
-    name: Annotated[str, typer.Option(help="What the session is called.")] = "session",
-    simulated: Annotated[bool, typer.Option("--simulated", help="The observers are simulated, and not people.")] = (
-        False
-    ),
-    seed: Annotated[int | None, typer.Option(metavar="N", help="For a session that can be repeated.")] = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
+class SessionOptions(Options):
     """Decide who sees what, in which order and on which side; hidden references are added."""
-    check_place(output, [stimuli])
-    check_new(output, overwrite=overwrite)
-    people = int(observers) if observers.strip().isdecimal() else names_in(observers) or []
-    listed = [_seen_from(output, stimuli, entry) for entry in mos.read_stimuli(stimuli)]
-    session = mos.make_session(listed, people, seed=seed, name=name, simulated=simulated)
-    with atomic_targets([output], point_of_no_return()) as (temporary,):
-        mos.write(session, temporary)
-    answer(lambda: plain(session.to_dict()), partial(show.session, session, output), as_json=json)
+
+    stimuli: Path = option(
+        ...,
+        "A table with the columns id, source, removed, ssim, psnr; or id, source, original, processed: files.",
+        "argument",
+        metavar="STIMULI",
+    )
+    output: Path = option(..., "Where the session goes.", metavar="FILE.toml", flag="-o --output")
+    observers: str = option(..., "How many observers, or their names: A,B,C.", metavar="N")
+    name: str = option("session", "What the session is called.")
+    simulated: bool = option(False, "The observers are simulated, and not people.", flag="--simulated")
+    seed: int | None = option(None, "For a session that can be repeated.", metavar="N")
+    overwrite: bool = option(False, OVERWRITE, flag="--overwrite")
+
+
+class ScoreOptions(Options):
+    """Screen the observers, and print the mean opinion score of every stimulus."""
+
+    session: Path = option(..., "What `mos session` wrote.", "argument", metavar="SESSION")
+    ratings: Path = option(
+        ...,
+        "A table with the columns observer, stimulus, reference, processed; or observer, stimulus, score.",
+        "argument",
+        metavar="RATINGS",
+    )
+    kind: str | None = option(
+        None, "difference or processed; by default difference, if there are both scores.", metavar="KIND"
+    )
+    no_screening: bool = option(False, "Let every observer count.", flag="--no-screening")
+
+
+class FitOptions(ScoreOptions):
+    """Fit a link, by which `protect --method component_removal --set utility=mos --set link=FILE` predicts scores."""
+
+    output: Path = option(..., "Where the link goes.", metavar="FILE.toml", flag="-o --output")
+    predictor: str = option("ssim", "The measure to predict from: ssim or psnr.")
+    overwrite: bool = option(False, OVERWRITE, flag="--overwrite")
+
+
+class PredictOptions(Options):
+    """Predict the mean opinion score of a release. It is not measured: nobody is asked."""
+
+    original: Path = option(..., "The file as it was.", "argument", metavar="ORIGINAL")
+    released: Path = option(..., "The file to judge, its rows in the same order.", "argument", metavar="RELEASED")
+    link: Path = option(..., "What `mos fit` wrote.", metavar="FILE.toml")
+    confidential: Any = option(None, "Columns to compare; by default all numeric ones.", "columns")
+
+
+class LibraryOptions(Options):
+    """Say for classes of spectra how many components can go before the predicted opinion falls below a limit."""
+
+    files: list[Path] = option(..., "Tables and pictures, nine or more.", "argument", metavar="FILES")
+    link: Path = option(..., "What `mos fit` wrote.", metavar="FILE.toml")
+    limit: float = option(..., "Opinion (0 to 100) that must be left.", metavar="N")
+    output: Path = option(..., "Where the library goes.", metavar="FILE.toml", flag="-o --output")
+    classes: Annotated[int, Ge(1)] = option(3, "Classes of alike spectra.", metavar="N")
+
+
+def session(asked: SessionOptions, screen: Screen) -> None:
+    """Write a session."""
+    check_place(asked.output, [asked.stimuli])
+    check_new(asked.output, overwrite=asked.overwrite)
+    people = int(asked.observers) if asked.observers.strip().isdecimal() else names_in(asked.observers) or []
+    listed = [_seen_from(asked.output, asked.stimuli, entry) for entry in mos.read_stimuli(asked.stimuli)]
+    made = mos.make_session(listed, people, seed=asked.seed, name=asked.name, simulated=asked.simulated)
+    _write(made, asked.output)
+    screen.answer(lambda: plain(made.to_dict()), partial(show.session, made), [asked.output])
+
+
+def _write(content: mos.Session | mos.Link | mos.Library, path: Path) -> None:
+    with atomic_targets([path], point_of_no_return()) as (temporary,):
+        mos.write(content, temporary)
 
 
 def _seen_from(session: Path, table: Path, entry: dict[str, Any]) -> dict[str, Any]:
@@ -85,9 +114,51 @@ def _seen_from(session: Path, table: Path, entry: dict[str, Any]) -> dict[str, A
     return {**entry, **{name: os.path.relpath(path.resolve(), here) for name, path in files.items()}}
 
 
+def score(asked: ScoreOptions, screen: Screen) -> None:
+    """Print the scores of a session."""
+    scores = _scores(asked)
+    screen.answer(scores.to_dict, partial(show.opinion_scores, scores))
+
+
+def _scores(asked: ScoreOptions) -> mos.OpinionScores:
+    return mos.score(mos.read_ratings(asked.ratings, asked.session), kind=asked.kind, screening=not asked.no_screening)
+
+
+def fit(asked: FitOptions, screen: Screen) -> None:
+    """Write a link from a measure to opinions."""
+    check_place(asked.output, [asked.session, asked.ratings])
+    check_new(asked.output, overwrite=asked.overwrite)
+    scores = _scores(asked)
+    link = mos.fit_link(scores, asked.predictor)
+    _write(link, asked.output)
+    content = {**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()}
+    screen.answer(lambda: content, partial(show.link, link, scores), [asked.output])
+
+
+def predict(asked: PredictOptions, screen: Screen) -> None:
+    """Print what a link predicts of a release."""
+    curve = mos.read_link(asked.link)
+    reader = replace(screen, quiet=screen.quiet or screen.as_json)
+    before, after = (reader.read(path)[0] for path in (asked.original, asked.released))
+    found = mos.predict(before, after, curve, confidential=asked.confidential)
+    screen.answer(lambda: {"measures": {found.id: found.to_dict()}}, partial(show.predicted, found))
+
+
+def library(asked: LibraryOptions, screen: Screen) -> None:
+    """Write how many components classes of spectra can spare."""
+    check_place(asked.output, [asked.link, *asked.files])
+    found, members = mos.library(asked.files, asked.link, asked.limit, classes=asked.classes)
+    _write(found, asked.output)
+    everything = {**found.to_dict(), "members": [asdict(one) for one in members]}
+    screen.answer(lambda: everything, partial(show.library, found), [asked.output])
+
+
+command(app, "mos_commands.session", SessionOptions)
+
+
 @app.command()
 def panel(
-    session: SessionFile,
+    session: Annotated[Path, typer.Argument(metavar="SESSION", help="What `mos session` wrote.", show_default=False)],
     output: Annotated[
         Path,
         typer.Option(
@@ -109,82 +180,7 @@ def panel(
         serve(session, port, browser=not no_browser, ratings=output)
 
 
-@app.command()
-def score(
-    session: SessionFile,
-    ratings: RatingsFile,
-    kind: Kind = None,
-    no_screening: NoScreening = False,
-    json: Json = False,
-) -> None:
-    """Screen the observers, and print the mean opinion score of every stimulus."""
-    scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=not no_screening)
-    answer(scores.to_dict, partial(show.opinion_scores, scores), as_json=json)
-
-
-@app.command()
-def fit(
-    session: SessionFile,
-    ratings: RatingsFile,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.toml", help="Where the link goes.", show_default=False)
-    ],
-    predictor: Annotated[str, typer.Option(help="The measure to predict from: ssim or psnr.")] = "ssim",
-    kind: Kind = None,
-    no_screening: NoScreening = False,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
-    """Fit a link, by which `protect --method component_removal --set utility=mos --set link=FILE` predicts scores."""
-    check_place(output, [session, ratings])
-    check_new(output, overwrite=overwrite)
-    scores = mos.score(mos.read_ratings(ratings, session), kind=kind, screening=not no_screening)
-    link = mos.fit_link(scores, predictor)
-    with atomic_targets([output], point_of_no_return()) as (temporary,):
-        mos.write(link, temporary)
-    content = {**link.to_dict(), "caveats": link.caveats, "scores": scores.to_dict()}
-    answer(lambda: content, partial(show.link, link, scores, output), as_json=json)
-
-
-@app.command()
-def predict(
-    original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The file as it was.", show_default=False)],
-    released: Annotated[
-        Path,
-        typer.Argument(metavar="RELEASED", help="The file to judge, its rows in the same order.", show_default=False),
-    ],
-    link: Annotated[Path, typer.Option(metavar="FILE.toml", help="What `mos fit` wrote.", show_default=False)],
-    confidential: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to compare; by default all numeric ones.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Predict the mean opinion score of a release. It is not measured: nobody is asked."""
-    curve = mos.read_link(link)
-    before, after = (read(path, quiet=json)[0] for path in (original, released))
-    found = mos.predict(before, after, curve, confidential=None if confidential is None else names_in(confidential))
-    answer(lambda: {"measures": {found.id: found.to_dict()}}, partial(show.predicted, found), as_json=json)
-
-
-@app.command()
-def library(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILES", help="Tables and pictures, nine or more.", show_default=False)
-    ],
-    link: Annotated[Path, typer.Option(metavar="FILE.toml", help="What `mos fit` wrote.", show_default=False)],
-    limit: Annotated[
-        float, typer.Option(metavar="N", help="Opinion (0 to 100) that must be left.", show_default=False)
-    ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.toml", help="Where the library goes.", show_default=False)
-    ],
-    classes: Annotated[int, typer.Option(metavar="N", min=1, help="Classes of alike spectra.")] = 3,
-    json: Json = False,
-) -> None:
-    """Say for classes of spectra how many components can go before the predicted opinion falls below a limit."""
-    check_place(output, [link, *files])
-    found, members = mos.library(files, link, limit, classes=classes)
-    with atomic_targets([output], point_of_no_return()) as (temporary,):
-        mos.write(found, temporary)
-    everything = {**found.to_dict(), "members": [asdict(one) for one in members]}
-    answer(lambda: everything, partial(show.library, found, output), as_json=json)
+command(app, "mos_commands.score", ScoreOptions)
+command(app, "mos_commands.fit", FitOptions)
+command(app, "mos_commands.predict", PredictOptions)
+command(app, "mos_commands.library", LibraryOptions)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from microveil.catalogue import describe, example_file
-from microveil.cli.endings import point_of_no_return
-from microveil.cli.shared import end, print_json, progress, read
+from microveil.cli.endings import point_of_no_return, say
+from microveil.cli.shared import Screen, end
 from microveil.cli.show import releases
 from microveil.core.errors import MicroveilError
 from microveil.intake.describe import Description
 from microveil.io.locations import Place
-from microveil.options import ProtectFile
+from microveil.options import ProtectFile, Run
 from microveil.workflow.job import Face, Job
 from microveil.workflow.protecting import protect as protect_job
 from microveil.workflow.recipes import job_from_recipe
@@ -23,22 +22,19 @@ MOST_DESCRIBED = 20_000_000
 """Cells up to which a file is described before it is protected; `microveil describe` does it for any."""
 
 
-def protect(source: Place, output: Place, options: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
-    """Protect a file as the options say."""
-    given = {name: value for name, value in options.items() if name != "parameters"}
-    job = Job(source, output, ProtectFile.checked(given), options["parameters"] or {})
-    _protect(job, as_json=as_json, quiet=quiet)
+def protect(asked: ProtectFile, screen: Screen, source: Place, output: Place) -> None:
+    """Protect the `source` into the `output`, as `asked`."""
+    _protect(Job(source, output, asked, asked.parameters or {}), screen)
 
 
-def run(
-    recipe: Path, source: Place | None, output: Place | None, options: Mapping[str, Any], *, as_json: bool, quiet: bool
-) -> None:
-    """Protect a file as a recipe says; source, output and options that are given go before what it says."""
-    _protect(job_from_recipe(recipe, options, source, output), as_json=as_json, quiet=quiet)
+def run(asked: Run, screen: Screen, recipe: Path, source: Place | None, output: Place | None) -> None:
+    """Protect a file as a recipe says; `source`, `output` and what is `asked` go before what it says."""
+    _protect(job_from_recipe(recipe, asked.changed(Run.model_fields), source, output), screen)
 
 
-def demo(folder: Path, *, as_json: bool = False, quiet: bool = False) -> None:
+def demo(asked: Any, screen: Screen) -> None:
     """Protect the bundled survey."""
+    folder = asked.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -50,42 +46,41 @@ def demo(folder: Path, *, as_json: bool = False, quiet: bool = False) -> None:
         recipe=folder / "recipe.toml",
         overwrite=True,
     )
-    if not as_json and not quiet:
+    if not screen.as_json and not screen.quiet:
         releases.demo_begins(example_file())
-    _protect(Job(example_file(), folder / "released.csv", options), as_json=as_json, quiet=quiet)
+    _protect(Job(example_file(), folder / "released.csv", options), screen)
 
 
-def _protect(job: Job, *, as_json: bool, quiet: bool) -> None:
+def _protect(job: Job, screen: Screen) -> None:
     """Do a job, show what came of it, and end with the exit code of the policy."""
     described: list[Description] = []
 
     def began(frame: Any) -> None:
-        if (
-            quiet
-            or job.options.epsilon is not None
-            or job.options.rules != "infer"
-            or frame.count * len(frame.names) > MOST_DESCRIBED
-        ):
-            return
-        described.append(describe(frame))
+        private = job.options.epsilon is not None
+        small = frame.count * len(frame.names) <= MOST_DESCRIBED
+        if small and not screen.quiet and not private and job.options.rules == "infer":
+            described.append(describe(frame))
 
-    with progress(quiet) as tell:
-        face = Face(tell, partial(_read, quiet), began, quick_risk=not quiet, committing=point_of_no_return)
+    with screen.progress() as tell:
+        reader = partial(screen.read, findings=False)
+        face = Face(tell, reader, began, quick_risk=not screen.quiet, committing=point_of_no_return)
         done = protect_job(job, face)
-    # Only now: what cannot be printed must not undo what has been written.
-    if as_json:
+
+    def content() -> dict[str, Any]:
         judged = {} if done.assessment is None else {"assessment": done.assessment.to_dict()}
         seen = {"described": described[0].to_dict()} if described else {}
         output = str(done.written[0]) if done.written else None
         account = releases.as_dict(done.release, done.risk)
-        print_json({"output": output, **account, **judged, **seen, "read_as": done.read_as})
-    elif not quiet:
+        return {"output": output, **account, **judged, **seen, "read_as": done.read_as}
+
+    def show() -> None:
         releases.in_clear(done.release)
         if described:
             releases.findings(described[0])
-        releases.release(done.release, done.risk, done.assessment, done.written)
+        releases.release(done.release, done.risk, done.assessment)
+
+    # Only now: what cannot be printed must not undo what has been written.
+    screen.answer(content, show, done.written)
+    for line in done.release.for_owner * (not screen.quiet):  # no part of what is often kept or sent on
+        say(f"for the owner only: {line}")
     end(done.assessment, "; nothing was written")
-
-
-def _read(quiet: bool, source: Place, reading: Any) -> tuple[Any, Any]:
-    return read(source, quiet, reading, findings=False)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from microveil.core.errors import ParameterError
 from microveil.options import Options, ProtectFile
+from microveil.options.declaring import typed_value
 
 
 def from_typed(model: type[Options], typed: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options of a model, from what was typed of them; by name."""
-    return {name: _read(str(model.about(name).get("kind", "plain")), value) for name, value in typed.items()}
-
-
-def _read(kind: str, value: Any) -> Any:
-    return value if value is None or kind not in READERS else READERS[kind](value)
+    readers = {name: READERS.get(str(model.about(name).get("kind"))) for name in typed}
+    return {name: value if value is None or not (of := readers[name]) else of(value) for name, value in typed.items()}
 
 
 def names_in(text: str) -> list[str]:
@@ -29,11 +26,6 @@ def names_in(text: str) -> list[str]:
             "a list of columns cannot be read", "separate names by commas, quote those that have one"
         ) from None
     return [name for name in names if name.strip()]
-
-
-def columns_or_formula(text: str) -> list[str] | str:
-    """A formula, which begins with `~` and may have commas in its names, as it is; else columns."""
-    return text if text.lstrip().startswith("~") else names_in(text)
 
 
 def methods_in(text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -57,103 +49,78 @@ def _parted(text: str, sign: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def limits_in(texts: Sequence[str]) -> dict[str, float] | None:
-    """`dbrl=0.02`, by the id of a measure; None without any."""
-    found = {}
+def by_name(
+    texts: Sequence[str], value_of: Callable[[str], Any], shape: str, example: str, *, last: bool = False
+) -> dict[str, Any] | None:
+    """`name=value` pairs, each name once; None without any.
+
+    Args:
+        texts: the pairs, as they are typed.
+        value_of: reads a value; its ValueError, like a pair without a name, is answered with the `example`.
+        shape: the flag, and what is wrong; it does not quote values of the data.
+        example: how to write it.
+        last: names may have the sign `=` in them, values may not.
+    """
+    found: dict[str, Any] = {}
     for text in texts:
-        name, _, value = text.partition("=")
+        name, equals, value = text.rpartition("=") if last else text.partition("=")
+        name = name.strip()
+        if name in found:
+            raise ParameterError(f"{shape.partition(':')[0]}: '{name}' is set twice", "set it once")
         try:
-            found[name.strip()] = float(value)
+            if not equals or not name:
+                raise ValueError
+            found[name] = value_of(value.strip())
+        except ParameterError:
+            raise
         except ValueError:
-            raise ParameterError(f"--limit: '{text}' is not id=number", "write --limit dbrl=0.02") from None
+            raise ParameterError(shape.format(text), f"write {example}") from None
     return found or None
 
 
-def kinds_in(texts: Sequence[str]) -> dict[str, str] | None:
-    """`icd10=category`, by the name of a column; None without any."""
-    found = {}
-    for text in texts:
-        name, equals, kind = text.rpartition("=")
-        if not equals or not name.strip():
-            raise ParameterError(f"--kind: '{text}' is not COLUMN=KIND", "write --kind icd10=category")
-        found[name.strip()] = kind.strip()
-    return found or None
-
-
-def bounds_in(texts: Sequence[str]) -> dict[str, list[Any]] | None:
-    """`income=0:200000:1`, by the name of a column: numbers, or dates as they are; None without any."""
-    found: dict[str, list[Any]] = {}
-    for text in texts:
-        name, equals, ends = text.rpartition("=")
-        parts = [_value(part.strip()) for part in ends.split(":")]
-        if not equals or not name.strip() or len(parts) not in (2, 3):
-            raise ParameterError("--bounds: something is not COLUMN=LOW:HIGH", "write --bounds income=0:200000:1")
-        found[name.strip()] = parts
-    return found or None
-
-
-def levels_in(texts: Sequence[str]) -> dict[str, list[str]] | None:
-    """`sex=f,m`, by the name of a column; None without any."""
-    found = {}
-    for text in texts:
-        name, equals, labels = text.partition("=")
-        if not equals or not name.strip():
-            raise ParameterError("--levels: something is not COLUMN=A,B", "write --levels sex=f,m")
-        found[name.strip()] = names_in(labels)
-    return found or None
+def _bounds(text: str) -> list[Any]:
+    """`0:200000:1`: numbers, or dates as they are."""
+    parts = [typed_value(part.strip()) for part in text.split(":")]
+    if len(parts) not in (2, 3):
+        raise ValueError
+    return parts
 
 
 def measure_options_in(texts: Sequence[str]) -> dict[str, dict[str, Any]] | None:
     """`ssim.window=7`: options by the id of a measure; None without any."""
+    shape, example = "--measure-option: '{}' is not ID.NAME=VALUE", "ssim.window=7"
     found: dict[str, dict[str, Any]] = {}
-    for text in texts:
-        place, equals, value = text.partition("=")
-        name, dot, key = place.strip().partition(".")
-        if not (equals and name and dot and key):
-            raise ParameterError(f"--measure-option: '{text}' is not ID.NAME=VALUE", "write ssim.window=7")
-        if key in found.setdefault(name, {}):
-            raise ParameterError(f"--measure-option: '{name}.{key}' is set twice", "set it once")
-        found[name][key] = _value(value.strip())
+    for place, value in (by_name(texts, typed_value, shape, example) or {}).items():
+        name, _, key = place.partition(".")
+        if not name or not key:
+            raise ParameterError(shape.format(place), f"write {example}")
+        found.setdefault(name, {})[key] = value
     return found or None
 
 
 def parameters(settings: Sequence[str]) -> dict[str, Any]:
     """`--set key=value` pairs; values are read as JSON where they are, as a list where they have commas."""
-    found: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        key = key.strip()
-        if not equals or not key:
-            raise ParameterError(f"--set: '{setting}' is not KEY=VALUE", "for example --set components=3")
-        if key in found:
-            raise ParameterError(f"--set: '{key}' is set twice", "set it once")
+    found = by_name(settings, typed_value, "--set: '{}' is not KEY=VALUE", "for example --set components=3") or {}
+    for key in found:
         if key in ProtectFile.model_fields and ProtectFile.about(key).get("only") is None:
             raise ParameterError(f"--set: '{key}' is an option of its own", f"use --{key}")
         if key in (*ProtectFile.model_fields, "data", "options", "params", "progress"):
             raise ParameterError(f"--set: '{key}' is not a parameter of a method", "`microveil methods ID` lists them")
-        found[key] = _value(value.strip())
     return found
-
-
-def _value(text: str) -> Any:
-    if text.startswith("~"):
-        return text  # a formula, whose names may have commas
-    try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return [_value(part.strip()) for part in text.split(",")] if "," in text else text
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "columns": names_in,
-    "formula": columns_or_formula,
+    "formula": lambda text: text if text.lstrip().startswith("~") else names_in(text),  # its names may have commas
     "ids": names_in,
     "rules": lambda text: None if text == "none" else text,
     "pairs": parameters,
-    "limits": limits_in,
-    "kinds": kinds_in,
-    "bounds": bounds_in,
-    "levels": levels_in,
+    "limits": lambda texts: by_name(texts, float, "--limit: '{}' is not id=number", "--limit dbrl=0.02"),
+    "kinds": lambda texts: by_name(texts, str, "--kind: '{}' is not COLUMN=KIND", "--kind icd10=category", last=True),
+    "bounds": lambda texts: by_name(
+        texts, _bounds, "--bounds: something is not COLUMN=LOW:HIGH", "--bounds income=0:200000:1", last=True
+    ),
+    "levels": lambda texts: by_name(texts, names_in, "--levels: something is not COLUMN=A,B", "--levels sex=f,m"),
     "methods": methods_in,
     "settings": measure_options_in,
     "tables": lambda texts: [names_in(text) for text in texts] or None,

@@ -5,7 +5,7 @@ An analysis is advised only where a figure of this very release stands for it. O
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,34 +87,49 @@ def analyses(material: Material) -> list[dict[str, Any]]:
 
 
 def _line(analysis: Analysis, material: Material) -> dict[str, Any]:
-    figures = _figures(analysis, material)
-    worst = max(figures, default=None)
+    measured, seen = _figures(analysis, material)
+    worst = max([*measured, *seen], default=None)
     verdict = UNKNOWN if worst is None else (AS_BEFORE, NEARLY, BROKEN)[sum(worst > end for end in analysis.limits)]
-    return {"use": analysis.use, "figure": worst, "of": analysis.figure, "verdict": verdict}
+    said = _by_rows(measured, seen) if analysis.seen is _of_correlations else ""
+    return {"use": analysis.use, "figure": worst, "of": analysis.figure + said, "verdict": verdict}
 
 
-def _figures(analysis: Analysis, material: Material) -> list[float]:
+def _by_rows(measured: list[float], seen: list[float]) -> str:
+    """Why the figure is not that of the measure: of pairs of columns with missing cells there are two."""
+    if not measured or max(seen, default=0.0) < max(0.001, 1.05 * max(measured)):
+        return ""
+    return f" over the rows that have both cells; {digits(max(measured))} with means and spreads of all cells"
+
+
+def _figures(analysis: Analysis, material: Material) -> tuple[list[float], list[float]]:
+    """Those that were measured, and those that the pictures show."""
     release, found = material.release, material.assessment
     figures = [release.kept[analysis.kept]] if analysis.kept in release.kept else []
     if found is not None and analysis.measure in found:
         figures.append(found[analysis.measure].value)
     # With weights, it is the weighted figures that were kept; those of the pictures are without.
-    if analysis.seen is not None and not (figures and release.settings["weight"]):
-        figures += [figure for figure in analysis.seen(material) if figure is not None]
-    return [float("inf") if figure != figure else float(figure) for figure in figures]
+    seen = [] if analysis.seen is None or (figures and release.settings["weight"]) else analysis.seen(material)
+    found_there = [figure for figure in seen if figure is not None]
+    numbers = ([float("inf") if one != one else float(one) for one in part] for part in (figures, found_there))
+    return next(numbers), next(numbers)
 
 
-def relations_not_kept(material: Material) -> list[str]:
-    """Columns that came through as they were while the others were protected without them; and what is off by far."""
+def relations_not_kept(material: Material, uses: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Columns that came through as they were while the others were protected without them; and what is off by far.
+
+    A statistic whose analysis is among the `uses`, and broken, is not named again.
+    """
     release = material.release
     alone = roles(release).get("released as they are", [])
     protected = len(release.dose) + len(release.labels)
     said = []
     if alone and protected:
+        came = "it was" if len(alone) == 1 else "they were"
         said.append(
-            f"{', '.join(alone)}: released as in the original, and the others were protected without them, so "
-            "relations of these columns with the protected ones are not kept."
+            f"relations of {', '.join(alone)} with the protected columns: {came} released as in the original, and the "
+            "others were protected without."
         )
-    if release.not_kept:
-        said.append("; ".join(f"{name}: off by {digits(error)}" for name, error in release.not_kept.items()) + ".")
-    return said
+    broken = {use["use"] for use in uses if use["verdict"] == BROKEN}
+    named = {one.kept for one in ANALYSES if one.use in broken}
+    more = [f"{name}: off by {digits(error)}" for name, error in release.not_kept.items() if name not in named]
+    return [*said, "; ".join(more) + "."] if more else said

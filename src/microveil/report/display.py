@@ -31,11 +31,11 @@ def chart_of(shown: Any, name: str | None) -> Any:
     if name is not None and name not in found:
         raise ParameterError(f"picture: there is no '{name}'", f"it is {one_of(found)}")
     # Without a name, the first that can be drawn.
-    chosen = name or next((one for one, (_, told) in found.items() if not told["absent"]), next(iter(found)))
-    key, told = found[chosen]
-    if told["absent"]:
-        raise ParameterError(f"picture: '{chosen}' cannot be drawn: {told['absent']}", "name another")
-    return plots.chart(key, told["rows"])
+    chosen = name or next((one for one, (_, drawn) in found.items() if not drawn["absent"]), next(iter(found)))
+    key, drawn = found[chosen]
+    if drawn["absent"]:
+        raise ParameterError(f"picture: '{chosen}' cannot be drawn: {drawn['absent']}", "name another")
+    return plots.chart(key, drawn["rows"])
 
 
 def _screens() -> dict[str, Callable[[Any], Mapping[str, Any]]]:

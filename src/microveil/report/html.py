@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from microveil.core.errors import ParameterError, one_of
+from microveil.core.errors import ParameterError, as_typed, one_of
 from microveil.report import plots
 from microveil.report.internal import internal_contents
 from microveil.report.material import Compared, Material, heading, strict
@@ -22,6 +23,9 @@ from microveil.report.study import map_picture, study_report
 from microveil.report.tables import ReportedTable, table_report
 from microveil.report.verdict import digits, percent
 from microveil.storage.atomic import atomic_targets
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 NO_PICTURES = "what draws pictures is not installed: pip install 'microveil[report]'"
 
@@ -104,7 +108,9 @@ def _texts(template: str, contents: Mapping[str, Any]) -> Texts:
     return Texts(_page(template, data), json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def _page(template: str, contents: dict[str, Any]) -> str:
+@cache
+def _environment() -> Environment:
+    """The templates, with what they call; kept, because both reports of a release share some."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -115,22 +121,26 @@ def _page(template: str, contents: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=digits, share=percent, plain=_plain, words=lambda name: str(name).replace("_", " ")
+        number=digits, share=percent, plain=_plain, typed=as_typed, words=lambda name: str(name).replace("_", " ")
     )
-    # Hovering over a mark tells its numbers where the reader may know them all.
-    told = contents.get("report", {}).get("audience") == "internal"
-    pictures = {name: _drawn(name, found, told=told) for name, found in contents.get("plots", {}).items()}
-    return environment.get_template(template).render(**contents, pictures=pictures)
+    return environment
 
 
-def _drawn(name: str, found: Mapping[str, Any], *, told: bool) -> dict[str, Any]:
+def _page(template: str, contents: dict[str, Any]) -> str:
+    # A mark shows its numbers where the reader may know them all.
+    hover = contents.get("report", {}).get("audience") == "internal"
+    pictures = {name: _drawn(name, found, hover=hover) for name, found in contents.get("plots", {}).items()}
+    return _environment().get_template(template).render(**contents, pictures=pictures)
+
+
+def _drawn(name: str, found: Mapping[str, Any], *, hover: bool) -> dict[str, Any]:
     """A picture as markup, or the reason why it is not there: a report never fails because of a picture."""
     from markupsafe import Markup
 
     absent = found["absent"]
     if not absent:
         try:
-            svg = plots.draw(name, found["title"], found["description"], found["rows"], told=told)
+            svg = plots.draw(name, found["title"], found["description"], found["rows"], hover=hover)
             return {**found, "svg": Markup(svg)}  # noqa: S704 - the library that draws escapes names of columns
         except ImportError:
             absent = NO_PICTURES

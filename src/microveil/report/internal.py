@@ -16,20 +16,12 @@ from microveil.release.release import EXACTLY, Audit, Release
 from microveil.report import portrait
 from microveil.report.analyses import analyses
 from microveil.report.command_line import protect_words
-from microveil.report.material import (
-    KIND_MEANING,
-    Material,
-    heading,
-    kept,
-    only_some,
-    picture,
-    roles,
-)
+from microveil.report.material import KIND_MEANING, Material, ThinnedPair, heading, kept, picture, roles
 from microveil.report.processing import record_of_processing
 from microveil.report.public import correlation_picture, loss_picture
 from microveil.report.screens import of_release
 from microveil.report.study import map_picture, study_contents
-from microveil.report.verdict import digits
+from microveil.report.verdict import digits, percent
 
 WORST = 3
 RECORDS = 20
@@ -134,15 +126,17 @@ def _worst_attacks(found: Assessment | None) -> list[dict[str, Any]]:
     """The attacks that gain most over chance, as a share of what was to be gained."""
     if found is None:
         return []
-    figures = {**found.figures} if found.in_clear is None else {found.in_clear.id: found.in_clear, **found.figures}
-    worst = list(found.gains.items())[:WORST]
-    return [{"measure": name, "gain": max(gain, 0.0), **_figure(figures[name])} for name, gain in worst]
+    lines = []
+    for name, gain in list(found.gains.items())[:WORST]:
+        figure = _attack(found, name).to_dict()
+        shown = {key: figure[key] for key in ("value", "low", "high", "chance")}
+        lines.append({"measure": name, "gain": max(gain, 0.0), **shown})
+    return lines
 
 
-def _figure(measure: Measure) -> dict[str, Any]:
-    """What a line about an attack shows of its figure."""
-    told = measure.to_dict()
-    return {key: told[key] for key in ("value", "low", "high", "chance")}
+def _attack(found: Assessment, name: str) -> Measure:
+    """The figure of an attack; what columns in clear give away is measured without being asked for."""
+    return found.in_clear if found.in_clear is not None and found.in_clear.id == name else found.figures[name]
 
 
 def _records(found: Assessment | None) -> list[dict[str, Any]]:
@@ -196,18 +190,13 @@ def _risk_of_attacks(found: Assessment | None) -> list[str]:
     worst = None if found is None else found.worst_attack
     if worst is None:
         return ["No attack was measured, so nothing can be said on what an intruder would find."]
-    chance = "not known" if worst.chance is None else digits(worst.chance)
-    beyond = worst.chance is not None and worst.low > worst.chance
+    chance, verdict = "not known", ""
+    if worst.chance is not None:
+        chance = digits(worst.chance)
+        verdict = "That is more than luck." if worst.low > worst.chance else "That cannot be told from luck."
     return [
         f"Of the attacks that were tried, {worst.id} gains most: {digits(worst.value)} (95 % interval "
-        f"{digits(worst.low)} to {digits(worst.high)}), by luck alone {chance} ({worst.meaning}). "
-        + (
-            "That is more than luck."
-            if beyond
-            else "That cannot be told from luck."
-            if worst.chance is not None
-            else ""
-        )
+        f"{digits(worst.low)} to {digits(worst.high)}), by luck alone {chance} ({worst.meaning}). {verdict}"
     ]
 
 
@@ -215,7 +204,7 @@ def _risk_in_clear(release: Release) -> list[str]:
     if not release.unique_in_clear:
         return []
     return [
-        f"{release.unique_in_clear:.1%} of the rows are unique on the columns in clear "
+        f"{percent(release.unique_in_clear)} of the rows are unique on the columns in clear "
         f"({', '.join(release.in_clear)}): whoever knows these finds them, whatever the others say."
     ]
 
@@ -278,17 +267,14 @@ def attack_picture(found: Assessment | None) -> dict[str, Any]:
         "What attacks find",
         "Bars: share found by each attack, the one that gains most first. Black: by luck alone. Orange: in a shuffle "
         "of every column, where it was measured. A bar that ends at the black line finds no more than luck.",
-        None if found is None else lambda: _attack_rows(found),
+        None if found is None else lambda: [_attack_row(found, name) for name in found.gains],
         "no attack was measured",
     )
 
 
-def _attack_rows(found: Assessment) -> list[portrait.Row]:
-    figures = {**found.figures} if found.in_clear is None else {found.in_clear.id: found.in_clear, **found.figures}
-    return [
-        {"attack": name, "value": figures[name].value, "chance": figures[name].chance, "shuffle": found.known(name)[1]}
-        for name in found.gains
-    ]
+def _attack_row(found: Assessment, name: str) -> portrait.Row:
+    figure = _attack(found, name)
+    return {"attack": name, "value": figure.value, "chance": figure.chance, "shuffle": found.known(name)[1]}
 
 
 def _component_plots(release: Release) -> dict[str, Any]:
@@ -325,33 +311,31 @@ def _component_plots(release: Release) -> dict[str, Any]:
 
 
 def _column_plots(material: Material) -> dict[str, Any]:
-    view, names = material.view, material.names
+    def distributions(view: ThinnedPair) -> list[portrait.Row]:
+        """Outlines of the columns; those of dates without numbers, which would be steps since some day."""
+        kinds = material.release.kinds
+        return [{**row, "time": kinds.get(row["column"]) in TIMES} for row in portrait.histograms(*view.some)]
+
     return {
         "losses": loss_picture(material),
-        "histograms": picture(
+        "histograms": material.picture(
             "Distributions before and after",
             "Shares of original (area) and released values (line), skewed columns on an axis of ratios. The ends have "
             f"what lies beyond the 2nd and 98th hundredth of the original; fewer than {portrait.FEWEST} records are "
-            f"drawn as none.{only_some(names)}",
-            None if view is None else lambda: distributions(material),
-            material.absent,
+            "drawn as none.",
+            distributions,
+            some=True,
         ),
-        "quantiles": picture(
+        "quantiles": material.picture(
             "Quantiles against each other",
             "The hundredths of the release over those of the original, in standard deviations of the original from its "
-            "mean; on the line they are equal." + only_some(names),
-            None if view is None else lambda: portrait.quantiles(*view.some),
-            material.absent,
+            "mean; on the line they are equal.",
+            lambda view: portrait.quantiles(*view.some),
+            some=True,
         ),
         "correlations": correlation_picture(material),
         **_label_plots(material),
     }
-
-
-def distributions(material: Material) -> list[portrait.Row]:
-    """Outlines of the columns; those of dates without numbers, which would be steps since some day."""
-    rows = [] if material.view is None else portrait.histograms(*material.view.some)
-    return [{**row, "time": material.release.kinds.get(row["column"]) in TIMES} for row in rows]
 
 
 def _label_plots(material: Material) -> dict[str, Any]:

@@ -123,6 +123,15 @@ class Material:
             return None
         return ThinnedPair(self.names, portrait.thinned(self.before), portrait.thinned(self.after))
 
+    def picture(
+        self, title: str, description: str, rows: Callable[[ThinnedPair], list[Row]], *, some: bool = False
+    ) -> dict[str, Any]:
+        """A picture of both tables; `some` says that of many columns those are shown that lost most."""
+        view, most = self.view, portrait.MOST_COLUMNS
+        if some and len(self.names) > most:
+            description += f" Shown are the {most} of {len(self.names)} columns that lost most."
+        return picture(title, description, None if view is None else lambda: rows(view), self.absent)
+
     @property
     def distances(self) -> list[float]:
         """Between the distributions of each column before and after."""
@@ -163,7 +172,13 @@ def kept(release: Release) -> list[dict[str, Any]]:
     )
     meanings |= {f"{name} of units": f"{meaning}; each unit counts once" for name, meaning in meanings.items()}
     return [
-        {"statistic": name, "difference": error, "exactly": name in release.kept_exactly, "meaning": meanings[name]}
+        {
+            "statistic": name,
+            "difference": error,
+            "exactly": name in release.kept_exactly,
+            "kept": "exactly" if name in release.kept_exactly else "not" if name in release.not_kept else "closely",
+            "meaning": meanings[name],
+        }
         for name, error in release.kept.items()
     ]
 
@@ -196,12 +211,6 @@ def picture(title: str, description: str, rows: Callable[[], list[Row]] | None, 
     if not found and not absent:
         absent = "there are too few values, or nothing varies"
     return {"title": title, "description": description, "rows": found, "absent": absent}
-
-
-def only_some(names: Sequence[str]) -> str:
-    """A word on columns that are not shown."""
-    most = portrait.MOST_COLUMNS
-    return f" Shown are the {most} of {len(names)} columns that lost most." if len(names) > most else ""
 
 
 def strict(value: Any) -> Any:

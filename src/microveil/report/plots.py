@@ -9,8 +9,9 @@ import html
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from microveil.core.late import needed
@@ -25,19 +26,26 @@ FACET, ACROSS = 180, 4
 
 PERCENT = {"format": "%"}
 UPRIGHT = {"labelAngle": 0}
-CONFIG = {"aria": False, "font": "sans-serif", "padding": {"left": 24, "top": 5, "right": 30, "bottom": 5}}
+CONFIG = {
+    "aria": False,
+    "font": "sans-serif",
+    "padding": {"left": 24, "top": 5, "right": 30, "bottom": 5},
+    # Letters of a browser may be wider than those measured here.
+    "axis": {"labelSeparation": 8},
+    "axisY": {"titlePadding": 14},
+}
 
 
-def draw(name: str, title: str, description: str, rows: Iterable[Row], *, told: bool = False) -> str:
+def draw(name: str, title: str, description: str, rows: Iterable[Row], *, hover: bool = False) -> str:
     """The picture of that name as an SVG element with a title and a description for those who cannot see it.
 
-    If `told`, a mark tells its numbers where the mouse rests on it: a browser does that for titles, without a script.
+    With `hover`, a mark shows its numbers where the mouse rests on it; browsers do that for titles, without a script.
     """
     found = spec(name, rows)
-    if told:
+    if hover:
         found = {**found, "config": {**CONFIG, "aria": True}}
     svg = _svg(json.dumps(found))
-    return _inline(_with_titles(svg) if told else svg, name, title, description)
+    return _inline(_with_titles(svg) if hover else svg, name, title, description)
 
 
 def _with_titles(svg: str) -> str:
@@ -95,7 +103,7 @@ def _mark(kind: str, encoding: Spec, **how: Any) -> Spec:
     return {"mark": {"type": kind, **how}, "encoding": encoding}
 
 
-def _amount(field: str, **how: Any) -> Spec:
+def amount(field: str, **how: Any) -> Spec:
     """A number of each row as a place along an axis, or as a shade."""
     return {"field": field, "type": "quantitative", **how}
 
@@ -105,7 +113,7 @@ def _step(field: str, title: str) -> Spec:
     return {"field": field, "type": "ordinal", "title": title, "axis": UPRIGHT}
 
 
-def _name(field: str, order: Iterable[Any], **axis: Any) -> Spec:
+def label(field: str, order: Iterable[Any], **axis: Any) -> Spec:
     """A name of each row, in this order; long ones are cut."""
     axis = {"labelLimit": 140, **axis}
     return {"field": field, "type": "nominal", "sort": list(dict.fromkeys(order)), "title": None, "axis": axis}
@@ -120,13 +128,13 @@ def _colours(field: str, colours: Mapping[str, str]) -> Spec:
 FILES = _colours("file", {"original": ORANGE, "released": BLUE})
 
 
-def _facets(picture: Spec, rows: list[Row]) -> Spec:
+def _facets(picture: Spec, rows: list[Row], height: int = 110) -> Spec:
     """One small picture for each column, some in a row, each with its own scale."""
     order = list(dict.fromkeys(row["column"] for row in rows))
     header = {"title": None, "labelLimit": FACET, "labelFontSize": 12}
     return {
         "facet": {"field": "column", "type": "nominal", "sort": order, "header": header},
-        "spec": {**picture, "width": FACET, "height": 110},
+        "spec": {**picture, "width": FACET, "height": height},
         "columns": ACROSS,
         "resolve": {"scale": {"x": "independent", "y": "independent"}},
     }
@@ -139,6 +147,7 @@ def _histograms(rows: list[Row]) -> Spec:
     ends = {name: [row["at"] for row in rows if row["column"] == name] for name in bends}
     drawn = [_outlines(name, bend, min(ends[name]), max(ends[name])) for name, bend in bends.items()]
     for name, one in zip(bends, drawn, strict=True):
+        one["data"] = {"values": [row for row in rows if row["column"] == name]}  # to filter all takes twice the time
         if name in times:
             one["layer"][0]["encoding"]["x"] |= {"axis": {"labels": False, "ticks": False}, "title": "earlier to later"}
     return {"concat": drawn, "columns": ACROSS}
@@ -151,12 +160,17 @@ def _ratio_ticks(bend: float, low: float, high: float) -> list[float]:
     return sorted(tick for tick in (0.0, *powers, *(-power for power in powers)) if low <= tick <= high)
 
 
+def bent(bend: float | None) -> Spec:
+    """The scale of a column: even steps, or from `bend` on even ratios."""
+    return {"zero": False} if bend is None else {"type": "symlog", "constant": bend}
+
+
 def _outlines(column: str, bend: float | None, low: float, high: float) -> Spec:
-    scale: Spec = {"zero": False} if bend is None else {"type": "symlog", "constant": bend}
-    axis: Spec = {"format": "~s"} | ({"tickCount": 4} if bend is None else {"values": _ratio_ticks(bend, low, high)})
+    axis: Spec = {"format": "~s", "labelExpr": "datum.value === 0 ? '0' : datum.label"}
+    axis |= {"tickCount": 4} if bend is None else {"values": _ratio_ticks(bend, low, high)}
     steps = {
-        "x": _amount("at", title=None, scale=scale, axis=axis),
-        "y": _amount("share", title=None, axis={**PERCENT, "tickCount": 4}),
+        "x": amount("at", title=None, scale=bent(bend), axis=axis),
+        "y": amount("share", title=None, axis={**PERCENT, "tickCount": 4}),
         "color": FILES,
     }
     area = _mark("area", steps, interpolate="step-after", opacity=0.45)
@@ -167,7 +181,6 @@ def _outlines(column: str, bend: float | None, low: float, high: float) -> Spec:
     ]
     return {
         "title": {"text": column, "fontSize": 12, "fontWeight": "normal", "limit": FACET},
-        "transform": [{"filter": {"field": "column", "equal": column}}],
         "layer": layers,
         "width": FACET,
         "height": 110,
@@ -178,7 +191,7 @@ def _tenths(rows: list[Row]) -> Spec:
     """Bars for the release, and a line across each for the original."""
     encoding = {
         "x": _step("part", "part of the original"),
-        "y": _amount("share", title="share", axis={**PERCENT, "tickCount": 4}),
+        "y": amount("share", title="share", axis={**PERCENT, "tickCount": 4}),
         "color": FILES,
     }
     marks = {"released": _mark("bar", encoding), "original": _mark("tick", encoding, thickness=2, width=14)}
@@ -187,64 +200,65 @@ def _tenths(rows: list[Row]) -> Spec:
 
 
 def _quantiles(rows: list[Row]) -> Spec:
-    original, released = (_amount(file, title=file, axis={"tickCount": 5}) for file in ("original", "released"))
-    same = {"x": _amount("original"), "y": _amount("original")}
+    original, released = (amount(file, title=file, axis={"tickCount": 5}) for file in ("original", "released"))
+    same = {"x": amount("original"), "y": amount("original")}
     line = _mark("line", same, color=GREY, strokeDash=[3, 3])
     points = _mark("point", {"x": original, "y": released}, size=9, filled=True, color=BLUE)
     return _facets({"layer": [line, points]}, rows)
 
 
+def _change(rows: list[Row], least: float, **legend: str) -> Spec:
+    """The shade of a change up or down; round-off, below `least`, is not to look like one."""
+    top = max((abs(row["change"]) for row in rows), default=0.0)
+    top = max(top, least)
+    return amount("change", scale={"scheme": "blueorange", "domain": [-top, top]}, legend=legend)
+
+
 def _correlations(rows: list[Row]) -> Spec:
     order = list(dict.fromkeys([*(row["other"] for row in rows), *(row["one"] for row in rows)]))
-    most = max((abs(row["change"]) for row in rows), default=0.0)
-    top = max(most, 0.01)  # round-off is not to look like a change
     side = max(18, min(44, WIDTH // max(len(order), 1)))
     cells = {
-        "x": _name("one", order, labelAngle=-50),
-        "y": _name("other", order),
-        "color": _amount("change", scale={"scheme": "blueorange", "domain": [-top, top]}, legend={"title": "change"}),
+        "x": label("one", order, labelAngle=-50),
+        "y": label("other", order),
+        "color": _change(rows, 0.01, title="change"),
     }
     return {**_mark("rect", cells), "width": {"step": side}, "height": {"step": max(16, side * 2 // 3)}}
 
 
 def _two_way(rows: list[Row]) -> Spec:
     """A cell for each pair of labels, in the colour of its change."""
-    top = max([abs(row["change"]) for row in rows], default=0.0)
-    top = max(top, 0.001)
-    across, down = (_name(field, (row[field] for row in rows)) for field in ("other", "one"))
+    across, down = (label(field, (row[field] for row in rows)) for field in ("other", "one"))
     cells = {
         "x": {**across, "title": rows[0]["other_name"], "axis": {"labelLimit": 140, "labelAngle": -50}},
         "y": {**down, "title": rows[0]["one_name"]},
-        "color": _amount(
-            "change",
-            scale={"scheme": "blueorange", "domain": [-top, top]},
-            legend={"title": "change of share", "format": ".1%"},
-        ),
+        "color": _change(rows, 0.001, title="change of share", format=".1%"),
     }
     return {**_mark("rect", cells), "width": {"step": 30}, "height": {"step": 20}}
 
 
 def _group_means(rows: list[Row]) -> Spec:
     points = {
-        "x": _amount("mean", title="mean", scale={"zero": False}, axis={"tickCount": 4}),
-        "y": _name("level", (row["level"] for row in rows), labelLimit=90),
+        "x": amount("mean", title="mean", scale={"zero": False}, axis={"tickCount": 4}),
+        "y": label("level", (row["level"] for row in rows), labelLimit=90),
         "color": FILES,
         "shape": {"field": "file", "type": "nominal", "legend": None},
     }
-    return _facets(_mark("point", points, size=40, opacity=0.9), rows)
+    levels = Counter(row["column"] for row in rows if row["file"] == rows[0]["file"])
+    height = max(110, 13 * max(levels.values(), default=0))  # so that names do not lie on each other
+    return _facets(_mark("point", points, size=40, opacity=0.9), rows, height)
 
 
 def _losses(rows: list[Row]) -> Spec:
     kinds = {
-        "distribution": "distribution (largest distance)",
-        "mean": "mean (in standard deviations)",
-        "spread": "standard deviation (relative)",
+        "distribution": ["distribution", "(largest distance)"],
+        "mean": ["mean", "(in standard deviations)"],
+        "spread": ["standard deviation", "(relative)"],
     }
     names = [row["column"] for row in rows]
     panels = [
         {
-            "x": _amount(kind, title=title, axis={"tickCount": 4}, scale={"domainMin": 0}),
-            "y": _name("column", names, labels=number == 0),
+            "x": amount(kind, title=title, axis={"tickCount": 3}, scale={"domainMin": 0}),
+            "y": label("column", names, labels=number == 0),
         }
         for number, (kind, title) in enumerate(kinds.items())
     ]
@@ -253,26 +267,20 @@ def _losses(rows: list[Row]) -> Spec:
 
 def _attacks(rows: list[Row]) -> Spec:
     """A bar for each attack, a tick for luck and one for a shuffle."""
-    y = {"y": _name("attack", (row["attack"] for row in rows), labelLimit=200)}
-    marks = [
-        {
-            **_mark(
-                "bar",
-                {"x": _amount("value", title="share found", axis=PERCENT, scale={"domain": [0, 1]}), **y},
-                color=BLUE,
-            )
-        }
-    ]
-    for field, colour, thick in (("chance", BLACK, 2.5), ("shuffle", ORANGE, 2.5)):
-        mark = _mark("tick", {"x": _amount(field), **y}, color=colour, thickness=thick)
+    y = {"y": label("attack", (row["attack"] for row in rows), labelLimit=200)}
+    found = amount("value", title="share found", axis=PERCENT, scale={"domain": [0, 1]})
+    marks = [_mark("bar", {"x": found, **y}, color=BLUE)]
+    for field, colour in (("chance", BLACK), ("shuffle", ORANGE)):
+        mark = _mark("tick", {"x": amount(field), **y}, color=colour, thickness=2.5)
         marks.append({**mark, "transform": [{"filter": f"isValid(datum.{field})"}]})
     return {"layer": marks, "width": WIDTH - 200, "height": {"step": 18}}
 
 
-def _missing(rows: list[Row]) -> Spec:
+def _shares(field: str, title: str, rows: list[Row]) -> Spec:
+    """A bar from 0 to 1 for each column."""
     bars = {
-        "x": _amount("missing", title="share of the cells", axis=PERCENT, scale={"domain": [0, 1]}),
-        "y": _name("column", (row["column"] for row in rows)),
+        "x": amount(field, title=title, axis=PERCENT, scale={"domain": [0, 1]}),
+        "y": label("column", (row["column"] for row in rows)),
     }
     return {**_mark("bar", bars, color=BLUE), "width": WIDTH - 120, "height": {"step": 16}}
 
@@ -280,7 +288,7 @@ def _missing(rows: list[Row]) -> Spec:
 def _scree(_: list[Row]) -> Spec:
     bars = {
         "x": _step("component", "component"),
-        "y": _amount("share", title="share of the variance", axis=PERCENT),
+        "y": amount("share", title="share of the variance", axis=PERCENT),
         "color": _colours("state", {"perturbed": BLUE, "left as it is": ORANGE}),
     }
     return {**_mark("bar", bars), "width": WIDTH, "height": 180}
@@ -290,30 +298,22 @@ def _weights(rows: list[Row]) -> Spec:
     scale, legend = {"scheme": "blues", "domain": [0, 1]}, {"title": "share", **PERCENT}
     cells = {
         "x": _step("component", "component"),
-        "y": _name("column", (row["column"] for row in rows)),
-        "color": _amount("share", scale=scale, legend=legend),
+        "y": label("column", (row["column"] for row in rows)),
+        "color": amount("share", scale=scale, legend=legend),
     }
     return {**_mark("rect", cells), "width": WIDTH - 120, "height": {"step": 18}}
 
 
-def _altered(rows: list[Row]) -> Spec:
-    bars = {
-        "x": _amount("altered", title="share of the variance", axis=PERCENT, scale={"domain": [0, 1]}),
-        "y": _name("column", (row["column"] for row in rows)),
-    }
-    return {**_mark("bar", bars, color=BLUE), "width": WIDTH - 120, "height": {"step": 16}}
-
-
 def _map(rows: list[Row]) -> Spec:
     """A point for each method, with lines that hold most of its releases, and its name."""
-    x = _amount("risk", title=f"risk: {rows[0]['risk_name']}")
-    y = _amount("loss", title=f"loss: {rows[0]['loss_name']}")
+    x = amount("risk", title=f"risk: {rows[0]['risk_name']}")
+    y = amount("loss", title=f"loss: {rows[0]['loss_name']}")
     colours = {"on the frontier": BLUE, "beaten by another": GREY}
     colours |= {row["place"]: ORANGE for row in rows if row["place"] not in colours}
     coloured = {"color": _colours("place", colours)}
     marks = [
-        _mark("rule", {"x": _amount("risk_low"), "x2": {"field": "risk_high"}, "y": y, **coloured}),
-        _mark("rule", {"x": x, "y": _amount("loss_low"), "y2": {"field": "loss_high"}, **coloured}),
+        _mark("rule", {"x": amount("risk_low"), "x2": {"field": "risk_high"}, "y": y, **coloured}),
+        _mark("rule", {"x": x, "y": amount("loss_low"), "y2": {"field": "loss_high"}, **coloured}),
         _mark("point", {"x": x, "y": y, **coloured}, filled=True, size=60),
         _mark("text", {"x": x, "y": y, "text": {"field": "label"}}, align="left", dx=6, dy=-6, limit=220),
     ]
@@ -322,14 +322,14 @@ def _map(rows: list[Row]) -> Spec:
 
 def _intervals(rows: list[Row]) -> Spec:
     """A line from end to end for each cell, with its value and the decimals in its place."""
-    y = {"y": _name("cell", (row["cell"] for row in rows), labelLimit=220)}
+    y = {"y": label("cell", (row["cell"] for row in rows), labelLimit=220)}
     verdicts = {"exactly determined": BLACK, "nearly determined": ORANGE, "protected": BLUE}
     coloured = {**y, "color": _colours("verdict", verdicts)}
-    line = {"x": _amount("low", title="value"), "x2": {"field": "high"}, **coloured}
-    ends = [_mark("tick", {"x": _amount(end), **coloured}, thickness=2) for end in ("low", "high")]
-    points = [_mark("point", {"x": _amount("value"), **y}, filled=True, size=40, color=BLACK, opacity=1)]
+    line = {"x": amount("low", title="value"), "x2": {"field": "high"}, **coloured}
+    ends = [_mark("tick", {"x": amount(end), **coloured}, thickness=2) for end in ("low", "high")]
+    points = [_mark("point", {"x": amount("value"), **y}, filled=True, size=40, color=BLACK, opacity=1)]
     if any(row["filled"] is not None for row in rows):
-        points.append(_mark("point", {"x": _amount("filled"), **y}, shape="cross", size=50, color=BLACK, opacity=1))
+        points.append(_mark("point", {"x": amount("filled"), **y}, shape="cross", size=50, color=BLACK, opacity=1))
     layers = [_mark("rule", line, strokeWidth=3), *ends, *points]
     return {"layer": layers, "width": WIDTH - 220, "height": {"step": 18}}
 
@@ -346,7 +346,7 @@ _PICTURES: dict[str, Callable[[list[Row]], Spec]] = {
     "histograms": _histograms,
     "quantiles": _quantiles,
     "scree": _scree,
-    "altered": _altered,
-    "missing": _missing,
+    "altered": partial(_shares, "altered", "share of the variance"),
+    "missing": partial(_shares, "missing", "share of the cells"),
     "weights": _weights,
 }

@@ -7,7 +7,7 @@ each. Such a picture has no unit, no value and no end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from microveil.core.arrays import Array
 from microveil.core.table import Matrix
 from microveil.measures.labels import LabelPair
 from microveil.measures.utility.label_tables import group_means_of, two_way_tables_of
+from microveil.measures.utility.moments import ks_distance
 
 ROWS = 100_000
 """Rows the pictures are made of; a picture of more looks the same."""
@@ -54,7 +55,7 @@ def thinned(table: Matrix) -> Matrix:
 
 def losses(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
     """What each column lost: of its distribution, its mean and its spread; None where it is constant."""
-    return [_loss(name, *_present(*both)) for name, both in _columns(before, after, names)]
+    return [_loss(*both) for both in _present(before, after, names)]
 
 
 def _loss(name: str, old: Array, new: Array) -> Row:
@@ -63,25 +64,16 @@ def _loss(name: str, old: Array, new: Array) -> Row:
         return {"column": name, "distribution": None, "mean": None, "spread": None}
     return {
         "column": name,
-        "distribution": _short(_ks(old, new)),
+        "distribution": _short(ks_distance(np.sort(old), np.sort(new))),
         "mean": _short(abs(float(new.mean() - old.mean())) / sd),
         "spread": _short(abs(float(new.std()) / sd - 1)),
     }
 
 
-def _ks(old: Array, new: Array) -> float:
-    """The largest distance between two distribution functions."""
-    old, new = np.sort(old), np.sort(new)
-    everywhere = np.concatenate([old, new])
-    shares = [np.searchsorted(values, everywhere, side="right") / values.size for values in (old, new)]
-    return float(np.abs(shares[0] - shares[1]).max())
-
-
 def tenths(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
     """Shares of original and released values in each tenth of the original, without a value of either."""
     rows: list[Row] = []
-    for name, both in _columns(before, after, names):
-        old, new = _present(*both)
+    for name, old, new in _present(before, after, names):
         edges = _tenth_edges(old)
         counts = [np.bincount(np.searchsorted(edges, values), minlength=edges.size + 1) for values in (old, new)]
         for part, (first, second) in enumerate(zip(*counts, strict=True) if edges.size else ()):
@@ -106,8 +98,7 @@ def _tenth_edges(values: Array) -> Array:
 def histograms(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
     """Outlines of both files from the 2nd to the 98th hundredth of the original; the rest is in the end steps."""
     rows: list[Row] = []
-    for name, both in _columns(before, after, names):
-        old, new = _present(*both)
+    for name, old, new in _present(before, after, names):
         if old.size < ENOUGH or new.size < ENOUGH:
             continue
         low, high = np.quantile(old, [0.02, 0.98])
@@ -142,8 +133,7 @@ def quantiles(before: Matrix, after: Matrix, names: Sequence[str]) -> list[Row]:
     """The hundredths of both files against each other, in standard deviations of the original."""
     rows: list[Row] = []
     hundredths = np.arange(1, 100) / 100
-    for name, both in _columns(before, after, names):
-        old, new = _present(*both)
+    for name, old, new in _present(before, after, names):
         sd = float(old.std()) if old.size >= ENOUGH and new.size >= ENOUGH else 0.0
         if sd > 0:
             mine, theirs = ((np.quantile(values, hundredths) - old.mean()) / sd for values in (old, new))
@@ -223,12 +213,10 @@ def correlation(one: Array, other: Array) -> float | None:
     return float(x @ y) / size if size > 0 else None
 
 
-def _columns(before: Matrix, after: Matrix, names: Sequence[str]) -> list[tuple[str, tuple[Array, Array]]]:
-    return list(zip(names, zip(before.columns, after.columns, strict=True), strict=True))
-
-
-def _present(old: Array, new: Array) -> tuple[Array, Array]:
-    return old[~np.isnan(old)], new[~np.isnan(new)]
+def _present(before: Matrix, after: Matrix, names: Sequence[str]) -> Iterator[tuple[str, Array, Array]]:
+    """The name of each column, and the cells that are there before and after."""
+    for name, old, new in zip(names, before.columns, after.columns, strict=True):
+        yield name, old[~np.isnan(old)], new[~np.isnan(new)]
 
 
 def _short(value: float) -> float:

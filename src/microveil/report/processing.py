@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from microveil.report.material import Material
 from microveil.report.screens import named
-from microveil.report.verdict import loss_light, percent, risk_light, told_warnings
+from microveil.report.verdict import grouped_warnings, loss_light, percent, risk_light
 
 Line = dict[str, str]
 """A question, what the release answers, and what a person has to add."""
@@ -48,7 +48,9 @@ def record_of_processing(material: Material) -> list[Line]:
             "Contracts, access, retention, what happens when somebody is found.",
         ),
         _line(
-            "Open points", f"{len(told_warnings(release))} warnings; see the first page.", "What was decided on each."
+            "Open points",
+            f"{len(grouped_warnings(release))} warnings; see the first page.",
+            "What was decided on each.",
         ),
         _line("Decision", "", "Released or not, by whom, when; when it is looked at again."),
     ]

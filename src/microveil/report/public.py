@@ -16,15 +16,7 @@ from microveil.assessment.assessment import Assessment
 from microveil.release.release import Release
 from microveil.report import portrait
 from microveil.report.analyses import AS_BEFORE, BROKEN, NEARLY, UNKNOWN, analyses, relations_not_kept
-from microveil.report.material import (
-    KIND_MEANING,
-    Material,
-    heading,
-    kept,
-    only_some,
-    picture,
-    roles,
-)
+from microveil.report.material import KIND_MEANING, Material, heading, kept, roles
 from microveil.report.screens import for_everybody
 
 PRIVATE_ADVICE = (
@@ -67,7 +59,7 @@ def public_contents(material: Material) -> dict[str, Any]:
         "rules": list(release.rules),
         "measures": _losses(material.assessment),
         "uses": uses,
-        "not_kept": relations_not_kept(material),
+        "not_kept": relations_not_kept(material, uses),
         "advice": _advice(release, uses),
         "plots": _plots(material),
     }
@@ -101,7 +93,8 @@ def _advice(release: Release, uses: Sequence[Mapping[str, Any]]) -> list[str]:
     }
     said = [words[word].format("; ".join(found)) for word, found in by_verdict.items() if found]
     if release.rules:
-        said.append("The rules between columns hold in every row: totals can be computed from their parts.")
+        totals = ": totals can be computed from their parts" if "linear rules" in release.kept else ""
+        said.append(f"The rules between columns hold in every row{totals}.")
     if release.settings["strata"]:
         said.append("Strata were protected one by one: compare them with each other by the statistics that are kept.")
     else:
@@ -118,16 +111,15 @@ def _advice(release: Release, uses: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _plots(material: Material) -> dict[str, Any]:
-    view, names = material.view, material.names
     return {
         "losses": loss_picture(material),
-        "tenths": picture(
+        "tenths": material.picture(
             "Distributions before and after",
             "Share of released values (bars) and of original ones (lines) in each tenth of the original, from its low "
             "to its high values; where bars end at the lines, the distribution is kept. Values that occur often make "
-            "fewer parts." + only_some(names),
-            None if view is None else lambda: portrait.tenths(*view.some),
-            material.absent,
+            "fewer parts.",
+            lambda view: portrait.tenths(*view.some),
+            some=True,
         ),
         "correlations": correlation_picture(material),
     }
@@ -135,14 +127,12 @@ def _plots(material: Material) -> dict[str, Any]:
 
 def loss_picture(material: Material) -> dict[str, Any]:
     """What each column lost."""
-    view = material.view
-    return picture(
+    return material.picture(
         "Loss of each column",
         "For each column the largest distance between the distribution functions, the change of the mean in standard "
         "deviations and the relative change of the standard deviation, all without weights; 0 is no loss. "
         f"Of more than {portrait.MOST_BARS} columns, those whose distributions lost most are shown.",
-        None if view is None else lambda: _most(view.losses),
-        material.absent,
+        lambda view: _most(view.losses),
     )
 
 
@@ -155,11 +145,9 @@ def _most(losses: list[portrait.Row]) -> list[portrait.Row]:
 
 def correlation_picture(material: Material) -> dict[str, Any]:
     """How correlations changed."""
-    view = material.view
-    return picture(
+    return material.picture(
         "Change of the correlations",
         "Correlation in the release less that in the original, without weights, for each pair of columns (of the first "
         f"{portrait.MOST_PAIRED}); 0 is no loss.",
-        None if view is None else lambda: view.correlation_changes,
-        material.absent,
+        lambda view: view.correlation_changes,
     )

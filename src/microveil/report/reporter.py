@@ -11,8 +11,7 @@ import numpy as np
 
 from microveil.assessment.pairing import Pair, pair_up
 from microveil.core.errors import MicroveilError, ParameterError
-from microveil.io.frames.dataframes import Frame, open_frame
-from microveil.io.frames.fingerprint import fingerprint
+from microveil.io.frames.dataframes import Frame, fingerprint, open_frame
 from microveil.io.frames.reorder import with_rows
 from microveil.options import Assess
 from microveil.release.recipe import file_hash

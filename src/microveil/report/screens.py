@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from microveil.assessment.assessment import Assessment
+from microveil.core.errors import as_typed
 from microveil.report.analyses import BROKEN, analyses, relations_not_kept
 from microveil.report.material import KIND_MEANING, Compared, Material
-from microveil.report.verdict import decisions, digits, loss_light, percent, risk_light
+from microveil.report.verdict import decisions, digits, line, loss_light, percent, risk_light
 
 MOST_NAMED = 12
 """Columns that a line names."""
@@ -38,18 +39,24 @@ def screen(
     }
 
 
+def listed(title: str, lines: Sequence[Mapping[str, str]], look: str = "plain") -> dict[str, Any]:
+    """A list of a first screen."""
+    return {"title": title, "look": look, "lines": lines}
+
+
 def of_release(material: Material) -> Screen:
     """For its owner: what was released, risk and loss, and what is to be decided."""
     release, found = material.release, material.assessment
     decide = decisions(release, found, material.audits, material.labels)
+    if material.files:  # the report of a file repeats it by a command, too
+        decide = [line(one["about"], as_typed(one["said"])) for one in decide]
     more = len(decide) - MOST_DECISIONS
     foot = NEVER if more <= 0 else f"And {more} more warnings, further down. {NEVER}"
-    policy = [] if found is None or found.verdict is None else [("Policy", _policy(found))]
     return screen(
         f"Release by {release.method}",
-        [*_what(material), *policy],
+        [*_what(material), ("Policy", _policy(found))],
         [risk_light(found), loss_light(found, release.kept, material.distances)],
-        [{"title": "To be decided before it leaves", "look": "decide", "lines": decide[:MOST_DECISIONS]}],
+        [listed("To be decided before it leaves", decide[:MOST_DECISIONS], "decide")],
         foot,
     )
 
@@ -57,24 +64,21 @@ def of_release(material: Material) -> Screen:
 def for_everybody(material: Material) -> Screen:
     """For users of the file: what it is, what it lost, what to use it for and what not."""
     uses = analyses(material)
-    lost = [_line("", said) for said in relations_not_kept(material)]
-    broken = [
-        _line("", f"{line['use']} ({line['of']}: {digits(line['figure'])})")
-        for line in uses
-        if line["verdict"] == BROKEN
-    ]
+    lost = [line("", said) for said in relations_not_kept(material, uses)]
+    figures = {use["use"]: f"({use['of']}: {digits(use['figure'])})" for use in uses}
+    broken = [line("", f"{use['use']} {figures[use['use']]}") for use in uses if use["verdict"] == BROKEN]
     good = [
-        _line("", f"{line['use']}: {line['verdict']} ({line['of']}: {digits(line['figure'])})")
-        for line in uses
-        if line["figure"] is not None and line["verdict"] != BROKEN
+        line("", f"{use['use']}: {use['verdict']} {figures[use['use']]}")
+        for use in uses
+        if use["figure"] is not None and use["verdict"] != BROKEN
     ]
     return screen(
         f"Release by {material.release.method}",
         _what(material),
         [loss_light(material.assessment, material.release.kept, material.distances)],
         [
-            {"title": "Use it for", "look": "go", "lines": good},
-            {"title": "Do not use it for", "look": "no", "lines": [*broken, *lost]},
+            listed("Use it for", good, "go"),
+            listed("Do not use it for", [*broken, *lost], "no"),
         ],
         "The producer measures the risk, and does not publish it. " + NEVER,
     )
@@ -106,56 +110,49 @@ def named(columns: Sequence[str]) -> str:
     return ", ".join(map(str, columns[:MOST_NAMED])) + more
 
 
-def _policy(found: Assessment) -> str:
-    verdict = found.verdict
+def _policy(found: Assessment | None) -> str:
+    verdict = None if found is None else found.verdict
     return "" if verdict is None else f"{verdict.to_dict()['name']}: {'met' if verdict.met else 'NOT met'}"
-
-
-def _line(about: str, said: str) -> dict[str, str]:
-    return {"about": about, "said": said}
 
 
 def of_assessment(found: Assessment) -> Screen:
     """Two files side by side: risk and loss, what was not measured and what a reader must know."""
     rows = f"{found.rows[0]:,} in the original, {found.rows[1]:,} in the release"
-    policy = [] if found.verdict is None else [("Policy", _policy(found))]
-    skipped = [_line(name, f"not measured: {reason}") for name, reason in found.skipped.items()]
-    gains = [_line(name, f"gains {percent(max(gain, 0.0))} over luck") for name, gain in list(found.gains.items())[:3]]
+    skipped = [line(name, f"not measured: {reason}") for name, reason in found.skipped.items()]
+    gains = [line(name, f"gains {percent(max(gain, 0.0))} over luck") for name, gain in list(found.gains.items())[:3]]
     return screen(
         "Assessment of a release",
         [
             ("Columns", f"{len(found.columns)}: {named(found.columns)}"),
             ("Rows", rows),
             ("Figures", str(len(found))),
-            *policy,
+            ("Policy", _policy(found)),
         ],
         [risk_light(found), loss_light(found, {})],
         [
-            {"title": "Best attacks", "look": "plain", "lines": gains},
-            {"title": "To know", "look": "plain", "lines": [*(_line("", note) for note in found.notes), *skipped]},
+            listed("Best attacks", gains),
+            listed("To know", [*(line("", note) for note in found.notes), *skipped]),
         ],
         NEVER,
     )
 
 
-def of_study(study: Compared, told: Mapping[str, Any]) -> Screen:
-    """Methods side by side: who is beaten by no other, and who gave nothing; `told` are the contents of its report."""
-    failed = [_line(label, f"gave no release: {reason}") for label, reason in told["failed"].items()]
+def of_study(study: Compared, contents: Mapping[str, Any]) -> Screen:
+    """Methods side by side: who is beaten by no other, and who gave nothing; `contents` are those of its report."""
+    failed = [line(label, f"gave no release: {reason}") for label, reason in contents["failed"].items()]
+    axes = (contents["risk"], contents["loss"])
     best = [
-        _line(
-            label,
-            ", ".join(f"{name} {digits(study.summary(label, name).mean)}" for name in (told["risk"], told["loss"])),
-        )
-        for label in told["frontier"]
+        line(label, ", ".join(f"{name} {digits(study.summary(label, name).mean)}" for name in axes))
+        for label in contents["frontier"]
     ]
-    beaten = [_line(label, f"beaten by {by}") for label, by in told["rejected"].items()]
+    beaten = [line(label, f"beaten by {by}") for label, by in contents["rejected"].items()]
     return screen(
         "Comparison of methods",
-        [("Methods", named(list(told["methods"]))), ("Measures", named(study.measures))],
+        [("Methods", named(list(contents["methods"]))), ("Measures", named(study.measures))],
         [],
         [
-            {"title": "Beaten by no other, from the safest on", "look": "plain", "lines": best},
-            {"title": "Others", "look": "plain", "lines": [*beaten, *failed]},
+            listed("Beaten by no other, from the safest on", best),
+            listed("Others", [*beaten, *failed]),
         ],
     )
 
@@ -165,15 +162,15 @@ def of_advice(advice: Any) -> Screen:
     label = advice.label or "no method keeps the limit"
     limits = ", ".join(f"{name} at most {digits(most)}" for name, most in advice.limit.items())
     expected = [
-        _line(row.measure, f"{digits(row.mean)} on average") for row in advice.expected if row.measure in advice.limit
+        line(row.measure, f"{digits(row.mean)} on average") for row in advice.expected if row.measure in advice.limit
     ]
     return screen(
         f"Advice: {label}",
-        [("Limit", limits), ("Runners-up", named(advice.runners_up))],
+        [("In short", advice.why), ("Limit", limits), ("Runners-up", named(advice.runners_up))],
         [],
         [
-            {"title": "Why", "look": "plain", "lines": [_line("", reason) for reason in advice.reasons]},
-            {"title": "To expect", "look": "plain", "lines": expected},
+            listed("Reasons", [line("", reason) for reason in advice.reasons]),
+            listed("To expect", expected),
         ],
     )
 
@@ -183,25 +180,22 @@ def of_description(found: Any) -> Screen:
     kinds: dict[str, list[str]] = {}
     for column in found.columns:
         kinds.setdefault(column.kind or column.content, []).append(column.name)
-    doubtful = [column.name for column in found.columns if column.doubtful]
-    coded = [column.name for column in found.columns if column.special_codes]
-    missing = [column.name for column in found.columns if column.missing]
-    rules = [_line("", rule) for rule in found.rules]
+    rules = [line("", rule) for rule in found.rules]
     decide = [
-        _line(about, named(names) + end)
-        for about, names, end in (
-            ("Doubtful", doubtful, ": is the kind right? Say what it is with kinds (--kind column=kind)."),
-            ("Codes", coded, ": cells that look like codes stay as they are."),
-            ("Missing cells", missing, ": they stay in their places."),
+        line(about, named(names) + end)
+        for about, which, end in (
+            ("Doubtful", "doubtful", ": is the kind right? Say what it is with kinds (--kind column=kind)."),
+            ("Codes", "special_codes", ": cells that look like codes stay as they are."),
+            ("Missing cells", "missing", ": they stay in their places."),
         )
-        if names
+        if (names := [column.name for column in found.columns if getattr(column, which)])
     ]
     return screen(
         "Description of a table",
         [("Rows", f"{found.rows:,}"), *((kind, f"{len(names)}: {named(names)}") for kind, names in kinds.items())],
         [],
         [
-            {"title": "To look at", "look": "decide", "lines": decide},
-            {"title": "Rules found", "look": "plain", "lines": rules},
+            listed("To look at", decide, "decide"),
+            listed("Rules found", rules),
         ],
     )

@@ -21,11 +21,11 @@ NO_STUDY = "methods were not compared: pass release.report(..., study=mv.compare
 
 def study_report(study: Compared) -> dict[str, Any]:
     """The report of a study as plain data; it has risk figures, so it is an internal one."""
-    told = study_contents(study)
+    contents = study_contents(study)
     return {
         "report": heading("internal"),
-        "screen": of_study(study, told),
-        "study": told,
+        "screen": of_study(study, contents),
+        "study": contents,
         "plots": {"ru_map": map_picture(study)},
     }
 
@@ -91,21 +91,13 @@ def map_picture(study: Compared | None, risk: str | None = None, loss: str | Non
 
 def _points(study: Compared, axes: tuple[str, str]) -> list[Row]:
     frontier, places = study.frontier(*axes), dict.fromkeys(study.unprotected, UNPROTECTED)
-    rows = []
+    rows: list[Row] = []
     for label in study.figures:
-        risk, loss = (study.summary(label, measure) for measure in axes)
-        rows.append(
-            {
-                "label": label,
-                "place": "on the frontier" if label in frontier else places.get(label, "beaten by another"),
-                "risk_name": axes[0],
-                "risk": risk.mean,
-                "risk_low": risk.mean if risk.low is None else risk.low,
-                "risk_high": risk.mean if risk.high is None else risk.high,
-                "loss_name": axes[1],
-                "loss": loss.mean,
-                "loss_low": loss.mean if loss.low is None else loss.low,
-                "loss_high": loss.mean if loss.high is None else loss.high,
-            }
-        )
+        place = "on the frontier" if label in frontier else places.get(label, "beaten by another")
+        rows.append({"label": label, "place": place})
+        for axis, measure in zip(("risk", "loss"), axes, strict=True):
+            found = study.summary(label, measure)
+            ends = {"low": found.low, "high": found.high}
+            rows[-1] |= {f"{axis}_name": measure, axis: found.mean}
+            rows[-1] |= {f"{axis}_{end}": found.mean if at is None else at for end, at in ends.items()}
     return rows

@@ -102,15 +102,8 @@ def loss_light(found: Assessment | None, kept: Mapping[str, float], distances: S
     share = min(error, 1.0) if error == error else 1.0
     colour, word = _judged(share, limits, ("small", "some", "large"))
     ends = ("as in the original", "off by a standard deviation, or a correlation of 1")
-    return Light(
-        "Loss",
-        colour,
-        word,
-        share,
-        limits,
-        ends,
-        f"By what is known without an assessment, {name} is off most: {digits(error)}.",
-    )
+    said = f"By what is known without an assessment, {name} is off most: {digits(error)}."
+    return Light("Loss", colour, word, share, limits, ends, said)
 
 
 def _losses(found: Assessment) -> dict[str, tuple[float, str]]:
@@ -140,17 +133,17 @@ def decisions(
     broken = [audit for audit in audits or () if audit.after > audit.before]
     if broken:
         rules = "; ".join(f"{audit.rule} ({audit.after:,} times)" for audit in broken[:3])
-        asked.append(_asked("Rules that no longer hold", f"{rules}. Will users stumble over it?"))
+        asked.append(line("Rules that no longer hold", f"{rules}. Will users stumble over it?"))
     if release.not_kept:
         names = ", ".join(f"{name} (off by {digits(error)})" for name, error in release.not_kept.items())
-        asked.append(_asked("Not kept", f"{names}. Is the release of use without?"))
+        asked.append(line("Not kept", f"{names}. Is the release of use without?"))
     if release.kept_exactly:
         exact = ", ".join(release.kept_exactly)
-        asked.append(_asked("Disclosed exactly", f"{exact}: kept to the last digit. May everybody know them?"))
-    return [*asked, *(_asked("Warning", _sentence(warning)) for warning in told_warnings(release))]
+        asked.append(line("Disclosed exactly", f"{exact}: kept to the last digit. May everybody know them?"))
+    return [*asked, *(line("Warning", _sentence(warning)) for warning in grouped_warnings(release))]
 
 
-def told_warnings(release: Release) -> list[str]:
+def grouped_warnings(release: Release) -> list[str]:
     """The warnings, those that begin alike in one; without the one on columns in clear, which stands by itself."""
     groups: dict[str, list[str]] = {}
     for warning in release.warnings:
@@ -173,23 +166,18 @@ def _about_clear(release: Release) -> list[dict[str, str]]:
     if not release.in_clear:
         return []
     alone = f" {percent(release.unique_in_clear)} of the rows are unique on them." if release.unique_in_clear else ""
-    return [
-        _asked(
-            "In clear", f"{', '.join(release.in_clear)}: released as in the original.{alone} Is each of them public?"
-        )
-    ]
+    columns = ", ".join(release.in_clear)
+    return [line("In clear", f"{columns}: released as in the original.{alone} Is each of them public?")]
 
 
 def _about_groups(labels: LabelPair | None) -> list[dict[str, str]]:
     """Labels that few records have: they point at them, wherever they are."""
-    if labels is None:
-        return []
-    small = small_groups(labels)
+    small = {} if labels is None else small_groups(labels)
     if not small:
         return []
     said = ", ".join(f"{name} ({count})" for name, count in small.items())
     few = f"Labels that fewer than {FEWEST_RECORDS} records have: {said}."
-    return [_asked("Small groups", f"{few} Whoever has one is easily found: pool them, or leave them out?")]
+    return [line("Small groups", f"{few} Whoever has one is easily found: pool them, or leave them out?")]
 
 
 def small_groups(labels: LabelPair) -> dict[str, int]:
@@ -207,30 +195,23 @@ def small_groups(labels: LabelPair) -> dict[str, int]:
 
 def _about_risk(found: Assessment | None) -> list[dict[str, str]]:
     if found is None:
-        return [_asked("Not measured", "Nobody has tried to break this release. Measure it before it leaves.")]
+        return [line("Not measured", "Nobody has tried to break this release. Measure it before it leaves.")]
     asked = []
     light = risk_light(found)
     if light.colour in (AMBER, RED):
-        asked.append(
-            _asked(
-                "Risk",
-                f"It is {light.word}, by {next(iter(found.gains))}. Is that within what was agreed?",
-            )
-        )
+        said = f"It is {light.word}, by {next(iter(found.gains))}. Is that within what was agreed?"
+        asked.append(line("Risk", said))
     single: Measure | None = found.get("max_record_risk")
     if single is not None and single.value > SURE:
-        asked.append(
-            _asked(
-                "Single records",
-                f"One stands out by {digits(single.value)}; above {SURE} that is hardly luck. See Records.",
-            )
-        )
+        said = f"One stands out by {digits(single.value)}; above {SURE} that is hardly luck. See Records."
+        asked.append(line("Single records", said))
     if found.verdict is not None and not found.verdict.met:
-        asked.append(_asked("Policy", "It is not met: see the lines below."))
+        asked.append(line("Policy", "It is not met: see the lines below."))
     return asked
 
 
-def _asked(about: str, said: str) -> dict[str, str]:
+def line(about: str, said: str) -> dict[str, str]:
+    """A line of a list on a first screen: what it is about, if that needs a word, and what is said."""
     return {"about": about, "said": said}
 
 
@@ -247,7 +228,7 @@ def digits(figure: float | str | None) -> str:
     if not math.isfinite(figure):
         return "-" if math.isnan(figure) else "∞" if figure > 0 else "-∞"
     size = abs(figure)
-    if size == 0 or size < 1e-8:  # round-off
+    if size < 1e-8:  # round-off
         return "0"
     if size < 0.0001:
         return "< 0.0001" if figure > 0 else "> -0.0001"

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 
-from microveil.cli.show.console import better, open_console
+from microveil.cli.show.console import better, out, print_table
 from microveil.cli.show.releases import print_rules
 from microveil.intake.describe import ColumnDescription, Description
-from microveil.intake.kinds import NUMBERS
+from microveil.intake.kinds import NOT_COMPUTED_WITH, NUMBERS
 
 
-def description(found: Description, saved: Path | None) -> None:
+def description(found: Description) -> None:
     """The columns of a table, and the rules between them."""
-    console = open_console()
-    table = Table(title=f"{found.rows} rows", title_justify="left")
-    for heading in ("column", "kind", "values", "missing", "zeros", "distinct", "codes", "remark"):
-        right = heading in ("missing", "zeros", "distinct")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading == "values")
+    rows, counts = [], ("missing", "zeros", "distinct")
     for column in found.columns:
-        zeros = "" if column.zeros is None else f"{100 * column.zeros:.1f} %{' *' if column.zero_spike else ''}"
+        values, zeros = ("", "") if column.kind in NOT_COMPUTED_WITH else (_values(column), _zeros(column))
         codes = ", ".join(f"{code:g}" for code in column.special_codes)
         codes += f" ({column.coded} cells)" if codes else ""
         kind = f"{column.kind}{' ?' if column.doubtful else ''}"
-        cells = (column.name, kind, _values(column), str(column.missing), zeros, str(column.distinct), codes)
-        table.add_row(*(escape(cell) for cell in (*cells, _remark(column))))
-    console.print(table)
-    if any(column.zero_spike for column in found.columns):
-        console.print("* zero is a value of its own there, and its share is kept")
-    print_rules(console, found)
+        cells = (column.name, kind, values, str(column.missing), zeros, str(column.distinct), codes)
+        rows.append((*cells, _remark(column)))
+    headings = ("column", "kind", "values", *counts, "codes", "remark")
+    print_table(headings, rows, right=counts, title=f"{found.rows:,} rows")
+    if any(column.zero_spike and column.kind not in NOT_COMPUTED_WITH for column in found.columns):
+        out("* zero is a value of its own there, and its share is kept")
+    print_rules(found)
     if not found.rules:
-        console.print("No exact sum or ratio between the numeric columns.")
-    if saved is not None:
-        console.print(f"Wrote {escape(str(saved))}")
+        out("No exact sum or ratio between the numeric columns.")
 
 
 def _values(column: ColumnDescription) -> str:
-    """`0 or more, steps of 0.01 EUR`: what can be told of the values without any of them."""
+    """`0 or more, steps of 0.01 EUR`: what describes the values without showing any."""
     sign = "0 or more" if column.minimum == 0 else "0 or less" if column.maximum == 0 else ""
     step = "" if column.step is None or column.step == 1 else f"steps of {column.step:g}"
     said = ", ".join(part for part in (sign, step) if part)
     return f"{said} [{column.unit}]".strip() if column.unit else said
+
+
+def _zeros(column: ColumnDescription) -> str:
+    return "" if column.zeros is None else f"{100 * column.zeros:.1f} %{' *' if column.zero_spike else ''}"
 
 
 def _remark(column: ColumnDescription) -> str:
@@ -52,51 +49,40 @@ def _remark(column: ColumnDescription) -> str:
     return "; ".join([*reason, *heaps[-2:]])
 
 
-def methods(known: dict[str, str]) -> None:
-    """The list of methods."""
-    console = open_console()
+def listed(known: dict[str, str], more: str) -> None:
+    """Methods or measures, a line each, and what tells more of one."""
     for name, summary in known.items():
-        console.print(f"[bold]{name}[/bold]  {escape(summary)}")
-    console.print("`microveil methods ID` shows the parameters of one.")
-
-
-def measures(known: dict[str, str]) -> None:
-    """The list of measures."""
-    console = open_console()
-    for name, summary in known.items():
-        console.print(f"[bold]{name}[/bold]  {escape(summary)}")
-    console.print("`microveil measures ID` tells all about one.")
+        out(f"[bold]{name}[/bold]  {escape(summary)}")
+    out(more)
 
 
 def measure(details: dict[str, Any]) -> None:
     """One measure with its story."""
-    console = open_console()
     low, high = details["range"]
-    console.print(f"[bold]{details['id']}[/bold] ({details['kind']})  {escape(details['summary'])}")
-    console.print(f"From {low} to {high}; {better(details['better'])}; {details['cost']}.")
+    out(f"[bold]{details['id']}[/bold] ({details['kind']})  {escape(details['summary'])}")
+    out(f"From {low} to {high}; {better(details['better'])}; {details['cost']}.")
     if details["paired"]:
-        console.print("Compares records one by one: both files must have their rows in the same order.")
+        out("Compares records one by one: both files must have their rows in the same order.")
     if details["parts"]:
-        console.print(f"Made of: {', '.join(details['parts'])}.")
+        out(f"Made of: {', '.join(details['parts'])}.")
     if details["story"]:
-        console.print()
-        console.print(escape(details["story"]))
+        out()
+        out(escape(details["story"]))
 
 
 def method(details: dict[str, Any]) -> None:
     """The parameters of one method."""
-    console = open_console()
-    console.print(f"[bold]{details['id']}[/bold]  {escape(details['summary'])}")
-    console.print(f"Reference: {escape(details['reference'])}")
+    out(f"[bold]{details['id']}[/bold]  {escape(details['summary'])}")
+    out(f"Reference: {escape(details['reference'])}")
     for group in details["parameters"]:
         title = "for every perturbation" if not group["perturb"] else f"perturb={group['perturb']}: {group['summary']}"
-        console.print()
-        console.print(escape(title))
+        out()
+        out(escape(title))
         for parameter in group["parameters"]:
-            console.print(
+            out(
                 f"  [bold]{parameter['name']}[/bold] ({escape(parameter['allowed'])}; default "
                 f"{escape(str(parameter['default']))})"
             )
-            console.print(f"      {escape(parameter['meaning'])}")
+            out(f"      {escape(parameter['meaning'])}")
         if not group["parameters"]:
-            console.print("  no parameters of its own")
+            out("  no parameters of its own")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from microveil.cli.endings import let_go, printable, say
@@ -22,7 +23,6 @@ SECONDS_A_LINE = 10.0
 """Between two lines of progress in a log."""
 
 Tell = Callable[[str, float | None], None]
-
 """Takes the name of a step and the share done, None where nobody knows it."""
 
 
@@ -38,10 +38,15 @@ class _PatientConsole(Console):
         let_go(sys.stderr if self.stderr else sys.stdout)
 
 
-def open_console() -> Console:
-    """Standard output; where it is no terminal (a pipe, a log), tables get the room they need."""
+def out(what: Any = "", **how: Any) -> None:
+    """Print a line or a table on standard output; where that is no terminal (a pipe, a log), tables get room.
+
+    `how` is what rich's `print` takes: style, markup.
+    """
     console = _PatientConsole(highlight=False, soft_wrap=True)
-    return console if console.is_terminal else _PatientConsole(highlight=False, soft_wrap=True, width=160)
+    if not console.is_terminal:
+        console = _PatientConsole(highlight=False, soft_wrap=True, width=160)
+    console.print(what, **how)
 
 
 @contextmanager
@@ -83,12 +88,6 @@ def _lines() -> Tell:
     return tell
 
 
-def print_written(paths: Sequence[Any], console: Console | None = None) -> None:
-    """Which files were written."""
-    for path in paths:
-        (console or open_console()).print(f"Wrote {escape(str(path))}")
-
-
 def aligned_row(name: str, width: int, cells: Sequence[str], widths: Sequence[int]) -> str:
     """A line of figures: `name` in so many letters, and `cells` right-aligned in their widths."""
     figure, *rest = cells
@@ -96,21 +95,30 @@ def aligned_row(name: str, width: int, cells: Sequence[str], widths: Sequence[in
     return f"{name:{width}} {figure:{widths[0]}} {scale}".rstrip()
 
 
-def number(figure: float | None) -> str:
-    """Three digits, and no round-off."""
-    return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.3g}"
+def print_notes(notes: Iterable[str], word: str = "Note") -> None:
+    """What somebody should know, a line each, after a word that stands out."""
+    for note in notes:
+        out(f"[yellow]{word}:[/yellow] {escape(note)}")
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), **of: Any
+) -> None:
+    """A table: its headings, the cells of each row, the headings of numbers (`right`), and what rich takes `of` it."""
+    table = Table(title_justify="left", **of)
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading in right else "left"
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=heading == "values")
+    for cells in rows:
+        table.add_row(*map(escape, cells))
+    out(table)
+
+
+def number(figure: float | None, digits: int = 3) -> str:
+    """So many digits, and no round-off."""
+    return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.{digits}g}"
 
 
 def better(direction: str) -> str:
     """Which direction of a measure is better, in words."""
     return "neither direction is better" if direction == "neither" else f"{direction} is better"
-
-
-def some_names(names: Sequence[str], most: int = 8) -> str:
-    """The first names, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def digits(figure: float | None) -> str:
-    """Enough digits to compare with print."""
-    return "-" if figure is None else f"{0.0 if abs(figure) < ROUND_OFF else figure:.5g}"

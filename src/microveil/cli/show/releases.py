@@ -8,36 +8,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from microveil.assessment.assessment import Assessment
 from microveil.assessment.measuring import CLEAR
 from microveil.assessment.policy import Verdict
-from microveil.cli.endings import as_typed
-from microveil.cli.show.console import aligned_row, better, number, open_console, print_written, some_names
+from microveil.cli.show.console import aligned_row, better, number, out, print_notes
+from microveil.core.errors import as_typed, some_of
 from microveil.intake.describe import Description
-from microveil.intake.kinds import LABELS, TIMES
+from microveil.intake.kinds import LABELS, NOT_COMPUTED_WITH, TIMES
 from microveil.measures.base import Kind, Measure, plain
 from microveil.release.release import Release
 
 Risk = tuple[Measure, Measure]
 
-
-ROUND_OFF = 1e-15
-
-"""What is left of a difference of nothing."""
-
-
-SMALLEST_TOLD = 1e-16
-
-"""Errors below are told as this."""
-
+SMALLEST_SHOWN = 1e-16
+"""Errors below are shown as this."""
 
 NO_DIGIT = 1e-9
-
 """What a division leaves over a whole number, which is no reason to round up."""
-
 
 RELEASE_TYPES = {
     "masked": "every released row is an original one with changed values",
@@ -47,7 +36,6 @@ RELEASE_TYPES = {
 """What the types of releases mean."""
 
 MOST_RULES = 6
-
 """Broken rules that are shown one by one."""
 
 
@@ -72,7 +60,6 @@ def as_dict(release: Release, risk: Risk | None) -> dict[str, Any]:
         "leakage": None if release.leakage is None else dataclasses.asdict(release.leakage),
         "warnings": release.warnings,
         "ledger": None if release.ledger is None else release.ledger.to_dict(),
-        "for_owner": release.for_owner,
         "risk": None if risk is None else {"before": risk[0].to_dict(), "after": risk[1].to_dict()},
     }
 
@@ -81,22 +68,20 @@ def in_clear(result: Release) -> None:
     """The first line of all: what is released as it is."""
     if result.ledger is None:
         columns = escape(", ".join(result.in_clear)) or "no column"
-        open_console().print(f"[bold]In clear:[/bold] {columns}")
+        out(f"[bold]In clear:[/bold] {columns}")
 
 
-def release(result: Release, risk: Risk | None, judged: Assessment | None, written: list[Path]) -> None:
+def release(result: Release, risk: Risk | None, judged: Assessment | None) -> None:
     """The account of a release for a person."""
-    console = open_console()
     if result.ledger is not None:
-        _private(console, result)
-        print_written(written, console)
+        _private(result)
         return
-    console.print(
-        f"Protected {len(result.dose) + len(result.labels)} columns of {result.rows} rows with "
+    out(
+        f"Protected {len(result.dose) + len(result.labels)} columns of {result.rows:,} rows with "
         f"[bold]{result.method}[/bold] "
         f"({result.settings['parameters']['perturb']}): {RELEASE_TYPES[result.release_type]}."
     )
-    console.print(f"[bold]Changed:[/bold] {_dose(result)}")
+    out(f"[bold]Changed:[/bold] {_dose(result)}")
     weighted = "weighted " if result.settings["weight"] else ""
     words = {
         "mean": f"{weighted}means",
@@ -114,58 +99,54 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None, writt
         if kept and title == "Kept exactly" and result.settings["strata"]:
             kept += ", in every stratum"
         if kept:
-            console.print(f"[bold]{title}:[/bold] {kept}")
+            out(f"[bold]{title}:[/bold] {kept}")
     if result.kept_on_average:
-        console.print(f"[bold]Kept on average:[/bold] {', '.join(words[name] for name in result.kept_on_average)}")
+        out(f"[bold]Kept on average:[/bold] {', '.join(words[name] for name in result.kept_on_average)}")
     if result.found:
         found = ", ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in result.found.items())
-        console.print(f"[bold]Found:[/bold] {found}")
+        out(f"[bold]Found:[/bold] {found}")
     for rule in result.rules:
-        console.print(f"  holds in every row: {escape(rule)}")
-    _audit(console, result)
+        out(f"  holds in every row: {escape(rule)}")
+    _audit(result)
     if risk is not None:
-        _risk(console, *risk)
-    for warning in result.warnings:
-        console.print(f"[yellow]Note:[/yellow] {escape(as_typed(warning))}")
+        _risk(*risk)
+    print_notes(map(as_typed, result.warnings))
     if judged is not None and judged.verdict is not None:
-        _verdict(console, judged.verdict)
-    print_written(written, console)
+        _verdict(judged.verdict)
 
 
-def _private(console: Console, result: Release) -> None:
-    """The account of a release under differential privacy; what is for the owner goes to a terminal only."""
+def _private(result: Release) -> None:
+    """The account of a release under differential privacy: whoever sees it may publish it."""
     ledger = result.ledger
     if ledger is None:
         return
-    told = (
+    promise = (
         f"[bold red]{escape(ledger.promise)}[/bold red]"
         if ledger.void
         else f"under [bold]differential privacy[/bold]: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, for each "
         f"{escape(ledger.unit)}"
     )
-    console.print(f"Released {result.rows} rows of {len(result.kinds)} columns{'.' * bool(ledger.void)} {told}.")
+    out(f"Released {result.rows:,} rows of {len(result.kinds)} columns{'.' * bool(ledger.void)} {promise}.")
     for row in ledger.to_rows():
         said = f"{row['share']:6.1%} of the loss, noise {row['noise_sd']:.3g} on each of {row['numbers']}"
-        console.print(f"  {escape(row['query'])}: {said}")
-    for line in result.for_owner:
-        console.print(f"[yellow]For the owner only:[/yellow] {escape(line)}")
+        out(f"  {escape(row['query'])}: {said}")
 
 
-def _risk(console: Console, before: Measure, after: Measure) -> None:
+def _risk(before: Measure, after: Measure) -> None:
     """The first figure: what the whole file gives away."""
     if after.id == CLEAR:
-        console.print(
+        out(
             f"[bold]Risk:[/bold] {100 * after.value:.1f} % of the rows are unique on the columns in clear, and can be "
             "found by whoever knows these"
         )
     else:
-        console.print(
+        out(
             f"[bold]Risk:[/bold] {100 * before.value:.1f} % of records can be linked before, "
             f"{100 * after.value:.2f} % after (95 % interval {100 * after.low:.2f} to {100 * after.high:.2f} %, "
             f"chance {100 * (after.chance or 0):.2f} %; lower is better)"
         )
     note = f" [{after.note}]" if after.note else ""
-    console.print(f"  {after.id}: {after.meaning}{note}", markup=False)
+    out(f"  {after.id}: {after.meaning}{note}", markup=False)
 
 
 def _dose(result: Release) -> str:
@@ -180,13 +161,14 @@ def _dose(result: Release) -> str:
         )
     if result.labels:
         shares = [100 * dose.cells_changed for dose in result.labels.values()]
-        said.append(f"labels are others in {min(shares):.0f} to {max(shares):.0f} % of the rows")
+        span = " to ".join(dict.fromkeys(f"{share:.0f}" for share in (min(shares), max(shares))))
+        said.append(f"labels are others in {span} % of the rows")
     return "; ".join(said) or "nothing was to be changed"
 
 
 def _bound(error: float) -> str:
     """Two digits, rounded up: what is kept to this is kept."""
-    error = max(error, SMALLEST_TOLD)
+    error = max(error, SMALLEST_SHOWN)
     if not math.isfinite(error):
         return f"{error}"
     unit = 10.0 ** (math.floor(math.log10(error)) - 1)
@@ -194,69 +176,64 @@ def _bound(error: float) -> str:
     return f"{rounded:.1e}" if rounded < 1e-4 else f"{rounded:.2g}"
 
 
-def _audit(console: Console, result: Release) -> None:
+def _audit(result: Release) -> None:
     """How many rules were broken, before and after, and which."""
     lines = result.audit or []
     if not lines:
         return
     before, after = (sum(getattr(line, when) > 0 for line in lines) for when in ("before", "after"))
-    console.print(f"[bold]Rules:[/bold] of {len(lines)}, {before} were broken before and {after} are after")
+    out(f"[bold]Rules:[/bold] of {len(lines)}, {before} were broken before and {after} are after")
     broken = [line for line in lines if line.before or line.after]
     for line in broken[:MOST_RULES]:
-        console.print(f"  {escape(line.rule)}: {line.before} times before, {line.after} times after")
+        out(f"  {escape(line.rule)}: {line.before} times before, {line.after} times after")
     if len(broken) > MOST_RULES:
-        console.print(f"  and {len(broken) - MOST_RULES} more: --json and the internal report have all")
+        out(f"  and {len(broken) - MOST_RULES} more: --json and the internal report have all")
     if any(" <= " in line.rule and line.after > line.before for line in broken):
-        console.print(
+        out(
             "  Orders are kept by veil where that costs little, and by every method where the dictionary of the "
             "columns declares them (enforce = true): describe FILE -o, --rules"
         )
 
 
 TITLES: dict[Kind, str] = {"risk": "Risk", "utility": "Utility", "score": "Scores"}
-
-
 HEADINGS = ("figure [95 % interval]", "chance", "identity", "shuffle")
 
 
 def assessment(judged: Assessment) -> None:
     """The figures for a person: each with its interval, its chance level, and what the two known releases give."""
-    console = open_console()
     original, released = judged.rows
     rows = f"{released} rows" if original == released else f"{original} original and {released} released rows"
-    console.print(f"{len(judged.columns)} columns, {rows}")
+    out(f"{len(judged.columns)} columns, {rows}")
     cells = {name: _cells(judged, measure) for name, measure in judged.items()}
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells.values(), strict=True)]
     first = max(map(len, judged))
     for kind, title in TITLES.items():
         measures = judged.of_kind(kind)
         if measures:
-            console.print()
-            console.print(aligned_row(title, first, HEADINGS, widths), style="bold", markup=False)
+            out()
+            out(aligned_row(title, first, HEADINGS, widths), style="bold", markup=False)
         for name, measure in measures.items():
             note = f" [{measure.note}]" if measure.note else ""
-            console.print(aligned_row(name, first, cells[name], widths), markup=False)
-            console.print(f"    {better(measure.better)}: {measure.meaning}{note}", style="dim", markup=False)
-    console.print()
-    _remarks(console, judged)
+            out(aligned_row(name, first, cells[name], widths), markup=False)
+            out(f"    {better(measure.better)}: {measure.meaning}{note}", style="dim", markup=False)
+    out()
+    _remarks(judged)
     if judged.verdict is not None:
-        _verdict(console, judged.verdict)
+        _verdict(judged.verdict)
 
 
-def _remarks(console: Console, judged: Assessment) -> None:
+def _remarks(judged: Assessment) -> None:
     if judged.sanity is not None:
-        console.print(
+        out(
             "identity: the originals released as they are; shuffle: each of their columns shuffled on its own; both "
             f"measured on {judged.sanity.rows} of {judged.sanity.of} records"
         )
     worst = judged.worst_attack
     if worst is not None:
         gain = f"a gain of {number(judged.worst_gain or 0.0)} of what was to be gained"
-        console.print(f"[bold]Gains most over chance:[/bold] {worst.id}, {number(worst.value)}: {gain}")
-    for name, reason in judged.skipped.items():
-        console.print(f"[yellow]Not measured:[/yellow] {name} ({escape(reason)})")
-    for note in judged.notes:
-        console.print(f"[yellow]Note:[/yellow] {escape(as_typed(note))}")
+        out(f"[bold]Gains most over chance:[/bold] {worst.id}, {number(worst.value)}: {gain}")
+    print_notes((f"{name} ({reason})" for name, reason in judged.skipped.items()), "Not measured")
+    print_notes(map(as_typed, judged.notes))
 
 
 def _cells(judged: Assessment, measure: Measure) -> tuple[str, ...]:
@@ -265,26 +242,24 @@ def _cells(judged: Assessment, measure: Measure) -> tuple[str, ...]:
     return f"{number(measure.value)}{interval}", *(number(figure) for figure in known)
 
 
-def _verdict(console: Console, verdict: Verdict) -> None:
+def _verdict(verdict: Verdict) -> None:
     remark = f"; {escape(verdict.remark)}" if verdict.remark else ""
-    console.print(f"[bold]Policy {escape(verdict.policy)}:[/bold] {'met' if verdict.met else 'not met'}{remark}")
+    out(f"[bold]Policy {escape(verdict.policy)}:[/bold] {'met' if verdict.met else 'not met'}{remark}")
     for line in verdict.lines:
         said = f"{number(line.figure)}, {line.limit}" if line.met else line.reason
-        console.print(f"  {'met    ' if line.met else 'NOT MET'}  {line.limit.measure}: {escape(said)}")
+        out(f"  {'met    ' if line.met else 'NOT MET'}  {line.limit.measure}: {escape(said)}")
 
 
 def demo_begins(source: Path) -> None:
     """What the demo is about to do."""
-    console = open_console()
-    console.print(f"An invented survey of 1,200 firms ships with microveil: {escape(str(source))}")
-    console.print("Now: microveil protect business_survey.csv -o released.csv --protected-weight weight")
-    console.print()
+    out(f"An invented survey of 1,200 firms ships with microveil: {escape(str(source))}")
+    out("Now: microveil protect business_survey.csv -o released.csv --protected-weight weight")
+    out()
 
 
 def findings(found: Description) -> None:
     """What was found in a file, in a few lines, before it is protected."""
-    console = open_console()
-    numeric = [column for column in found.columns if column.numeric]
+    numeric = [column for column in found.columns if column.numeric and column.kind not in NOT_COMPUTED_WITH]
     lists = {
         "labels": [column.name for column in found.columns if column.kind in LABELS],
         "dates and times": [column.name for column in found.columns if column.kind in TIMES],
@@ -298,55 +273,53 @@ def findings(found: Description) -> None:
         "cells missing": [column.name for column in found.columns if column.missing],
         "looks like an identifier": [f"{name} ({reason})" for name, reason in found.identifiers.items()],
     }
-    console.print(f"[bold]Found[/bold] in {found.rows} rows and {len(numeric)} columns of numbers:")
+    many = f"{len(numeric)} column{'' if len(numeric) == 1 else 's'}"
+    out(f"[bold]Found[/bold] in {found.rows:,} rows and {many} of numbers:")
     for title, names in lists.items():
         if names:
-            console.print(f"  {title}: {escape(some_names(names))}")
-    print_rules(console, found, "  ")
+            out(f"  {title}: {escape(some_of(names))}")
+    print_rules(found, "  ")
 
 
-def print_rules(console: Console, found: Description, indent: str = "") -> None:
+def print_rules(found: Description, indent: str = "") -> None:
     """The rules that were found in a table."""
     for rule in found.rules:
-        console.print(f"{indent}Holds in every row: {escape(rule)} ({escape(found.treatments[rule])})")
+        out(f"{indent}Holds in every row: {escape(rule)} ({escape(found.treatments[rule])})")
     for near in found.near_rules:
         share = 100 * (1 - near["exceptions"] / near["rows"])
-        console.print(
+        out(
             f"{indent}Holds in {share:.1f} % of the rows: {escape(near['rule'])} ({near['exceptions']} exceptions; "
             "kept only if the dictionary of the columns says so)"
         )
     if found.orders:
         orders = [f"{order['lower']} <= {order['upper']}" for order in found.orders]
-        console.print(f"{indent}Never above: {escape(some_names(orders))} ({found.treatments[orders[0]]})")
+        out(f"{indent}Never above: {escape(some_of(orders))} ({found.treatments[orders[0]]})")
     for sentence in found.relations.sentences:
-        console.print(f"{indent}Follows: {escape(sentence)}")
+        out(f"{indent}Follows: {escape(sentence)}")
     if found.relations.pairs:
-        console.print(f"{indent}Never together: {escape(some_names(found.relations.pairs))}")
+        out(f"{indent}Never together: {escape(some_of(found.relations.pairs))}")
 
 
 def suppressed_table(figures: Mapping[str, Any], written: Sequence[Path]) -> None:
     """What became of a table: counts, sums that were asked for, verdicts, warnings."""
-    console = open_console()
     why = f", {figures['primary']:,} of them for their own sake and {figures['secondary']:,} to protect them"
     known = why if figures["primary"] else ""  # a pattern need not say why cells are hidden
-    console.print(f"{figures['cells']:,} cells: {figures['suppressed']:,} hidden{known}")
+    out(f"{figures['cells']:,} cells: {figures['suppressed']:,} hidden{known}")
     for text, found in figures.get("sums", {}).items():
         word = "can be published" if found["publishable"] else "must not be published: it has decimals"
-        console.print(escape(f"  {text} = {found['value']:.10g} {word}"))
+        out(escape(f"  {text} = {found['value']:.10g} {word}"))
     if "exactly_determined" in figures:
         exact, near = figures["exactly_determined"], figures["nearly_determined"]
-        console.print(f"exactly determined: {exact:,}; nearly determined: {near:,}")
+        out(f"exactly determined: {exact:,}; nearly determined: {near:,}")
         if figures["ends_not_searched"]:
             more = "may lie further out than the ends that are given (--exact-intervals searches for the ends)"
-            console.print(
-                f"of {figures['ends_not_searched']:,} protected cells two possible tables are known: they {more}"
-            )
+            out(f"of {figures['ends_not_searched']:,} protected cells two possible tables are known: they {more}")
         for verdict, names in figures["named"].items():
             for name in names[:MOST_RULES]:
-                console.print(escape(f"  {verdict}: {name}"))
+                out(escape(f"  {verdict}: {name}"))
             if len(names) > MOST_RULES:
-                console.print(f"  and {len(names) - MOST_RULES:,} others {verdict}")
+                out(f"  and {len(names) - MOST_RULES:,} others {verdict}")
     for warning in figures["warnings"]:
-        console.print(escape(f"warning: {warning}"))
+        out(escape(f"warning: {warning}"))
     for path in written:
-        console.print(escape(f"written: {path}"))
+        out(escape(f"written: {path}"))
