@@ -20,7 +20,7 @@ help: ## show this list
 demo: $(VENV)/.installed ## protect a bundled survey and show what was kept and hidden
 	@$(BIN)/microveil demo
 
-test: $(VENV)/.installed-dev ## run the quick tests: every behaviour, in less than ten minutes on two cores
+test: $(VENV)/.installed-dev ## run the quick tests: every behaviour, in less than five minutes on two cores
 	$(PYTEST)
 
 slow: $(VENV)/.installed-dev ## run the tests that repeat more: all methods and files, many seeds, kills, published tables
@@ -43,17 +43,10 @@ lint: $(VENV)/.installed-dev ## style, formatting, import rules, generated files
 types: $(VENV)/.installed-dev ## check the types
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, into bench/results.json
-	$(BIN)/python bench/run.py
-	$(BIN)/python bench/regression.py
-	$(BIN)/python bench/maskers.py
-	$(BIN)/python bench/measures.py
-	$(BIN)/python bench/tables.py
-	$(BIN)/python bench/study_time.py
-	$(BIN)/python bench/wide.py
-	$(BIN)/python bench/command_line.py
-	$(BIN)/python bench/app.py
-	$(BIN)/python bench/kinds.py
+BENCHES = run regression maskers measures tables study_time wide growth command_line app kinds
+
+bench: $(VENV)/.installed-dev ## measure speed and memory beside bare numpy, into bench/*.json, and say what moved by more than a tenth
+	@failed=0; for name in $(BENCHES); do $(BIN)/python bench/$$name.py || failed=1; done; $(BIN)/python bench/moved.py; exit $$failed
 
 bench-scale: $(VENV)/.installed-dev ## measure the streaming engine on files of millions of rows, into bench/scale.json
 	$(BIN)/python bench/scale.py

@@ -45,7 +45,7 @@ def protect(checkout: Path) -> tuple[float, set[str]]:
         subprocess.run(
             [sys.executable, "-m", "microveil", *words],
             check=True,
-            env={**os.environ, "PYTHONPATH": str(source)},
+            env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": ""},  # as an installed version
             capture_output=True,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

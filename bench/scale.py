@@ -1,6 +1,7 @@
 """Time and memory of the streaming engine on its own files, beside a plain pass that reads and writes the same file.
 
     python bench/scale.py [rows ...]        5,000,000 and 20,000,000 by default
+    python bench/scale.py veil [rows]       the default method on amounts and labels, in blocks beside memory; 2,000,000
 
 Writes bench/scale.json and prints rows x columns x seconds x peak GB, and the ratio to the plain pass in the same run.
 Each run is a process of its own, so that its peak memory is its own; runs alternate, and ratios are medians, because a
@@ -34,6 +35,10 @@ METHODS = {"ipso": 3.0, "pca": 8.0}
 """Methods, and how many times the plain pass they may take."""
 
 MOST_GB = 1.5
+VEIL_ROWS, VEIL_AMOUNTS, MOST_TIMES_MEMORY = 2_000_000, 13, 3.0
+"""Of the default method: rows by default, amounts beside three columns of labels, and the CPU time that a run in blocks
+may take, in units of that in memory."""
+
 GROWTH = 0.15
 ROWS_AT_ONCE = 2**20
 
@@ -51,6 +56,52 @@ def make(rows: int, target: Path) -> None:
             values = rng.lognormal(0, 0.5, (min(ROWS_AT_ONCE, rows - start), COLUMNS)) @ mixing
             columns = [np.ascontiguousarray(values[:, j] + 100.0 * j) for j in range(COLUMNS)]
             writer.write_table(pa.table(columns, schema=schema))
+
+
+def make_mixed(rows: int, target: Path) -> None:
+    """A Parquet file of amounts and three columns of labels that go with them."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    rng = np.random.default_rng(1)
+    mixing = 0.2 * rng.normal(size=(VEIL_AMOUNTS, VEIL_AMOUNTS))
+    amounts = [(f"amount {j}", pa.float64()) for j in range(VEIL_AMOUNTS)]
+    schema = pa.schema([*amounts, *((name, pa.string()) for name in ("region", "sex", "size"))])
+    with pq.ParquetWriter(target, schema) as writer:
+        for start in range(0, rows, ROWS_AT_ONCE):
+            values = rng.normal(size=(min(ROWS_AT_ONCE, rows - start), VEIL_AMOUNTS)) @ mixing
+            noisy = (2 * values[:, :3] + rng.normal(size=(len(values), 3))).T
+            cuts = ([-2, -1, 0, 1, 2], [0], [-1, 1])
+            labels = [np.array(list("abcdef"))[np.digitize(cells, cut)] for cells, cut in zip(noisy, cuts, strict=True)]
+            columns = [np.ascontiguousarray(column) for column in np.exp(values).T]
+            writer.write_table(pa.table([*columns, *labels], schema=schema))
+
+
+def veil(rows: int, folder: Path) -> int:
+    """The default method in blocks and in memory, a process each: CPU time, peak memory, and whether they agree."""
+    import polars as pl
+
+    source = folder / "in.parquet"
+    make_mixed(rows, source)
+    found = {e: in_process("veil-run", e, source, folder / f"{e}.parquet") for e in ("memory", "stream")}
+    for engine, run in found.items():
+        print(f"{rows:>12,} x {VEIL_AMOUNTS + 3}  veil, {engine:<6}  {run['cpu']:7.1f} CPU s  {run['peak GB']:5.2f} GB")
+    ratio = found["stream"]["cpu"] / found["memory"]["cpu"]
+    same = pl.read_parquet(folder / "stream.parquet").equals(pl.read_parquet(folder / "memory.parquet"))
+    print(f"{ratio:.2f} times the CPU time of memory (at most {MOST_TIMES_MEMORY:.0f}); the same rows: {same}")
+    return 0 if same and ratio <= MOST_TIMES_MEMORY and found["stream"]["peak GB"] <= MOST_GB else 1
+
+
+def veil_run(engine: str, source: Path, target: Path) -> dict[str, float]:
+    """One run of the default method in this process, after a small one that loads what it works with."""
+    from microveil.workflow.protecting import protect_file
+
+    make_mixed(5_000, target.with_name("small.parquet"))
+    for file in (target.with_name("small.parquet"), source):
+        cpu = time.process_time()
+        protect_file(file, target, seed=1, engine=engine, overwrite=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return {"cpu": time.process_time() - cpu, "peak GB": peak}
 
 
 def plain(source: Path, target: Path) -> dict[str, float]:
@@ -72,14 +123,11 @@ def ours(method: str, source: Path, target: Path) -> dict[str, float]:
 
 def ready(which: str, folder: Path) -> None:
     """Let each of them load what it works with, on a small file: that costs the same for a file of any size."""
-    from microveil.core.shuffle import warm_up
-
     small = folder / "small.parquet"
     make(1_000, small)
     if which == "plain":
         plain(small, folder / "small out.parquet")
     else:
-        warm_up()
         ours(which, small, folder / "small out.parquet")
 
 
@@ -151,6 +199,12 @@ def main() -> int:
     if sys.argv[1:2] == ["run"]:
         print(json.dumps(measured(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))))
         return 0
+    if sys.argv[1:2] == ["veil-run"]:
+        print(json.dumps(veil_run(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))))
+        return 0
+    if sys.argv[1:2] == ["veil"]:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("MICROVEIL_TEMPORARY")) as folder:
+            return veil(int(sys.argv[2].replace("_", "")) if sys.argv[2:] else VEIL_ROWS, Path(folder))
     rows = [int(text.replace(",", "").replace("_", "")) for text in sys.argv[1:]] or list(ROWS)
     sizes = []
     for count in rows:

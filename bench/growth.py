@@ -1,0 +1,117 @@
+"""Time and memory as tables grow: 10,000 to 10,000,000 rows of 13 amounts, and 10 to 300 columns of 10,000 rows.
+
+    python bench/growth.py [what ...]        veil pca ipso assess; all by default, others keep their figures
+
+`veil`, `pca` and `ipso` protect a table in memory, `assess` measures a release by `pca` with the default set. Each run
+is a process of its own: CPU seconds of the call (all threads, without compiling and loading), seconds on the clock, and
+the peak memory of the process, libraries and data included.
+Writes bench/growth.json and prints a table. Exit code 1 if a limit is exceeded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).with_name("growth.json")
+
+ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
+COLUMNS = (10, 30, 100, 300)
+ROWS_OF_WIDE = 10_000
+METHODS = ("veil", "pca", "ipso")
+MOST_ASSESSED = 1_000_000
+"""Rows of the largest table that is assessed."""
+
+LIMITS = {("veil", 100_000): 1.5, ("veil", 1_000_000): 12.0, ("assess", 1_000_000): 60.0}
+"""CPU seconds of 13 columns on a quiet machine."""
+
+SECONDS = 900.0
+"""A run that takes longer is ended, and noted as such."""
+
+
+def amounts(rows: int, columns: int) -> np.ndarray:
+    """Lognormal, with correlations of 0.6 between the logarithms; made column by column, without a peak of its own."""
+    rng = np.random.default_rng(1)
+    shared, data = np.sqrt(0.6) * rng.standard_normal(rows), np.empty((rows, columns))
+    for j in range(columns):
+        data[:, j] = np.exp(0.8 * (shared + np.sqrt(0.4) * rng.standard_normal(rows)))
+    return data
+
+
+def used() -> float:
+    """CPU seconds of this process and of those it has started."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+def measure(what: str, rows: int, columns: int) -> dict[str, float]:
+    import microveil as mv
+
+    def run(data: np.ndarray, release: np.ndarray) -> Any:
+        if what in METHODS:
+            return mv.protect(data, what, seed=1)
+        return mv.assess(data, release)
+
+    def both(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        data = amounts(rows, columns)
+        return data, mv.protect(data, "pca", seed=1).data if what == "assess" else data
+
+    run(*both(40_000 if what in METHODS else 500, min(columns, 13)))
+    data = both(rows, columns)
+    cpu, wall = used(), time.perf_counter()
+    run(*data)
+    taken = {"cpu_s": used() - cpu, "wall_s": time.perf_counter() - wall}
+    return taken | {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}
+
+
+def in_own_process(what: str, rows: int, columns: int) -> dict[str, Any]:
+    size = {"what": what, "rows": rows, "columns": columns}
+    command = [sys.executable, __file__, "--one", what, str(rows), str(columns)]
+    try:
+        found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return size | {"cpu_s": None}
+    return size | json.loads(found.stdout.splitlines()[-1])
+
+
+def main(asked: list[str]) -> int:
+    names = [*METHODS, "assess"]
+    old = json.loads(RESULTS.read_text(encoding="utf-8"))["cases"] if RESULTS.exists() else []
+    cases = {(case["what"], case["rows"], case["columns"]): case for case in old}
+    for what in asked or names:
+        sizes = [(rows, 13) for rows in ROWS if what != "assess" or rows <= MOST_ASSESSED]
+        sizes += [(ROWS_OF_WIDE, columns) for columns in COLUMNS]
+        for rows, columns in sizes:
+            case = cases[what, rows, columns] = in_own_process(what, rows, columns)
+            figures = (
+                f"{case['cpu_s']:8.2f} CPU s {case['wall_s']:8.2f} s {case['peak_gb']:6.2f} GB"
+                if case["cpu_s"] is not None
+                else f"not done in {SECONDS:.0f} s"
+            )
+            print(f"{what:10} {rows:>11,} x{columns:>4} {figures}", flush=True)
+            about = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+            every = sorted(cases.values(), key=lambda c: (names.index(c["what"]), c["columns"] != 13, c["rows"]))
+            RESULTS.write_text(json.dumps(about | {"cases": every}, indent=2) + "\n", encoding="utf-8")
+    broken = [
+        f"{what} of {rows:,} x 13: {cases[what, rows, 13]['cpu_s']:.1f} CPU seconds, more than {most:.1f}"
+        for (what, rows), most in LIMITS.items()
+        if (what, rows, 13) in cases and not (cases[what, rows, 13]["cpu_s"] or np.inf) <= most
+    ]
+    print("\n".join(broken) or "all limits hold")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(measure(sys.argv[2], *map(int, sys.argv[3:]))))
+    else:
+        sys.exit(main(sys.argv[1:]))
