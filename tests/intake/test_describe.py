@@ -297,3 +297,20 @@ def test_what_was_found_can_be_given_back(name: str, tmp_path: Path, capsys: pyt
     assert (release.data["employees"] == release.data["employees"].round()).all(), "declared, it comes before moments"
     coded = data["rd_spending"] == -9
     assert (release.data["rd_spending"].filter(coded) == -9).all()
+
+
+def test_rules_of_columns_that_do_not_leave_are_not_called_kept() -> None:
+    rng = np.random.default_rng(3)
+    people = np.repeat(np.arange(1, 101), 2)
+    visits = np.tile([1, 2], 100)
+    table = pl.DataFrame(
+        {
+            "row": 2 * people + visits - 2,
+            "person_id": people,
+            "visit": visits,
+            "cost": rng.lognormal(7, 1, 200).round(2),
+        }
+    )
+    described = mv.describe(table)
+    assert found(described, "row").kind == "identifier"
+    assert not described.rules

@@ -22,7 +22,7 @@ from microveil.core.threads import single_threaded_blas
 from microveil.intake.declared import entry_of, flags_among, level_words
 from microveil.intake.from_dates import YEARS, find_date_rules, find_dated_labels
 from microveil.intake.from_values import find_value_rules
-from microveil.intake.kinds import LABELS, NUMBERS, TIMES, ColumnKind, find_kinds
+from microveil.intake.kinds import LABELS, LEFT_OUT, NUMBERS, TIMES, ColumnKind, find_kinds
 from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, find_unit_rules, smallest_first
 from microveil.io.dictionary import codes_of
 from microveil.io.frames.dataframes import Frame
@@ -220,13 +220,14 @@ def describe_table(frame: Frame) -> Description:
     kinds = find_kinds(frame, {})
     frame = frame.with_times([name for name, found in kinds.items() if found.kind in TIMES])
     for name in frame.names:
+        of = kinds[name]
         if frame.is_numeric(name):
             described, clean = _number_column(frame, name)
-            if described.content in ("number", "whole", "flag"):
+            # a rule with a column that does not leave as it is would not hold in the release
+            if described.content in ("number", "whole", "flag") and of.kind not in (*LEFT_OUT, "unit"):
                 numbers[name] = clean
         else:
             described = ColumnDescription(name, "text", frame.missing(name), frame.levels(name))
-        of = kinds[name]
         columns.append(replace(described, kind=of.kind, reason=of.reason, doubtful=of.doubtful))
     names = list(numbers)
     no_amounts = {column.name for column in columns if column.kind not in (*NUMBERS, *TIMES)}

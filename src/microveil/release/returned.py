@@ -104,9 +104,11 @@ def giveaways(original: Sequence[Array], released: Sequence[Array], *, exact: bo
         warnings.append(
             f"in {few} columns a handful of records have most of the variance: covariances that are exact tell them"
         )
-    near, linked, tried = _found_records(original, released)
-    # An independent file has such a record for 1 of 1 + 4^d, in d dimensions; columns that go together have fewer.
-    if near > (COPIES + 2 / (1 + 2.0 ** min(len(original), 60))) * tried:
+    near, lucky, linked, tried = _found_records(original, released)
+    # An independent file has such a record for 1 of 1 + 4^d, in d dimensions; columns that go together have fewer, and
+    # where values are few, another record of the file itself is as often the same.
+    luck = max(lucky + 2 * lucky**0.5, 2 * tried / (1 + 2.0 ** min(len(original), 60)))
+    if near > COPIES * tried + luck:
         warnings.append(
             f"{near} of {tried} records have a released record four times as near to them as anybody else: who knows "
             "them finds them"
@@ -160,9 +162,10 @@ def _next_to_own(own: Array, new: Array) -> float:
     return float(np.mean((at > own[:-2]) & (at < own[2:])))
 
 
-def _found_records(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int, int]:
+def _found_records(original: Sequence[Array], released: Sequence[Array]) -> tuple[int, int, int, int]:
     """Of some originals, how many have a released record in a quarter of the distance to the nearest other; how many
-    are nearest to their own; and how many were tried.
+    have the nearest other in a quarter of the distance to the next, which is luck; how many are nearest to their own;
+    and how many were tried.
     """
     scales = [float(np.nanstd(column)) or 1.0 for column in original]
     before, after = (
@@ -170,10 +173,10 @@ def _found_records(original: Sequence[Array], released: Sequence[Array]) -> tupl
         for columns in (original, released)
     )
     rows = np.unique(np.linspace(0, len(before) - 1, TRIED).astype(np.intp))
-    away, others = nearest(before[rows], after, 1)[1][:, 0], nearest(before[rows], before, 2)[1][:, 1]
-    near = int(np.count_nonzero(4 * away < others))
+    away, (others, next_others) = nearest(before[rows], after, 1)[1][:, 0], nearest(before[rows], before, 3)[1][:, 1:].T
+    near, lucky = (int(np.count_nonzero(4 * one < other)) for one, other in ((away, others), (others, next_others)))
     linked = int(np.count_nonzero((link(before[rows], after, rows).nearest == rows) & (others > 0)))
-    return near, linked, rows.size
+    return near, lucky, linked, rows.size
 
 
 def _single_values(original: Sequence[Array], released: Sequence[Array]) -> list[tuple[Array, Array]]:
